@@ -5,11 +5,11 @@ use crypto::Registry;
 use crypto_mb::Wide;
 use std::sync::LazyLock;
 
-/// Those that every machine has.
+/// The crypto units that every machine has.
 pub static STANDARD: LazyLock<Registry> =
     LazyLock::new(|| crypto_std::registry().expect("known answers are right"));
 
-/// And the wide one before them, where the processor has it: what packets of the product go through.
+/// The units of the product: the wide one before the others, where the processor has it.
 pub static PRODUCT: LazyLock<Registry> = LazyLock::new(|| {
     let mut registry = crypto_std::registry().expect("known answers are right");
     if let Some(wide) = Wide::detect() {

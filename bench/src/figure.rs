@@ -12,7 +12,7 @@ pub enum Target {
     AtLeast(f64),
     /// The value must be this or less.
     AtMost(f64),
-    /// Recorded, not judged.
+    /// The value is recorded, not judged.
     Recorded,
 }
 
@@ -41,18 +41,18 @@ impl Target {
     }
 }
 
-/// One figure. `value` is the median of the rounds, `min` and `max` their range.
+/// A figure that was measured. `value` is the median of the rounds, `min` and `max` their range.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
     /// Dotted name, stable from release to release.
     pub name: String,
-    /// Median of the rounds.
+    /// The median of the rounds.
     pub value: f64,
     /// Unit: `ratio`, `ns`, `ms`, `ns/byte`, `Gbit/s`, `us`, `%`, `octets`, `MiB`, `Mpps`, `Mbit/s`, `1/s`.
     pub unit: &'static str,
-    /// Lowest round.
+    /// The value of the lowest round.
     pub min: f64,
-    /// Highest round.
+    /// The value of the highest round.
     pub max: f64,
     /// What it was measured against, in the same run.
     pub anchor: String,
@@ -100,7 +100,7 @@ impl Figure {
 pub struct Absent {
     /// What its figures' names begin with.
     pub name: String,
-    /// The reason.
+    /// The reason why it could not be measured.
     pub absent: String,
 }
 
@@ -112,7 +112,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Add a figure.
+    /// Add a figure to the report.
     pub fn push(&mut self, figure: Figure) {
         self.figures.push(figure);
     }

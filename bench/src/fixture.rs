@@ -10,16 +10,16 @@ use wire::ipv4::{self, Ipv4Repr};
 use wire::udp::{self, Udp, UdpRepr};
 use wire::{AppId, Gso, GsoKind, Meta, OuterHeader, Pool, Prefix, Services, protocol, record, tcp};
 
-/// The sending application.
+/// The application that sends the packets.
 pub const APP: AppId = AppId(7);
 /// Associations to other peers, so that finding the right one is work.
 const OTHERS: u8 = 63;
 /// Flows that packets belong to in turn.
 pub const FLOWS: u16 = 16;
 
-/// The sender.
+/// The address of the sending host.
 pub const ALICE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-/// The receiver.
+/// The address of the receiving host.
 pub const BOB: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 
 /// Keying material of the association with Bob.
@@ -80,7 +80,7 @@ pub fn protects(prefix: Prefix) -> Spd {
     spd(vec![Network { prefix, class: Class::Protected(0), rule: RuleId(2) }])
 }
 
-/// These networks; everything with the protected ones must be encrypted.
+/// A policy of these networks, in which everything with the protected ones must be encrypted.
 fn spd(networks: Vec<Network>) -> Spd {
     let item = Item::new(PortRange::ANY, PortRange::ANY, Services::ENCRYPTED, Level::Mandatory, RuleId(1));
     let mut spd = Spd::new(1);
@@ -98,7 +98,7 @@ pub fn registry() -> anyhow::Result<Registry> {
     Ok(registry)
 }
 
-/// Alice's half.
+/// The outbound engine of Alice, with an association to each peer.
 ///
 /// # Panics
 /// If the provider lacks the suite.
@@ -112,7 +112,7 @@ pub fn outbound(suite: SuiteId, registry: &Registry) -> Outbound {
     engine
 }
 
-/// Bob's half.
+/// The inbound engine of Bob, with as many associations.
 ///
 /// # Panics
 /// If the provider lacks the suite.
@@ -171,7 +171,7 @@ pub fn packet(len: usize, flow: u16) -> Vec<u8> {
     packet_to(BOB, len, flow)
 }
 
-/// The same to somebody else.
+/// A UDP packet like that of [`packet`], to somebody else.
 ///
 /// # Panics
 /// As [`packet`].

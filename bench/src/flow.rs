@@ -15,11 +15,11 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// What one transfer was like.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
-    /// Nanoseconds an octet, the sender's carrier.
+    /// Nanoseconds that the sender's carrier spends on an octet.
     pub tx: f64,
-    /// Nanoseconds an octet, the receiver's carrier.
+    /// Nanoseconds that the receiver's carrier spends on an octet.
     pub rx: f64,
-    /// Goodput.
+    /// Goodput at the receiver, in Gbit/s.
     pub gbit: f64,
 }
 
@@ -28,7 +28,7 @@ pub struct Flow {
 pub struct Delivered {
     /// Octets that the receiver got.
     pub octets: u64,
-    /// Goodput, in Gbit/s.
+    /// Goodput at the receiver, in Gbit/s.
     pub gbit: f64,
     /// Segments that were sent again.
     pub retransmits: u64,
@@ -81,7 +81,7 @@ pub fn ask(alice: &Host, iperf3: &Path, peer: IpAddr, args: &[&str]) -> anyhow::
     succeeded("iperf3", &finished)
 }
 
-/// Read iperf3's answer.
+/// Read the JSON document that iperf3 prints.
 ///
 /// # Errors
 /// If it lacks a sum.

@@ -9,14 +9,14 @@ use std::time::Duration;
 /// What one batch cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// CPU time.
+    /// CPU time of the thread.
     pub time: Duration,
-    /// Items handled.
+    /// Number of items that were handled.
     pub items: usize,
 }
 
 impl Cost {
-    /// Nanoseconds an item.
+    /// Nanoseconds of CPU time for one item.
     pub fn per_item(self) -> f64 {
         self.time.as_nanos() as f64 / self.items as f64
     }
@@ -47,7 +47,7 @@ fn cpu_time() -> Duration {
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// How long to measure.
+/// The rounds and batches of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Rounds; each gives one value of the figure.

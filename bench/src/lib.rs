@@ -1,5 +1,5 @@
-//! Figures. `cargo run --release -p bench -- SUITE...` measures a suite, prints its table, and writes
-//! `target/bench/SUITE.jsonl`, one line a figure.
+//! Measured figures of the product. `cargo run --release -p bench -- SUITE...` measures a suite, prints its table, and
+//! writes `target/bench/SUITE.jsonl`, one line a figure.
 //!
 //! A suite is made of functions in [`suites`] that fill a [`figure::Report`]. What can be compared is compared in turns within
 //! one process ([`interleave`]), for absolute figures drift with the load of the machine by more than what is measured.

@@ -57,9 +57,9 @@ pub fn softirq_time() -> anyhow::Result<Duration> {
 /// Runs and nanoseconds of BPF programs, while statistics were on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Runs {
-    /// How often they ran.
+    /// Number of runs of the programs.
     pub count: u64,
-    /// How long.
+    /// Nanoseconds of all runs together.
     pub nanoseconds: u64,
 }
 
@@ -88,7 +88,7 @@ pub fn bpf_runs(pid: u32) -> anyhow::Result<Runs> {
     Ok(runs_of_programs(pid)?.values().fold(Runs::default(), add))
 }
 
-/// Those of each program, by its number (`/proc/PID/fdinfo`).
+/// Runs of each BPF program of the network that a process holds open, by its number (`/proc/PID/fdinfo`).
 ///
 /// # Errors
 /// If the process has ended, or holds none.

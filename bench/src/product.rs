@@ -27,7 +27,7 @@ pub fn ravelin() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// This very program.
+/// The path of this very program.
 ///
 /// # Errors
 /// If the system does not say where it is.

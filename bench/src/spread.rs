@@ -27,11 +27,11 @@ use wire::{AppId, Prefix, Services};
 
 /// Users of one program: as many choices as one executable can have.
 const USERS: u32 = 32;
-/// Programs.
+/// Places at which copies of this program run.
 const PROGRAMS: u32 = 313;
-/// Applications: a few more than ten thousand.
+/// Number of applications: a few more than ten thousand.
 pub const APPLICATIONS: u32 = USERS * PROGRAMS;
-/// Networks of each, the peer's among them.
+/// Networks of each application, the peer's among them.
 pub const NETWORKS: u32 = 100;
 /// Sockets of one application. With those of all others they fit into the 20,000 files that a container often allows at most.
 pub const ONE: u32 = 9_800;
@@ -90,7 +90,8 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As one of the programs: make sockets as each of so many users, print their descriptors, and wait for the end of standard input.
+/// Do what one of the programs does: make sockets for each of so many users, print their descriptors, and wait for the
+/// end of standard input.
 ///
 /// # Errors
 /// Without root.
@@ -111,7 +112,7 @@ pub fn hold(users: u32, sockets: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As many as the host allows, if that is enough.
+/// Raise the limit of open files as far as the host allows, if that is enough.
 fn more_files() -> anyhow::Result<()> {
     let most = getrlimit(Resource::Nofile).maximum.map_or(FILES, |most| most.max(FILES));
     setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: Some(most) })

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 /// How the hosts are made.
 pub struct Stage<'a> {
-    /// Behind `rvl-bench-` in every name that is made.
+    /// The last part of the lab's name, behind `rvl-bench-`.
     pub name: &'a str,
     /// What runs as `PROGRAM run`; none: the `ravelin` program.
     pub daemon: Option<PathBuf>,
     /// Further arguments of the daemons.
     pub args: &'a [&'a str],
-    /// The protected program.
+    /// The path of the protected program.
     pub program: &'a Path,
     /// More networks of the program on alice, as the policy language has them.
     pub networks: &'a str,
@@ -29,7 +29,7 @@ impl Stage<'_> {
         self.build_with(&Pair { mode: "tunnel", ..Pair::default() })
     }
 
-    /// The same with a tunnel of another kind.
+    /// Build the hosts like [`Stage::build`], with a tunnel of another kind.
     ///
     /// # Errors
     /// As [`Stage::build`].

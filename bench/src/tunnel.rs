@@ -32,7 +32,7 @@ const FRONT: usize = esp::HEADER_LEN + 8;
 /// Pad length, next header, ICV.
 const BEHIND: usize = 2 + 16;
 
-/// How packets are carried.
+/// The way in which packets are carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Many with one system call.
@@ -42,7 +42,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// Its name in arguments and figures.
+    /// The name of the way in arguments and figures.
     pub const fn name(self) -> &'static str {
         match self {
             Way::Bursts => "bursts",
@@ -105,7 +105,7 @@ const fn esp_len(inner: usize) -> usize {
     FRONT + (inner + 2).next_multiple_of(4) - 2 + BEHIND
 }
 
-/// From the TUN to the wire.
+/// Carry packets from the TUN to the wire.
 fn outward(tun: &Tun, udp: &UdpTransport, header: OuterHeader, way: Way) -> anyhow::Result<()> {
     let mut supers = Pool::new(PREFIX_LEN + MAX_PACKET + 1, 0, 4);
     let mut arena = Pool::new(MAX_LEN_V4, 0, 4);
@@ -174,7 +174,7 @@ fn seal(
     Ok(sequence)
 }
 
-/// From the wire to the TUN.
+/// Carry packets from the wire to the TUN.
 fn inward(tun: &Tun, mut udp: UdpTransport, way: Way) -> anyhow::Result<()> {
     let mark = record::PROOF | record::AUTHENTICATED | record::ENCRYPTED | u32::from(APP.0);
     let mut pool = Pool::new(HEADROOM + MAX_DATAGRAM, HEADROOM, 32);
@@ -216,7 +216,7 @@ fn inward(tun: &Tun, mut udp: UdpTransport, way: Way) -> anyhow::Result<()> {
     }
 }
 
-/// The inner packet.
+/// The inner packet of a datagram, without padding.
 fn open(datagram: &[u8]) -> Option<&[u8]> {
     let pad = usize::from(*datagram.get(datagram.len().checked_sub(BEHIND)?)?);
     datagram.get(FRONT..datagram.len().checked_sub(BEHIND + pad)?)

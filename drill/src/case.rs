@@ -63,7 +63,7 @@ pub struct Case {
     pub client: String,
     /// What it must print, `$MARK` replaced; else `$GOT` must be the same as `$PAYLOAD`.
     pub says: Option<String>,
-    /// Nobody sends again what is lost: meanwhile happens only what loses nothing.
+    /// Whether nobody sends again what is lost, so that only events that lose nothing may happen meanwhile.
     #[serde(default)]
     pub loses: bool,
     /// Seconds that the client may take.
@@ -75,14 +75,14 @@ pub struct Case {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// The host.
+    /// The host on which the server runs.
     #[serde(default)]
     pub on: Host,
-    /// The script; it goes on as long as the server does, or leaves the server behind.
+    /// The script that is the server; it goes on as long as the server does, or leaves the server behind.
     pub run: String,
-    /// `tcp/PORT` or `udp/PORT`: it is ready when it listens there.
+    /// The place where the server listens when it is ready, as `tcp/PORT` or `udp/PORT`.
     pub listen: Option<String>,
-    /// A script that succeeds when it is ready.
+    /// A script that succeeds when the server is ready.
     pub ready: Option<String>,
 }
 
@@ -90,9 +90,9 @@ pub struct Server {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Host {
-    /// That of the clients.
+    /// The host of the clients.
     Alice,
-    /// That of the servers.
+    /// The host of the servers.
     #[default]
     Bob,
 }
@@ -107,7 +107,7 @@ impl From<Host> for Side {
 }
 
 impl Server {
-    /// Where it listens.
+    /// The transport and port on which the server listens, if the entry says so.
     ///
     /// # Errors
     /// If the entry does not say it in the usual form.

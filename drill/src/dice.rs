@@ -1,6 +1,6 @@
 //! Chance that comes again: every choice of a run is its seed's.
 
-/// xorshift64.
+/// The generator xorshift64 with its state.
 #[derive(Debug)]
 pub struct Dice(u64);
 
@@ -19,7 +19,7 @@ impl Dice {
         (self.0 % count as u64) as usize
     }
 
-    /// Another order.
+    /// Put the list into an order that depends on the seed.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for last in (1..list.len()).rev() {
             list.swap(last, self.below(last + 1));

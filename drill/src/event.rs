@@ -4,12 +4,12 @@ use netio::lab::Side;
 
 use crate::dice::Dice;
 
-/// One of them.
+/// One thing that happens to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Another daemon takes over from this host's.
+    /// Another daemon takes over from the daemon of this host.
     TakeOver(Side),
-    /// This host's daemon is killed, and another one started, with new keys for both.
+    /// The daemon of this host is killed, and another one started, with new keys for both hosts.
     Kill(Side),
     /// Both daemons read another text of the policy.
     Reload,

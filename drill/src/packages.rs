@@ -113,7 +113,7 @@ fn run(program: &str, words: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As long as it lives, installing starts nothing.
+/// A ban on starting services: as long as it lives, installing starts nothing.
 struct Closed {
     made: bool,
 }

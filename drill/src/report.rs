@@ -14,40 +14,40 @@ pub const AT_LEAST: usize = 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It worked, and nothing was seen in clear.
+    /// The program worked, and nothing was seen in clear.
     Passed,
-    /// It did not, or something was.
+    /// The program did not work, or something was seen in clear.
     Failed,
-    /// It was not run.
+    /// The program was not run.
     Skipped,
 }
 
-/// A line.
+/// A line of the report: one program in one family.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// The entry's name.
+    /// The name of the program's entry.
     pub program: String,
-    /// What was run.
+    /// What was run, in a few words.
     pub what: String,
-    /// 4 or 6.
+    /// The address family: 4 or 6.
     pub family: u8,
-    /// How it went.
+    /// The verdict about this run.
     pub verdict: Verdict,
-    /// How long it took.
+    /// Seconds that the run took.
     pub seconds: f64,
-    /// Octets of encrypted frames meanwhile.
+    /// Octets of encrypted frames that crossed the wire meanwhile.
     pub encrypted: u64,
-    /// What happened before it.
+    /// The event before the run; `None` if it was skipped.
     pub before: Option<String>,
-    /// What happened while it ran, or behind it if it was quick.
+    /// The event while it ran, or behind it if it was quick; `None` if it was skipped.
     pub meanwhile: Option<String>,
-    /// Whether it was while it ran.
+    /// Whether that event came while the client ran.
     pub in_flight: bool,
-    /// What to know about it.
+    /// What a reader should know about the run, such as the reason of a failure.
     pub note: String,
 }
 
-/// All of them.
+/// The lines of all runs.
 #[derive(Debug, Default)]
 pub struct Report(pub Vec<Line>);
 

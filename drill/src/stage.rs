@@ -25,21 +25,21 @@ const KEEP: usize = 4 << 20;
 /// Octets of `$PAYLOAD`, about.
 const PAYLOAD: usize = 2 << 20;
 
-/// Two hosts.
+/// The two hosts of the drill, and what is between them.
 pub struct Stage {
-    /// Their daemons.
+    /// The hosts with their daemons.
     pub rig: Rig,
-    /// A word that must never be seen.
+    /// A word that must never be seen on the wire.
     pub mark: String,
-    /// A file that is full of it.
+    /// The path of a file that is full of the mark.
     pub payload: PathBuf,
-    /// Files of the programs.
+    /// The folder for files of the programs.
     pub folder: Scratch,
     wire: Capture,
     /// The executables that the policy names, and those of the program before: its last packets are still its own.
     named: BTreeSet<PathBuf>,
     before: BTreeSet<PathBuf>,
-    /// Which text of the policy it is.
+    /// The number of the policy's text: each load has another one.
     edition: usize,
 }
 
@@ -116,7 +116,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Let it happen.
+    /// Let an event happen to the hosts.
     ///
     /// # Errors
     /// If a daemon does not do as it should.

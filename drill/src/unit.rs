@@ -19,27 +19,27 @@ const START: Duration = Duration::from_secs(180);
 /// Octets of a program's output that a note quotes.
 const QUOTED: usize = 300;
 
-/// What to run.
+/// What is run at a time: one program in one family.
 #[derive(Clone, Debug)]
 pub struct Unit {
-    /// The entry.
+    /// The entry of the program.
     pub case: Case,
-    /// 4 or 6.
+    /// The address family: 4 or 6.
     pub family: u8,
 }
 
-/// What happens.
+/// The events of one run, and when they come.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Before the servers start.
+    /// The event before the servers start.
     pub before: Event,
-    /// So many milliseconds after the client started.
+    /// Milliseconds between the client's start and the second event.
     pub after: usize,
-    /// What.
+    /// The event while the client runs, or behind it if it was quick.
     pub meanwhile: Event,
 }
 
-/// How it went.
+/// The result of one run.
 #[derive(Debug)]
 pub struct Outcome {
     /// Whether the client still ran when something happened.
@@ -75,7 +75,7 @@ impl Unit {
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))
     }
 
-    /// Run it. The caller ends what is left of it.
+    /// Run the program with this plan. The caller ends what is left of it.
     ///
     /// # Errors
     /// If a daemon does not do as it should; what a program does wrong is in the outcome.
@@ -97,7 +97,7 @@ impl Unit {
         Ok(Outcome { in_flight, failure })
     }
 
-    /// Files and servers.
+    /// Write the files, prepare, and start the servers.
     fn set_out(&self, stage: &Stage, folder: &Path) -> anyhow::Result<Vec<Running>> {
         for (name, text) in &self.case.files {
             let path = folder.join(name);

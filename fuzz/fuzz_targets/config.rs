@@ -68,7 +68,7 @@ fn in_range(config: &Config) {
     assert!(config.icmp.outer.path.floor_v4 >= 576 && config.icmp.outer.per_second <= 10_000);
 }
 
-/// The same as a file.
+/// The configuration as the text of a file.
 fn written(config: &Config) -> String {
     let quoted = |text: &str| toml::Value::from(text).to_string();
     let path = |path: &Path| quoted(path.to_str().expect("it came from text"));

@@ -11,9 +11,9 @@ use wire::udp::Udp;
 use wire::{Buf, DropReason, Time, eth, protocol};
 
 const PORT: u16 = 4500;
-/// struct virtio_net_hdr.
+/// Octets of a vnet header: `struct virtio_net_hdr` of linux/virtio_net.h.
 const VNET: usize = 10;
-/// GSO_UDP_L4.
+/// The GSO type of UDP in a vnet header: `VIRTIO_NET_HDR_GSO_UDP_L4`.
 const GSO_UDP: u8 = 5;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -62,9 +62,9 @@ fuzz_target!(|bytes: &[u8]| {
 /// A packet before it is sealed, and what happens to it.
 struct Case {
     fresh: Packet,
-    /// As the other unit seals it.
+    /// The packet as the other unit seals it.
     sealed: Packet,
-    /// Octets in front of it and behind it.
+    /// Octets in front of the packet and behind it.
     around: (usize, usize),
     change: [u8; 3],
 }

@@ -15,19 +15,19 @@ use netio::lab::Host;
 /// What is said of a name.
 #[derive(Clone, Debug)]
 pub enum Says {
-    /// These addresses, for so many seconds.
+    /// An answer with these addresses, for so many seconds.
     Addresses(Vec<IpAddr>, u32),
-    /// Another name, whose own answer is in the same message, as far as there is one.
+    /// An answer with another name, whose own answer is in the same message, as far as there is one.
     Alias(&'static str),
-    /// SERVFAIL.
+    /// An answer with the code SERVFAIL.
     Failure,
-    /// Nothing at all.
+    /// No answer at all.
     Silence,
 }
 
 type Zone = Arc<Mutex<HashMap<String, Says>>>;
 
-/// The server; it ends with this value.
+/// A running name server; it ends with this value.
 pub struct NameServer {
     zone: Zone,
     over: Arc<AtomicBool>,
@@ -39,7 +39,7 @@ const LARGEST: usize = 1232;
 const SLICE: Duration = Duration::from_millis(50);
 
 impl NameServer {
-    /// On this host, at this address and port.
+    /// Start a server on this host, at this address and port.
     ///
     /// # Panics
     /// If the sockets cannot be made.

@@ -7,7 +7,7 @@ use netio::lab::{Host, Program, Running, Transport};
 
 use crate::{PATIENCE, program};
 
-/// Its port.
+/// The TCP port of the server.
 pub const PORT: u16 = 21;
 
 /// A configuration that offers `data` to everybody. `empty` is a folder with nothing in it.

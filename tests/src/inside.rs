@@ -21,13 +21,13 @@ const TUN: &std::ffi::CStr = c"rvl0";
 /// A packet on the TUN.
 #[derive(Clone, Debug)]
 pub struct Inner {
-    /// Of this host, on its way to the engine; else it came out of it.
+    /// Whether the packet is one of this host, on its way to the engine; otherwise it came out of the engine.
     pub out: bool,
-    /// The mark in its record.
+    /// The mark in the packet's record.
     pub mark: u32,
-    /// Its IP headers.
+    /// The IP headers of the packet.
     pub headers: Headers,
-    /// From the IP header on.
+    /// The octets of the packet, from the IP header on.
     pub packet: Vec<u8>,
 }
 
@@ -58,7 +58,7 @@ impl Inner {
     }
 }
 
-/// A TCP segment.
+/// A TCP segment that was seen on the TUN.
 #[derive(Debug)]
 pub struct Segment<'a>(pub Tcp<&'a [u8]>);
 
@@ -119,7 +119,7 @@ impl Inside {
         self.seen.borrow()
     }
 
-    /// Begin anew.
+    /// Forget all that passed until now.
     pub fn forget(&self) {
         drop(self.look());
         self.seen.borrow_mut().clear();

@@ -34,14 +34,14 @@ const SERVER: &str = include_str!("../programs/server.py");
 /// The family of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// IPv4.
+    /// The row is about IPv4.
     V4,
-    /// IPv6.
+    /// The row is about IPv6.
     V6,
 }
 
 impl Over {
-    /// Both.
+    /// Both families, IPv4 first.
     pub const BOTH: [Over; 2] = [Over::V4, Over::V6];
 
     /// A host's first address.
@@ -59,7 +59,7 @@ impl fmt::Display for Over {
     }
 }
 
-/// Alice's second address.
+/// The second address of alice, in that family.
 pub fn second(over: Over) -> IpAddr {
     let text = if over == Over::V4 { "198.51.100.11" } else { "2001:db8:51::11" };
     text.parse().expect("an address")
@@ -79,15 +79,15 @@ impl std::error::Error for Impossible {}
 
 /// Two hosts on which `app` is protected, with everything that a row needs.
 pub struct Stage {
-    /// The hosts.
+    /// The two hosts, with their daemons once these run.
     pub rig: Rig,
-    /// The eavesdropper.
+    /// The eavesdropper on the wire between the hosts.
     pub wire: Capture,
     /// The TUNs, by side; empty until there are daemons.
     pub inside: Vec<Inside>,
-    /// The protected program.
+    /// The path of the protected program.
     pub app: PathBuf,
-    /// A program that no policy names.
+    /// The path of a program that no policy names.
     pub plain: PathBuf,
     script: PathBuf,
     servers: Vec<Running>,
@@ -107,7 +107,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// As [`Stage::build`]; no daemon runs, and no server.
+    /// The same stage as [`Stage::build`] makes, but no daemon runs, and no server.
     ///
     /// # Errors
     /// If a part cannot be built.
@@ -269,7 +269,7 @@ impl Stage {
             .with_context(|| format!("on {}'s TUN, where {} packets were", side.name(), inside.look().len()))
     }
 
-    /// Nothing was seen yet.
+    /// Forget what the wire and the TUNs have shown.
     ///
     /// # Errors
     /// If the capture broke.
@@ -343,17 +343,17 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty one.
+    /// A table without rows.
     pub fn new(theme: &'static str) -> Table {
         Table { theme, rows: Vec::new() }
     }
 
-    /// One row: `act` does it and shows that it was of its kind; the wire must have shown nothing of it.
+    /// Add a row: `act` does it and shows that it was of its kind; the wire must have shown nothing of it.
     pub fn row(&mut self, stage: &Stage, kind: &str, over: Over, act: impl FnOnce() -> anyhow::Result<()>) {
         self.row_beside(stage, kind, over, |_| false, act);
     }
 
-    /// As [`Table::row`], where clear packets of the flows in `allowed` belong to programs without policy.
+    /// Add a row like [`Table::row`], where clear packets of the flows in `allowed` belong to programs without policy.
     pub fn row_beside(
         &mut self,
         stage: &Stage,
@@ -399,10 +399,10 @@ impl Table {
         assert!(!(failed && std::env::var_os("RAVELIN_FIRST_FAILURE").is_some()), "one row failed: enough");
     }
 
-    /// Count them.
+    /// Count the rows, and end the test.
     ///
     /// # Panics
-    /// If one failed.
+    /// If a row failed.
     pub fn close(self) {
         let failed: Vec<String> = self
             .rows

@@ -81,7 +81,7 @@ pub fn protect(program: &Path, peer: Side) -> String {
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Make it.
+    /// Make the folder, with the test's name and the process id in its own.
     ///
     /// # Panics
     /// If it cannot be made.

@@ -32,7 +32,7 @@ impl LineRig {
         LineRig::of(name, binary())
     }
 
-    /// The same with another `ravelin` program.
+    /// Two hosts and two interfaces that nothing joins, for another `ravelin` program.
     ///
     /// # Errors
     /// If it cannot be built.
@@ -67,7 +67,7 @@ impl LineRig {
             .with_context(|| std::fs::read_to_string(&log).unwrap_or_default())
     }
 
-    /// Start the line.
+    /// Start the line, without waiting for it.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -98,7 +98,7 @@ impl LineRig {
         self.folder.join(format!("log.{}", self.started))
     }
 
-    /// Kill it (SIGKILL).
+    /// Kill the line's process (SIGKILL) and wait for its end.
     ///
     /// # Errors
     /// If it does not end.

@@ -21,23 +21,23 @@ use std::time::Duration;
 use wire::ip::Headers;
 use wire::{Buf, Gso};
 
-/// Longest frame.
+/// Longest frame that is read, in octets.
 const LONGEST: usize = 70_000;
-/// When nothing comes.
+/// Time between two looks when no frame comes.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// How the path is.
+/// The properties of the path between the hosts.
 #[derive(Clone, Debug)]
 pub struct Path {
-    /// Of a thousand packets, lost in front of the scrubber and behind it each.
+    /// Packets of a thousand that are lost in front of the scrubber, and as many behind it.
     pub lost: u32,
-    /// Of a thousand packets, overtaken by the next one in front of the scrubber.
+    /// Packets of a thousand that the next one overtakes in front of the scrubber.
     pub overtaken: u32,
-    /// Of all links.
+    /// The MTU of all links.
     pub mtu: u16,
-    /// Frames carry this VLAN's tag where the scrubber sees them.
+    /// The VLAN whose tag frames carry where the scrubber sees them.
     pub vlan: Option<u16>,
-    /// Hosts use ECN.
+    /// Whether the hosts use ECN.
     pub ecn: bool,
 }
 
@@ -50,11 +50,11 @@ impl Default for Path {
 /// One packet on both sides.
 #[derive(Clone, Debug)]
 pub struct Passed {
-    /// Where it came from.
+    /// The side that the packet came from.
     pub from: Side,
-    /// As it came, link header included.
+    /// The frame as it came to the scrubber, link header included.
     pub before: Vec<u8>,
-    /// As it left; nothing if it did not.
+    /// The frame as it left the scrubber; `None` if it did not.
     pub after: Option<Vec<u8>>,
     /// The rules that acted.
     pub acted: Rules,
@@ -70,16 +70,16 @@ impl Passed {
 /// What passed, and packets of the scrubber's own.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// In order.
+    /// The packets that came to the scrubber, in order.
     pub passed: Vec<Passed>,
-    /// How many it said itself.
+    /// Number of packets that the scrubber made itself.
     pub own: usize,
     failed: Option<String>,
 }
 
-/// Hosts and scrubber.
+/// Two hosts and the scrubber between them.
 pub struct Middle {
-    /// The hosts.
+    /// The hosts of the lab.
     pub lab: Lab,
     seen: Arc<Mutex<Seen>>,
     stop: Arc<AtomicBool>,
@@ -87,7 +87,7 @@ pub struct Middle {
 }
 
 impl Middle {
-    /// Build it.
+    /// Build hosts and scrubber, and start the thread that carries frames.
     ///
     /// # Errors
     /// If that fails.
@@ -157,7 +157,8 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Not what belongs to the link: neighbour discovery, group membership. A router has its own.
+/// Whether a packet goes through the scrubber. What belongs to the link, neighbour discovery and group membership, does
+/// not: a router has its own.
 fn is_forwarded(packet: &[u8]) -> bool {
     let own = |address: IpAddr| match address {
         IpAddr::V4(address) => address.is_multicast() || address.is_broadcast(),

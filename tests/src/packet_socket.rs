@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// Octets that the kernel may hold between two looks.
 const KERNEL_BUFFER: libc::c_int = 64 << 20;
 
-/// The socket. It belongs to the network namespace in which it was opened.
+/// A packet socket on one device. It belongs to the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct PacketSocket {
     socket: OwnedFd,
@@ -16,7 +16,7 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// On the device `name` of the calling thread's namespace, from now on.
+    /// Open a socket on the device `name` of the calling thread's namespace. It hears what passes from now on.
     ///
     /// # Errors
     /// If there is no such device, or the thread may not hear it.

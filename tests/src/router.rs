@@ -95,7 +95,7 @@ pub fn run(lab: &Lab, name: &str, args: &[&str], input: &str) -> anyhow::Result<
     lab.wire().run(|| here(name, args, input))?
 }
 
-/// The same, on a thread that is in the namespace already.
+/// Run a program like [`run`], on a thread that is in the namespace already.
 fn here(name: &str, args: &[&str], input: &str) -> anyhow::Result<String> {
     let mut child = Command::new(program(name))
         .args(args)

@@ -164,7 +164,7 @@ impl Sites {
         Ok(sites)
     }
 
-    /// As [`Sites::build`]; no daemon runs, and each has an empty policy.
+    /// The same sites as [`Sites::build`] makes, but no daemon runs, and each has an empty policy.
     ///
     /// # Errors
     /// Without root, or where the kernel refuses a part.

@@ -15,26 +15,26 @@ use crate::{PATIENCE, program, try_wait_until};
 /// A suite in the words of both sides.
 #[derive(Clone, Copy, Debug)]
 pub struct Proposal {
-    /// strongSwan's `esp_proposals`.
+    /// The suite as strongSwan's `esp_proposals` has it.
     pub theirs: &'static str,
-    /// Ravelin's suite.
+    /// The suite as Ravelin calls it.
     pub ours: &'static str,
 }
 
 /// An association pair as one daemon has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Child {
-    /// SPI of what it receives.
+    /// The SPI, in hexadecimal, of the association by which this daemon receives.
     pub spi_in: String,
-    /// SPI of what it sends.
+    /// The SPI, in hexadecimal, of the association by which this daemon sends.
     pub spi_out: String,
-    /// Keying material as hexadecimal digits: cipher key, its salt, integrity key.
+    /// Keying material of the inbound association as hexadecimal digits: cipher key, its salt, integrity key.
     pub key_in: String,
-    /// The same of what it sends.
+    /// Keying material of the outbound association, in the same form.
     pub key_out: String,
 }
 
-/// A running daemon.
+/// A running charon, strongSwan's daemon.
 #[derive(Debug)]
 pub struct Charon {
     folder: PathBuf,

@@ -82,7 +82,7 @@ pub struct Systemd {
 }
 
 impl Systemd {
-    /// Boot a guest. `name` is that of its control group and folder.
+    /// Boot a guest with systemd. Its control group and its folder are called `name`.
     ///
     /// # Errors
     /// With what systemd said, if it does not boot.

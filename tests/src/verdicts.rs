@@ -42,7 +42,7 @@ impl Ports {
         (rig, app)
     }
 
-    /// Bob's servers.
+    /// Start bob's three servers, for the ports in the order of the fields.
     ///
     /// # Panics
     /// If one does not run.
@@ -64,7 +64,8 @@ impl Ports {
     }
 }
 
-/// Of a program: the peer's IPv4 address is protected but for port `never`, its IPv6 address trusted, 203.0.113.0/24 refused.
+/// The policy of a program: the peer's IPv4 address is protected but for port `never`, its IPv6 address trusted,
+/// 203.0.113.0/24 refused.
 pub fn policy(app: &Path, peer: Side, never: u16) -> String {
     format!(
         "application \"{}\" {{\n  network {} protected P;\n  network {} trusted;\n  network 203.0.113.0/24 untrusted;\n  protection P {{\n    \

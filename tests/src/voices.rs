@@ -14,7 +14,7 @@ const VOICES: &str = include_str!("../programs/voices.py");
 /// How many voices there are.
 const COUNT: usize = 8;
 
-/// By voice: times that it asked, and times that it was answered.
+/// Times that each voice asked, and times that it was answered, by the voice's name.
 type Score = BTreeMap<String, (u64, u64)>;
 
 /// A running chorus on alice.

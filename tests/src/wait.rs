@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-/// Between two looks.
+/// Time between two looks.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Look until it is so.
@@ -45,7 +45,7 @@ pub fn wait_for<T, W: std::fmt::Display>(
     }
 }
 
-/// As [`wait_until`], for callers that have errors of their own.
+/// Look until it is so, like [`wait_until`], for callers that have errors of their own.
 ///
 /// # Errors
 /// Those of `done`, or with what it waited for, if it is not so within `limit`.

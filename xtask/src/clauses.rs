@@ -11,10 +11,10 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the tables are.
+/// Folders of the texts with tables.
 const TABLES: &[&str] = &["docs/rfc", "docs/papers"];
 
-/// Where files and functions are.
+/// Folders of the files and functions that tables name.
 const SOURCES: &[&str] = &["crates", "tests", "bench", "drill", "fuzz/fuzz_targets", "xtask"];
 
 /// Check all tables; whether everything they name exists.
@@ -48,9 +48,9 @@ pub fn run() -> Result<bool> {
     Ok(missing.is_empty())
 }
 
-/// A source file.
+/// A source file, and the functions in it.
 struct Source {
-    /// Its path behind a slash, so that whole names are compared.
+    /// The path of the file behind a slash, so that whole names are compared.
     path: String,
     functions: HashSet<String>,
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What to fuzz.
+/// Options of the task `cargo xtask fuzz`.
 #[derive(clap::Args)]
 pub struct Options {
     /// Seconds for each target
@@ -34,13 +34,13 @@ pub struct Options {
 #[derive(Serialize, Deserialize)]
 struct Entry {
     target: String,
-    /// The commit it was built from.
+    /// The commit that the target was built from.
     commit: String,
-    /// Seconds since 1970 when it ended.
+    /// Seconds from 1970 until the run ended.
     ended: u64,
-    /// Of processor time: a fuzzer that waits for its turn tries nothing.
+    /// Seconds of processor time that the run took: a fuzzer that waits for its turn tries nothing.
     seconds: u64,
-    /// Inputs tried.
+    /// Number of inputs that were tried.
     runs: u64,
     crashed: bool,
 }
@@ -59,7 +59,7 @@ const INSTRUMENTATION: &[&str] = &[
 
 /// A fuzz target that has been built.
 pub struct Target {
-    /// Its name, that of `fuzz/fuzz_targets/NAME.rs`.
+    /// The name of the target, as in `fuzz/fuzz_targets/NAME.rs`.
     pub name: String,
     program: PathBuf,
     corpus: PathBuf,

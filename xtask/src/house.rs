@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where a room stands.
+/// The level of a room in the house.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// A product room, 0 (bytes) to 6 (assembly).
@@ -18,9 +18,9 @@ pub enum Level {
 /// How one room uses another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// In what is shipped, or in the build script that makes it.
+    /// Used in what is shipped, or in the build script that makes it.
     Normal,
-    /// In its tests and benches only.
+    /// Used in its tests and benches only.
     Dev,
 }
 
@@ -33,18 +33,18 @@ pub struct Room {
     pub level: Option<Level>,
     /// The folder that holds the manifest.
     pub folder: PathBuf,
-    /// Rooms it uses.
+    /// The rooms that it uses, and how.
     pub uses: Vec<(String, Use)>,
 }
 
-/// The whole workspace.
+/// The workspace with all its rooms.
 #[derive(Debug)]
 pub struct House {
     /// Every package, in Cargo's order.
     pub rooms: Vec<Room>,
-    /// The workspace's folder.
+    /// The folder of the workspace.
     pub root: PathBuf,
-    /// Where Cargo builds.
+    /// The folder where Cargo builds.
     pub target: PathBuf,
 }
 
@@ -72,7 +72,7 @@ struct Dependency {
 }
 
 impl House {
-    /// Ask Cargo.
+    /// Ask Cargo for the workspace of the current folder.
     pub fn survey() -> Result<House> {
         let mut cargo = Command::new(process::cargo());
         cargo.args(["metadata", "--no-deps", "--format-version", "1"]);

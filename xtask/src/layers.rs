@@ -53,7 +53,7 @@ fn picture(rooms: &[Room]) -> String {
     text
 }
 
-/// `-> wire crypto [testkit]`.
+/// The rooms that a room uses, such as `-> wire crypto [testkit]`.
 fn edges(room: &Room) -> String {
     let mut names: Vec<String> = Vec::new();
     for (name, kind) in &room.uses {

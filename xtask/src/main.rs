@@ -14,6 +14,7 @@ mod process;
 mod purity;
 mod suite;
 mod supply;
+mod words;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -33,6 +34,8 @@ enum Task {
     Purity,
     /// Check that the tables of clauses in docs/ name files and tests that exist
     Clauses,
+    /// List doc comments that cannot be read alone and long lines of prose; refuse a room with more than it may have
+    Words,
     /// Check what comes from others: advisories, bans, licences, sources
     Supply,
     /// Run every check and every test, and close with `N passed, N failed`
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Task::Layers => layers::run(),
         Task::Purity => purity::run(),
         Task::Clauses => clauses::run(),
+        Task::Words => words::run(),
         Task::Supply => supply::run().map(|outcome| match outcome {
             supply::Outcome::Checked(passed) => passed,
             supply::Outcome::WithoutAdvisories(why) => {

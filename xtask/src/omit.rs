@@ -5,7 +5,7 @@ use crate::process::cargo;
 use anyhow::{Context, Result};
 use std::process::{Command, Stdio};
 
-/// How to check.
+/// Options of the task `cargo xtask omit`.
 #[derive(clap::Args)]
 pub struct Options {
     /// Programs of the kernel half to leave out, one at a time; default: all

@@ -1,4 +1,4 @@
-//! Running other programs.
+//! Ways to run other programs.
 
 use anyhow::{Context, Result};
 use std::ffi::OsString;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Where Ravelin runs, as in deny.toml.
+/// The platforms that Ravelin runs on, as in deny.toml.
 const PLATFORMS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 /// What Cargo calls crates.io.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
@@ -76,13 +76,13 @@ struct Metadata {
     packages: Vec<Package>,
 }
 
-/// A crate.
+/// A crate, as `cargo metadata` tells it.
 #[derive(Clone, Debug, Deserialize)]
 struct Package {
     name: String,
     version: semver::Version,
     license: Option<String>,
-    /// `None`: it is of this workspace.
+    /// The registry that the crate comes from; `None` if it is of this workspace.
     source: Option<String>,
     dependencies: Vec<Dependency>,
 }
@@ -98,7 +98,7 @@ struct Dependency {
 pub enum Outcome {
     /// Whether everything was fine.
     Checked(bool),
-    /// As far as it went, everything was fine; why it did not go all the way.
+    /// Everything that was checked was fine, but advisories were not; the text says why.
     WithoutAdvisories(String),
 }
 
@@ -143,7 +143,7 @@ fn packages() -> Result<Vec<Package>> {
     Ok(serde_json::from_slice::<Metadata>(&output.stdout).context("what cargo metadata says")?.packages)
 }
 
-/// Licences, bans, sources.
+/// Find what is wrong with licences, bans and sources.
 fn judge(deny: &Deny, packages: &[Package]) -> Vec<String> {
     let banned: BTreeMap<&str, &str> =
         deny.bans.deny.iter().map(|ban| (ban.name.as_str(), ban.reason.as_str())).collect();

@@ -17,8 +17,8 @@ use tests::line::LineRig;
 
 /// The service's port, everywhere.
 pub const PORT: u16 = 7000;
-/// In front of the last octets of a proxy's clients: at the server its connections have another clock than those of the clients
-/// themselves, and for a while no others may have their ports.
+/// Added to the last octets of a proxy's clients: at the server its connections have another clock than those of the
+/// clients themselves, and for a while no others may have their ports.
 const PROXIED: u8 = 100;
 /// Addresses of clients: with one alone the pairs of ports would be used up by connections that have ended.
 const CLIENTS: u8 = 8;
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What stands between the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Middle {
-    /// The kernel routes.
+    /// Nothing but the kernel, which routes.
     Forward,
     /// A line whose scrubber is left out: the same way through user space.
     Bare,
@@ -44,7 +44,7 @@ impl Middle {
     pub const ALL: [Middle; 5] =
         [Middle::Forward, Middle::Bare, Middle::Scrub, Middle::HaProxy, Middle::Socat];
 
-    /// In figures' names.
+    /// The name of the middle in figures.
     pub const fn name(self) -> &'static str {
         match self {
             Middle::Forward => "forward",
@@ -55,7 +55,7 @@ impl Middle {
         }
     }
 
-    /// In plots and tables.
+    /// The name of the middle in plots and tables.
     pub const fn title(self) -> &'static str {
         match self {
             Middle::Forward => "kernel forwarding",
@@ -141,7 +141,7 @@ impl Between {
         Ok(between)
     }
 
-    /// The hosts.
+    /// The hosts and the gateway between them.
     pub fn rig(&self) -> &LineRig {
         &self.rig
     }
@@ -239,7 +239,7 @@ impl Between {
         Ok(())
     }
 
-    /// Where clients go to, and the addresses they come from.
+    /// The address that clients go to, and the addresses they come from.
     pub fn way(&self, middle: Middle) -> (SocketAddr, Vec<Ipv4Addr>) {
         let (to, from) = match middle {
             Middle::Socat => (Ipv4Addr::new(192, 0, 2, 254), [192, 0, 2]),

@@ -20,15 +20,15 @@ const SSH: u16 = 22;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// The cipher of sftp: that of the IPsec which it is compared with (the paper took 3DES with HMAC-SHA1 for both).
 const CIPHER: &str = "-oCiphers=aes128-gcm@openssh.com";
-/// Where sshd wants an empty folder of root's, whatever its configuration says.
+/// The empty folder of root's that sshd wants, whatever its configuration says.
 const PRIVILEGE_SEPARATION: &str = "/run/sshd";
 
 /// How files are fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// curl from vsftpd.
+    /// FTP, by curl from vsftpd.
     Ftp,
-    /// sftp from sshd.
+    /// SFTP, by sftp from sshd.
     Sftp,
 }
 

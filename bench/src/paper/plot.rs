@@ -11,23 +11,23 @@ use std::path::Path;
 /// A measured value with its range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mark {
-    /// Lowest round.
+    /// The value of the lowest round.
     pub min: f64,
-    /// Median.
+    /// The median of the rounds.
     pub value: f64,
-    /// Highest round.
+    /// The value of the highest round.
     pub max: f64,
 }
 
-/// What is drawn.
+/// A plot before it is drawn: a row for each category, a mark in it for each series.
 pub struct Plot<'a> {
-    /// Above the plot.
+    /// The text above the plot.
     pub title: &'a str,
-    /// Below the axis, with its unit.
+    /// The text below the axis, with its unit.
     pub axis: &'a str,
     /// Whether the axis is logarithmic; else it starts at zero, or at what is less.
     pub log: bool,
-    /// One a row, from the top.
+    /// The names of the rows, from the top.
     pub categories: Vec<&'a str>,
     /// Name and marks, one a category; none where nothing was measured.
     pub series: Vec<(String, Vec<Option<Mark>>)>,
@@ -58,7 +58,7 @@ const STYLE: &str = "<style>@media (prefers-color-scheme: dark) {\
                      [stroke=\"#000000\"] { stroke: #e6edf3 } [stroke=\"#808080\"] { stroke: #6e7681 } }</style>";
 
 impl Plot<'_> {
-    /// Write it.
+    /// Write the plot as an SVG file.
     ///
     /// # Errors
     /// Without any mark, and as the file system says.
@@ -129,7 +129,7 @@ impl Plot<'_> {
     }
 }
 
-/// From values to pixels.
+/// The mapping from values to pixels.
 struct Scale {
     log: bool,
     low: f64,

@@ -16,20 +16,20 @@ use std::path::Path;
 /// One protocol around a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Member {
-    /// ESP, protocol 50.
+    /// ESP (IP protocol 50) with this suite.
     Esp(&'static str),
-    /// ESP in UDP.
+    /// ESP in UDP with this suite.
     EspUdp(&'static str),
-    /// AH, protocol 51.
+    /// AH (IP protocol 51) with this integrity algorithm.
     Ah(&'static str),
 }
 
 /// What is done to packets between the hosts: nothing, or the members from the innermost to the outermost.
 #[derive(Clone, Copy, Debug)]
 pub struct Transform {
-    /// Its name in figures.
+    /// The name of the transform in figures.
     pub name: &'static str,
-    /// Its name in plots.
+    /// The name of the transform in plots.
     pub title: &'static str,
     members: &'static [Member],
 }
@@ -99,7 +99,7 @@ impl Bed {
         if transform.members.is_empty() { &self.clear } else { &self.rig.lab }
     }
 
-    /// One of them.
+    /// One host of this transform.
     pub fn host(&self, transform: &Transform, side: Side) -> &Host {
         self.lab(transform).host(side)
     }
@@ -183,7 +183,7 @@ impl Member {
         }
     }
 
-    /// Its two ends, with a fresh key: the sender's, and the receiver's.
+    /// The two ends of an association, with a fresh key: the sender's, and the receiver's.
     pub(crate) fn associations(
         self,
         spi: u32,
@@ -214,7 +214,7 @@ impl Member {
     }
 }
 
-/// A program's policy. AH gives authentication and no more, so that is what all must have.
+/// The policy of a program. AH gives authentication and no more, so that is what all transforms must have.
 fn block(program: &Path, peer: Side) -> String {
     format!(
         "application \"{}\" {{\n  network {} protected P;\n  \

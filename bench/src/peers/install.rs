@@ -34,7 +34,7 @@ pub const WIREGUARD_GO: Tool = Tool {
     registry: Registry::Go,
 };
 
-/// Mullvad's, in Rust.
+/// The WireGuard of Mullvad, in Rust.
 pub const GOTATUN: Tool = Tool {
     name: "gotatun",
     package: "gotatun-cli",
@@ -43,7 +43,7 @@ pub const GOTATUN: Tool = Tool {
     registry: Registry::Crates,
 };
 
-/// Cloudflare's, in Rust.
+/// The WireGuard of Cloudflare, in Rust.
 pub const BORINGTUN: Tool = Tool {
     name: "boringtun",
     package: "boringtun-cli",
@@ -96,7 +96,7 @@ impl Tool {
     }
 }
 
-/// Where the peers are: `target/peers`, beside the profile's folder.
+/// The folder of the peers: `target/peers`, beside the profile's folder.
 fn root() -> anyhow::Result<PathBuf> {
     let own = product::own()?;
     let target = own.parent().and_then(Path::parent).context("this program is in no target folder")?;

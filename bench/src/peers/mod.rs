@@ -31,10 +31,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A way from alice to bob. Dropping it ends its programs and removes its hosts.
 pub trait Link {
-    /// The hosts.
+    /// The hosts at both ends of the way.
     fn lab(&self) -> &Lab;
 
-    /// Bob's address at the far end.
+    /// The address of bob at the far end.
     fn target(&self) -> Ipv4Addr;
 
     /// The processes that carry packets, alice's first; none where the kernel alone does.
@@ -53,7 +53,7 @@ pub trait Link {
 pub struct Plain(Lab);
 
 impl Plain {
-    /// Build it.
+    /// Build both hosts, with the MTU of the inner packets of tunnels.
     ///
     /// # Errors
     /// Without root, or where the kernel refuses a part.

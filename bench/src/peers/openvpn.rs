@@ -5,7 +5,7 @@ use super::{Carried, INNER_MTU, Scratch, inner, lab, run, wait_for_answer};
 use anyhow::Context;
 use netio::lab::{Program, Running, Side};
 
-/// OpenVPN.
+/// A tunnel by OpenVPN.
 pub struct OpenVpn;
 
 impl OpenVpn {

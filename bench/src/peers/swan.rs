@@ -9,7 +9,7 @@ use tests::strongswan::{Charon, Proposal, add_inner, inner};
 /// Packets that may wait at its device: more than the default of 500, which loses more.
 const QUEUE: usize = 2000;
 
-/// strongSwan.
+/// A tunnel by strongSwan, its data path in user space.
 pub struct Swan;
 
 impl Swan {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 const PORT: u16 = 51820;
 
-/// WireGuard.
+/// A tunnel by a WireGuard program in user space.
 pub struct WireGuard;
 
 /// A device's name is also that of a socket in a folder that all namespaces share.

@@ -32,7 +32,7 @@ const MOST_ADDED: f64 = 60.0;
 /// Octets of IV between ESP header and ciphertext.
 const IV: usize = 8;
 
-/// Fill the report.
+/// Measure the figures `engine.*` of sealing and opening that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let registry = fixture::registry()?;
     let mut figures = Wanted { filter, report };

@@ -39,30 +39,30 @@ const LOGIN_ROUNDS: usize = 2;
 /// Packets a second: the paper's lowest, one between, its highest; as many as go.
 const RATES: [(u64, &str); 4] = [(15_000, "15k"), (50_000, "50k"), (112_000, "112k"), (0, "max")];
 const PORT: u16 = 22;
-/// Where sshd listens.
+/// The port at which sshd listens.
 const SSH: u16 = 2222;
-/// Of the associations from alice to bob: AH, ESP.
+/// SPIs of the associations from alice to bob: AH, ESP. Those from bob to alice are one higher.
 const SPIS: (u32, u32) = (0x1000, 0x1002);
-/// In front of every window, whatever honest packets came before.
+/// The first sequence number of targeted packets: in front of every window, whatever honest packets came before.
 const SEQUENCE: u32 = 1 << 20;
 
-/// Accepts and closes.
+/// A server that accepts connections and closes them.
 const LISTENER: &str = "import socket\ns = socket.create_server(('', 22), backlog=128)\nprint('ready', flush=True)\n\
                         while True: s.accept()[0].close()";
-/// Connects once after the other for two seconds; prints tries and successes.
+/// A client that connects again and again for two seconds; it prints tries and successes.
 const CLIENT: &str = "import socket, sys, time\nend = time.monotonic() + 2\ntries = good = 0\n\
                       while time.monotonic() < end:\n  tries += 1\n  try:\n    \
                       socket.create_connection((sys.argv[1], 22), timeout=1).close(); good += 1\n    time.sleep(0.02)\n  \
                       except OSError: pass\nprint(tries, good)";
 
-/// Waits until the flood is there, then runs the command of its arguments again and again for three seconds, each time for three at most; prints
-/// tries and successes.
+/// A program that waits until the flood is there, then runs the command of its arguments again and again for three
+/// seconds, each time for three at most; it prints tries and successes.
 const LOGGER_IN: &str = "import subprocess, sys, time\ntime.sleep(0.5)\nend = time.monotonic() + 3\ntries = good = 0\n\
                          while time.monotonic() < end:\n  tries += 1\n  try:\n    \
                          good += subprocess.run(sys.argv[1:], timeout=3, capture_output=True).returncode == 0\n  \
                          except subprocess.TimeoutExpired: pass\nprint(tries, good)";
 
-/// What is sent.
+/// The packets of a flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Syn,
@@ -94,7 +94,7 @@ struct Bed {
     _sshd: Running,
     pair: Pair,
     client: PathBuf,
-    /// How to log in: the command.
+    /// The command that logs in, and its arguments.
     login: Vec<String>,
     folder: PathBuf,
 }
@@ -104,7 +104,7 @@ enum Pair {
     Guarded(Box<Rig>),
 }
 
-/// Fill the report.
+/// Measure the floods whose names begin with `filter`.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let figures = Wanted { filter, report };
     let wanted: Vec<_> = FLOODS.iter().filter(|flood| flood.0.starts_with(filter)).collect();
@@ -155,7 +155,7 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One flood.
+/// The result of one flood: frames a second, CPU beyond the door in percent, and connections made in percent.
 struct Measured {
     rate: f64,
     cpu: f64,
@@ -242,7 +242,7 @@ impl Bed {
         Ok(())
     }
 
-    /// The same frames twice: dropped at the door, then let in.
+    /// Send the frames of a flood twice: dropped at the door, then let in.
     fn flood(&self, kind: Kind, rate: u64) -> anyhow::Result<Measured> {
         let bob = self.pair.lab().bob().netns();
         ::tests::sites::sh(
@@ -364,11 +364,11 @@ pub(super) fn stray(is_syn: bool, number: u64, to: [u8; 6], from: [u8; 6], out: 
 /// Segments of one octet of a connection that is there, each behind a hole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crumbs {
-    /// Alice's and bob's.
+    /// The ports of alice's and of bob's end.
     pub ports: [u16; 2],
-    /// The first number that alice has not used.
+    /// The first sequence number that alice has not used.
     pub seq: u32,
-    /// The first that bob has not.
+    /// The first sequence number that bob has not used.
     pub ack: u32,
 }
 

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 const CONNECT: &str = "hooks.connect.ns";
 const CONNECTION: &str = "hooks.tcp_connection.ns";
-/// And what each of them took.
+/// The beginning of figures about one program's share of a TCP connection.
 const CONNECTION_OF: &str = "hooks.tcp_connection.of.";
 const LOAD: &str = "hooks.load.ms";
 const RELOAD: &str = "hooks.reload_one.ms";
@@ -52,7 +52,7 @@ struct Hosts {
     program: PathBuf,
 }
 
-/// Fill the report.
+/// Measure the figures `hooks.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let mut figures = Wanted { filter, report };
     if [SPREAD, SPREAD_LOAD, SPREAD_RELOAD].into_iter().any(|name| figures.wants(name)) {
@@ -181,7 +181,7 @@ impl Hosts {
         cost(&succeeded("connecting", &finished)?, "refused")
     }
 
-    /// The same, in alice's namespace, but outside the cgroup that the hooks are attached to.
+    /// Nanoseconds of a connect() in alice's namespace, but outside the cgroup that the hooks are attached to.
     fn outside(&self) -> anyhow::Result<f64> {
         let mut command = Command::new(&self.program);
         command.args(Hosts::arguments()).stdin(Stdio::null());
@@ -314,9 +314,9 @@ struct Cost {
     nanoseconds: f64,
 }
 
-/// By the numbers of the programs.
+/// Costs of BPF programs, by their numbers.
 type Costs = BTreeMap<u32, Cost>;
-/// On the client's host and on the server's.
+/// Costs on the client's host and on the server's.
 type Round = (Costs, Costs);
 
 fn each_since(before: &BTreeMap<u32, Runs>, after: &BTreeMap<u32, Runs>) -> Costs {

@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{AppId, Flow, Prefix};
 
 const ROUNDS: usize = 9;
-/// Look-ups a round.
+/// Number of look-ups in a round.
 const LOOKUPS: usize = 400_000;
 /// Flows a cache is asked about; it has room for [`SETS`] times four.
 const FLOWS: [u32; 3] = [1, 64, 4096];
@@ -30,7 +30,7 @@ const MOST_HIT: f64 = 20.0;
 const MOST_MISS: f64 = 1000.0;
 const SEED: u64 = 0x5eed;
 
-/// Fill the report.
+/// Measure the figures `engine.lookup.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let mut figures = Wanted { filter, report };
     for flows in FLOWS {

@@ -29,7 +29,7 @@ pub(super) struct Tunnel {
     iperf3: PathBuf,
 }
 
-/// Fill the report.
+/// Measure the figures `null.*` of the null tunnel that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let mut figures = Wanted { filter, report };
     let iperf3 = program("iperf3")?;
@@ -95,7 +95,7 @@ impl Tunnel {
         Ok(Tunnel { way, carriers, lab, iperf3: iperf3.to_owned() })
     }
 
-    /// The two hosts.
+    /// The lab with both hosts.
     pub(super) fn lab(&self) -> &Lab {
         &self.lab
     }

@@ -42,7 +42,7 @@ const ROUNDS: usize = 5;
 /// What the hosts do beside the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Hosts {
-    /// No daemon.
+    /// The hosts run no daemon.
     Bare,
     /// strongSwan, with its data path in user space.
     Swan,
@@ -137,7 +137,7 @@ enum Pair {
     Guarded(Box<Rig>),
 }
 
-/// Fill the report.
+/// Measure the ways of paper 000 whose names begin with `filter`.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let figures = Wanted { filter, report };
     eprintln!("paper-000: setting up");
@@ -301,7 +301,7 @@ impl Bed {
         }
     }
 
-    /// Where bob's servers are, for these hosts.
+    /// The address of bob's servers for these hosts.
     fn target(&self) -> Ipv4Addr {
         match &self.pair {
             Pair::Swan(carried) => carried.target(),
@@ -366,7 +366,7 @@ fn policy(files: &Files, side: Side, demand: Demand, hosts: Hosts) -> anyhow::Re
     ))
 }
 
-/// The same for whole hosts, whoever sends.
+/// Set a host's rules of the SPD to what `demand` asks of whole hosts, whoever sends.
 fn rules(rig: &Rig, side: Side, demand: Demand) -> anyhow::Result<()> {
     rig.ravelin(side, &["spd", "flush"], "")?;
     if demand == Demand::Nothing {
@@ -390,7 +390,7 @@ fn rules(rig: &Rig, side: Side, demand: Demand) -> anyhow::Result<()> {
     add("rest", "", data)
 }
 
-/// Where its tables and plots go.
+/// The folder for the tables and plots of the paper.
 pub(super) fn folder() -> PathBuf {
     match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(crate_) => PathBuf::from(crate_).join("../docs/papers/000"),

@@ -48,7 +48,7 @@ struct Programs {
     own: PathBuf,
 }
 
-/// Fill the report.
+/// Measure the transforms of paper 001 whose names hold `filter`.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let figures = Wanted { filter, report };
     let programs = Programs { ping: program("ping")?, iperf3: program("iperf3")?, own: product::own()? };
@@ -158,7 +158,7 @@ fn milliseconds(line: &str) -> Option<f64> {
 /// What became of many datagrams.
 struct Sent {
     gbit: f64,
-    /// Percent.
+    /// Datagrams that did not arrive, in percent.
     loss: f64,
     /// Nanoseconds an octet of the sending and of the receiving host.
     cpu: [f64; 2],
@@ -258,7 +258,7 @@ fn mark(report: &Report, name: &str) -> Option<Mark> {
     Some(Mark { min: figure.min, value: figure.value, max: figure.max })
 }
 
-/// Where the plots belong.
+/// The folder for the plots of the paper.
 fn folder() -> PathBuf {
     match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(crate_) => PathBuf::from(crate_).join("../docs/papers/001"),

@@ -55,7 +55,7 @@ struct Programs {
     own: PathBuf,
 }
 
-/// Fill the report.
+/// Measure the parts of paper 003 whose names hold `filter`, or are held by it.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let figures = Wanted { filter, report };
     let programs = Programs { iperf3: program("iperf3")?, own: product::own()? };
@@ -151,7 +151,7 @@ fn cable(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Resu
     Ok(vec![(format!("cable.{}.mbit", middle.name()), "Mbit/s", gbit * 1000.0)])
 }
 
-/// With cables of this rate on both sides.
+/// Measure with cables of this rate on both sides.
 fn over(between: &Between, rate: &str, measure: impl FnOnce() -> anyhow::Result<f64>) -> anyhow::Result<f64> {
     let shape = format!("tc qdisc replace dev eth0 root tbf rate {rate} burst 128kb latency 50ms");
     for side in Side::BOTH {
@@ -206,7 +206,7 @@ fn rate(between: &Between, middle: Middle, programs: &Programs, clients: usize) 
     said.first().copied().context("clients said nothing")
 }
 
-/// Figure 6a.
+/// Requests a second by number of clients (paper 003, Figure 6a).
 fn pages(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Result<Measured> {
     let _server = serve(between, programs, "pages")?;
     let one = |clients: &usize| {
@@ -216,7 +216,7 @@ fn pages(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Resu
     CLIENTS.iter().map(one).collect()
 }
 
-/// Figure 6b.
+/// Requests a second by packet loss in percent (paper 003, Figure 6b).
 fn loss(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Result<Measured> {
     if middle.is_proxy() {
         return Ok(Vec::new());
@@ -277,7 +277,7 @@ struct Held {
 }
 
 impl Held {
-    /// Without timestamps, which each segment would have to have.
+    /// Open a connection without timestamps, which each segment would have to have.
     fn open(between: &Between) -> anyhow::Result<Held> {
         let (python, lab) = (program("python3")?, &between.rig().lab);
         let port = (PORT + 1).to_string();

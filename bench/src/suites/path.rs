@@ -45,11 +45,11 @@ struct Tunnel {
 struct Round {
     null: Flow,
     product: [Flow; SUITES.len()],
-    /// Nanoseconds an octet.
+    /// Nanoseconds that each bare cipher takes for an octet.
     bare: [f64; SUITES.len()],
 }
 
-/// Fill the report.
+/// Measure the figures `path.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let mut figures = Wanted { filter, report };
     let wanted: Vec<u32> = [1, 8]

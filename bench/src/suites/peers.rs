@@ -75,7 +75,7 @@ struct Contender {
 
 type Build<'a> = Box<dyn Fn() -> anyhow::Result<Box<dyn Link>> + 'a>;
 
-/// Fill the report.
+/// Measure all peers, and report the figures `peers.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let mut figures = Wanted { filter, report };
     let iperf3 = program("iperf3")?;
@@ -137,7 +137,7 @@ fn summary(report: &Report) -> String {
     text
 }
 
-/// In this order they are built and shown.
+/// The names of the ways, in the order in which they are built and shown.
 const NAMES: [&str; 10] = [
     "veth",
     "null",

@@ -25,7 +25,7 @@ const NAMES: [&str; 8] = [
     "over.ratio",
 ];
 
-/// Fill the report.
+/// Measure the figures `policy.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let mut figures = Wanted { filter, report };
     for applications in SIZES {
@@ -85,7 +85,7 @@ fn ms<T>(work: impl FnOnce() -> T) -> f64 {
     cost.time.as_secs_f64() * 1e3
 }
 
-/// As a daemon does.
+/// Read and compile a policy over the one before, like a daemon that loads it.
 fn load(text: &str, before: &Compiled) -> (Parsed, Compiled) {
     let parsed = parse_over("p", text.as_bytes(), &NoHost, before);
     let compiled = compile_over(&parsed, &mut AppTable::new(), 2, before);

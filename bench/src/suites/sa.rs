@@ -15,10 +15,10 @@ const ACTIVE: u32 = 64;
 /// Octets of the packets: the shorter, the more the finding weighs.
 const PACKET: usize = 64;
 const SUITE: SuiteId = SuiteId::AES_128_GCM;
-/// What 64 of 64 may cost of 64 of 100,000.
+/// The least ratio of the cost of 64 associations alone to that of 64 active ones of 100,000.
 const LEAST: f64 = 0.9;
 
-/// Fill the report.
+/// Measure the figures `engine.sa.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let names = ["seal", "open"].map(|verb| {
         [format!("engine.sa.{verb}.64_of_100000.ratio"), format!("engine.sa.{verb}.100000_active.ratio")]
@@ -56,7 +56,7 @@ struct Host {
     bob: Inbound,
     pool: Pool,
     installed: u32,
-    /// From one active association to the next.
+    /// Distance from one active association to the next.
     step: u32,
     /// Each batch is for others than the one before.
     wander: bool,

@@ -43,7 +43,7 @@ const NOW: Time = Time::from_secs(1);
 const OUTSIDE: Arrival = Arrival { from: Side::Outside, link: 0, realm: 0 };
 const INSIDE: Arrival = Arrival { from: Side::Inside, link: 0, realm: 0 };
 
-/// Fill the report.
+/// Measure the figures `scrub.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let mut figures = Wanted { filter, report };
     for size in SIZES {

@@ -21,7 +21,7 @@ const LEN: usize = 1400;
 const HEADER: usize = 52;
 const PAYLOAD: usize = COUNT * (LEN - HEADER);
 
-/// Fill the report.
+/// Measure the figures `segment.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let mut figures = Wanted { filter, report };
     if !["segment.cut.ns", "segment.copy.ns", "segment.over_copy.ns", "segment.join.ns"]

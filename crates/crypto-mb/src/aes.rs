@@ -9,7 +9,7 @@ const MOST_KEYS: usize = 15;
 
 /// The round keys of one AES key of 16, 24 or 32 octets. Wiped when dropped.
 pub(crate) struct Schedule {
-    /// As many as the key has rounds, and one more; zeros behind them.
+    /// The round keys, one more than the key has rounds; zeros behind them.
     keys: [Block; MOST_KEYS],
     rounds: usize,
 }
@@ -107,7 +107,7 @@ impl Schedule {
         }
     }
 
-    /// Encrypt one block.
+    /// Encrypt one block alone.
     #[inline(always)]
     pub(crate) fn encrypt_one(&self, block: One) -> One {
         self.encrypt::<One, 0>([], block).1

@@ -15,10 +15,10 @@ const GROUP: usize = 4;
 const BLOCK_LEN: usize = 64;
 /// Octets of a group's key stream.
 pub(crate) const GROUP_LEN: usize = GROUP * BLOCK_LEN;
-/// "expand 32-byte k".
+/// The first row of the ChaCha state (RFC 8439 section 2.3).
 const CONSTANT: u128 = u128::from_le_bytes(*b"expand 32-byte k");
 
-/// A key. Wiped when dropped.
+/// A ChaCha20 key of 32 octets. Wiped when dropped.
 pub(crate) struct ChaCha {
     key: [u8; 2 * BLOCK],
 }
@@ -103,7 +103,7 @@ fn diagonal([a, b, c, d]: Rows) -> Rows {
     ]
 }
 
-/// Rows turned back.
+/// Rows turned back, the inverse of [`diagonal`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn straight([a, b, c, d]: Rows) -> Rows {

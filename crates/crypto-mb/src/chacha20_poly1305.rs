@@ -9,7 +9,7 @@ use crate::poly1305::{Key, Number, WORTH_WIDE};
 const SET: usize = 4;
 /// Registers, and so blocks, of a set.
 const SET_BLOCKS: usize = SET * 4;
-/// A key. A value of it proves, as [`Wide`] does, that the processor has the instructions.
+/// A key of ChaCha20-Poly1305 (RFC 8439). A value of it proves, like [`Wide`], that the processor has the instructions.
 pub(crate) struct ChaCha20Poly1305 {
     cipher: ChaCha,
 }

@@ -5,7 +5,7 @@ use crate::aes::Schedule;
 use crate::ghash::{Powers, STEP, Sum, multiplied};
 use crate::lanes::{BLOCK, Lanes, One, Pair, Quad};
 
-/// The longest packet. Far above what IP can carry, far below where the counter wraps.
+/// The longest packet, in octets: far above what IP can carry, far below where the counter wraps.
 pub(crate) const MAX_DATA: usize = 1 << 24;
 
 /// A key, expanded, for two blocks an instruction or four. Wiped when dropped. A value of it proves, as [`Wide`] does, that the processor has the
@@ -25,14 +25,14 @@ pub(crate) struct Run {
 /// Associated data, hashed but for the last multiplication.
 #[derive(Clone, Copy)]
 pub(crate) struct Absorbed {
-    /// Reversed.
+    /// The GHASH sum, its octets reversed, before the last multiplication.
     hash: u128,
-    /// Octets.
+    /// Octets of associated data that were hashed.
     len: u64,
 }
 
 impl Absorbed {
-    /// At most 16 octets, with zeros behind them: what ESP has (RFC 4106 section 5).
+    /// Associated data of at most 16 octets, with zeros behind them: what ESP has (RFC 4106 section 5).
     #[inline(always)]
     pub(crate) fn block(padded: [u8; BLOCK], len: usize) -> Absorbed {
         Absorbed { hash: u128::from_be_bytes(padded), len: len as u64 }

@@ -20,7 +20,7 @@ const BEHIND: usize = WIDEST - 1;
 
 /// Powers of the hash key. Wiped when dropped.
 pub(crate) struct Powers {
-    /// From the highest to the first, times x.
+    /// Powers of the key, from the highest to the first, each times x.
     powers: [Block; TOP + BEHIND],
 }
 
@@ -31,7 +31,7 @@ impl Drop for Powers {
 }
 
 impl Powers {
-    /// Of the hash key as AES gives it.
+    /// The powers of the hash key, which is given as AES makes it.
     #[inline(always)]
     pub(crate) fn new(key: One) -> Powers {
         let key = times_x(key.reversed());

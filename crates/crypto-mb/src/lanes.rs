@@ -19,7 +19,7 @@ pub(crate) type Block = [u8; BLOCK];
 ///
 /// See above for where its operations may be called.
 pub(crate) trait Lanes: Copy {
-    /// How many blocks, at most four.
+    /// Number of blocks, at most four.
     const BLOCKS: usize;
 
     /// Octets of all blocks.
@@ -28,7 +28,7 @@ pub(crate) trait Lanes: Copy {
     /// Octets, zeros where `octets` has fewer than [`Self::LEN`].
     fn load(octets: &[u8]) -> Self;
 
-    /// As many of the octets as `octets` takes.
+    /// Write the first octets of the register, as many as `octets` takes.
     fn store(self, octets: &mut [u8]);
 
     /// Zeros behind the first `len` octets.
@@ -54,10 +54,10 @@ pub(crate) trait Lanes: Copy {
     /// Each block's octets in reverse order.
     fn reversed(self) -> Self;
 
-    /// A round of AES.
+    /// A round of AES encryption, with this round key.
     fn round(self, key: Self) -> Self;
 
-    /// The last round.
+    /// The last round of AES encryption, with this round key.
     fn last_round(self, key: Self) -> Self;
 
     /// The carry-less product of a half of each block with a half of the other's: bit 0 of `HALVES` chooses the upper of this one,
@@ -65,7 +65,7 @@ pub(crate) trait Lanes: Copy {
     fn product<const HALVES: i32>(self, other: Self) -> Self;
 }
 
-/// One block.
+/// One block in a register.
 #[derive(Clone, Copy)]
 pub(crate) struct One(__m128i);
 /// Two blocks side by side.
@@ -91,7 +91,7 @@ impl One {
         self.0
     }
 
-    /// Both halves exchanged.
+    /// The block with both 64-bit halves exchanged.
     #[inline(always)]
     pub(crate) fn swapped(self) -> One {
         One::new(self.value().rotate_left(64))
@@ -121,7 +121,7 @@ impl Quad {
         })
     }
 
-    /// Another last block.
+    /// The same blocks, but `block` in place of the last.
     #[inline(always)]
     pub(crate) fn with_last(self, block: One) -> Quad {
         // SAFETY: as the module demands.
@@ -189,7 +189,7 @@ fn padded<const N: usize>(octets: &[u8]) -> [u8; N] {
     all
 }
 
-/// As many as there is room for.
+/// Copy as many octets as there are, and as there is room for.
 #[inline(always)]
 fn copied(from: &[u8], to: &mut [u8]) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);

@@ -41,12 +41,12 @@ use crate::{
     transform::{Aead, Key, SALT_LEN},
 };
 
-/// The provider. A value of it proves that this processor has the instructions.
+/// The crypto provider of one width. A value of it proves that this processor has the instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct Wide {
-    /// Four blocks an instruction, not two.
+    /// Whether one instruction takes four blocks, otherwise two.
     four: bool,
-    /// And multiplications of 52 bits.
+    /// Whether the processor also multiplies 52 bits (AVX-512 IFMA).
     ifma: bool,
 }
 

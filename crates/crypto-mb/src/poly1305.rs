@@ -10,11 +10,12 @@ use core::arch::x86_64::{
 
 use crate::lanes::{BLOCK, Lanes, One, Quad};
 
-/// Blocks side by side.
+/// Blocks that are hashed side by side.
 const WIDE: usize = 8;
-/// Octets of them.
+/// Octets of the blocks that are hashed side by side.
 const WIDE_LEN: usize = WIDE * BLOCK;
-/// From this length on eight blocks are hashed side by side: the powers that this takes cost as much as a few blocks alone.
+/// Octets from which on eight blocks are hashed side by side: the powers that this takes cost as much as a few blocks
+/// alone.
 pub(crate) const WORTH_WIDE: usize = 2 * WIDE_LEN;
 
 const LIMB: u64 = (1 << 44) - 1;
@@ -103,15 +104,15 @@ impl Number {
     }
 }
 
-/// A one-time key. Its powers beyond the second are there only if they were asked for.
+/// A one-time key, as powers of r and the pad s. Powers beyond the second are there only if they were asked for.
 pub(crate) struct Key {
-    /// From the first to the eighth.
+    /// Powers of r, from the first to the eighth.
     powers: [Number; WIDE],
     pad: u128,
 }
 
 impl Key {
-    /// Of the first 32 octets of the key stream. `wide`: [`Key::absorb_wide`] will be called.
+    /// The key made of the first 32 octets of the key stream, `r` and `s`. `wide`: [`Key::absorb_wide`] will be called.
     #[inline(always)]
     pub(crate) fn new(r: u128, s: u128, wide: bool) -> Key {
         let r = Number::of(r & 0x0fff_fffc_0fff_fffc_0fff_fffc_0fff_ffff);
@@ -125,13 +126,13 @@ impl Key {
         Key { powers, pad: s }
     }
 
-    /// A block more.
+    /// The sum after one more whole block.
     #[inline(always)]
     pub(crate) fn absorb(&self, sum: Number, block: u128) -> Number {
         sum.plus(Number::of_block(block)).times(self.powers[0])
     }
 
-    /// Two blocks more, with one carry for both.
+    /// The sum after two more whole blocks, with one carry for both.
     #[inline(always)]
     fn absorb_two(&self, sum: Number, first: u128, second: u128) -> Number {
         let [a, b, c] = sum.plus(Number::of_block(first)).product(self.powers[1]);
@@ -139,7 +140,7 @@ impl Key {
         Number::carried([a + d, b + e, c + f])
     }
 
-    /// All these blocks.
+    /// The sum after all these whole blocks.
     #[inline(always)]
     pub(crate) fn absorb_all(&self, mut sum: Number, mut blocks: impl Iterator<Item = u128>) -> Number {
         while let Some(first) = blocks.next() {
@@ -195,7 +196,7 @@ impl Key {
         Number([a + 5 * (c >> 42), b, c & LAST])
     }
 
-    /// The tag.
+    /// The tag of everything that was summed.
     #[inline(always)]
     pub(crate) fn tag(&self, sum: Number) -> u128 {
         sum.lowest().wrapping_add(self.pad)
@@ -236,7 +237,7 @@ fn loaded(values: &[u64; WIDE]) -> __m512i {
     bytemuck::must_cast(*values)
 }
 
-/// At most eight blocks, zeros before them: the first four, the last four.
+/// At most eight blocks with zeros in front, as the first four and the last four.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn at_the_end(blocks: &[u8]) -> (Quad, Quad) {
@@ -264,7 +265,8 @@ fn split(first: Quad, second: Quad, above: __m512i) -> Wide {
     ]
 }
 
-/// Eight products. A multiplication gives the lower 52 bits of a product, another the upper ones, which stand 8 bits above the next limb.
+/// Eight products, one in each lane. One multiplication gives the lower 52 bits of a product, another the upper ones,
+/// which stand 8 bits above the next limb.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn multiplied([a, b, c]: Wide, [x, y, z]: Wide) -> Wide {

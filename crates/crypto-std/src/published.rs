@@ -20,16 +20,17 @@ pub(crate) trait Raw {
     fn unprotect(&self, iv: &[u8; 8], aad: &[u8], data: &mut [u8], icv: &[u8]) -> bool;
 }
 
-/// Makes one of a suite, a key and a salt.
+/// Makes a combined mode of a suite, a key and a salt; `None` if the provider has no such suite.
 type Make = fn(SuiteId, &[u8], [u8; 4]) -> Option<Box<dyn Raw>>;
 
-/// Whom to test.
+/// A provider under test, and how many Wycheproof cases it must run.
 pub(crate) struct UnderTest {
     pub(crate) name: &'static str,
     pub(crate) make: Make,
-    /// How many Wycheproof cases of AES-GCM it has a suite for: valid ones and refused ones. Zero: it has none of them.
+    /// How many Wycheproof cases of AES-GCM the provider has a suite for: valid ones and refused ones. Zero: it has
+    /// none of them.
     pub(crate) gcm: (usize, usize),
-    /// The same of ChaCha20-Poly1305.
+    /// How many Wycheproof cases of ChaCha20-Poly1305 the provider has a suite for: valid ones and refused ones.
     pub(crate) chacha: (usize, usize),
 }
 

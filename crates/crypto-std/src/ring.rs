@@ -9,12 +9,12 @@ use ring::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, Tag, UnboundKey,
 };
 
-/// More than `ring` uses of the stack while it expands a key.
+/// Octets of the stack that are wiped after a key was expanded: more than `ring` uses.
 const KEY_SETUP_STACK: usize = 8192;
 /// Octets of salt behind each of these keys.
 const SALT_LEN: usize = 4;
 
-/// The provider.
+/// The crypto provider over the crate `ring`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ring;
 

@@ -30,13 +30,13 @@ use self::mac::{Ah, BlockMac, Mac};
 #[cfg(test)]
 pub(crate) use self::raw::raw;
 
-/// More than key setup uses of the stack.
+/// Octets of the stack that are wiped after a key was made: more than key setup uses.
 const KEY_SETUP_STACK: usize = 8192;
 
-/// The longest packet. Far above what IP can carry, far below where any counter here wraps.
+/// The longest packet, in octets: far above what IP can carry, far below where any counter here wraps.
 const MAX_DATA: usize = 1 << 24;
 
-/// The provider.
+/// The crypto provider over the crates of RustCrypto.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RustCrypto;
 

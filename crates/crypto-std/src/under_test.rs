@@ -2,7 +2,7 @@
 
 use crate::published::UnderTest;
 
-/// Both providers.
+/// Both providers of this crate, with their counts of Wycheproof cases.
 pub(crate) fn under_test() -> Vec<UnderTest> {
     vec![
         UnderTest { name: "ring", make: crate::ring::raw, gcm: (79, 54), chacha: (256, 60) },

@@ -10,7 +10,7 @@ pub struct AssociatedData {
 
 impl AssociatedData {
     #[inline]
-    /// Of a packet with this header and number.
+    /// The associated data of a packet with this ESP header and sequence number.
     pub fn new(header: &[u8; 8], sequence: u64, extended: bool) -> AssociatedData {
         let mut octets = [0; 16];
         if extended {
@@ -24,13 +24,13 @@ impl AssociatedData {
         }
     }
 
-    /// The octets themselves.
+    /// The octets themselves: 12 with extended sequence numbers, otherwise 8.
     #[inline]
     pub fn octets(&self) -> &[u8] {
         self.octets.get(..self.len).unwrap_or(&self.octets)
     }
 
-    /// With zeros behind them.
+    /// The octets, with zeros behind them up to 16.
     #[inline]
     pub fn padded(&self) -> [u8; 16] {
         self.octets

@@ -12,7 +12,7 @@ const ROUNDS: usize = 5;
 /// What one provider needs for one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// The provider.
+    /// The name of the provider that was measured.
     pub provider: &'static str,
     /// Nanoseconds to seal 64 octets.
     pub short_ns: u64,
@@ -21,7 +21,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// As many acknowledgements as full packets.
+    /// Nanoseconds for one short and one full packet: traffic has as many acknowledgements as full packets.
     fn cost(&self) -> u64 {
         self.short_ns + self.full_ns
     }

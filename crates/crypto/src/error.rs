@@ -9,11 +9,11 @@ pub enum CryptoError {
     /// The keying material has the wrong length for its suite.
     #[error("keying material for {suite} is {want} octets, this is {got}")]
     KeyLength {
-        /// The suite.
+        /// The suite that the keying material is for.
         suite: SuiteId,
-        /// Octets it needs.
+        /// Octets that the suite needs.
         want: usize,
-        /// Octets it got.
+        /// Octets that were given.
         got: usize,
     },
     /// No registered provider has the suite.
@@ -22,11 +22,11 @@ pub enum CryptoError {
     /// The key has the wrong length for its integrity algorithm.
     #[error("keying material for {} is {want} octets, this is {got}", integrity.name())]
     AuthenticatorKeyLength {
-        /// The algorithm.
+        /// The integrity algorithm that the key is for.
         integrity: Integrity,
-        /// Octets it needs.
+        /// Octets that the algorithm needs.
         want: usize,
-        /// Octets it got.
+        /// Octets that were given.
         got: usize,
     },
     /// No registered provider has the integrity algorithm.
@@ -35,17 +35,17 @@ pub enum CryptoError {
     /// A provider failed its known-answer test and is not used.
     #[error("provider {provider} failed its known-answer test for {suite}; it is not used")]
     SelfTest {
-        /// The provider.
+        /// The name of the provider that failed.
         provider: &'static str,
-        /// The suite.
+        /// The first suite that failed, or that has no known answer.
         suite: SuiteId,
     },
     /// A provider failed its known-answer test of an integrity algorithm for AH and is not used.
     #[error("provider {provider} failed its known-answer test for {} in AH; it is not used", integrity.name())]
     AuthenticatorSelfTest {
-        /// The provider.
+        /// The name of the provider that failed.
         provider: &'static str,
-        /// The algorithm.
+        /// The first integrity algorithm that failed, or that has no known answer.
         integrity: Integrity,
     },
     /// The suite is obsolete and the registry was not told to allow such.
@@ -55,7 +55,7 @@ pub enum CryptoError {
         status = suite.legacy_status().unwrap_or("obsolete")
     )]
     Legacy {
-        /// The suite.
+        /// The obsolete suite that was asked for.
         suite: SuiteId,
     },
     /// The integrity algorithm is obsolete and the registry was not told to allow such.
@@ -66,33 +66,33 @@ pub enum CryptoError {
         status = integrity.legacy_status().unwrap_or("obsolete")
     )]
     LegacyAuthenticator {
-        /// The algorithm.
+        /// The obsolete integrity algorithm that was asked for.
         integrity: Integrity,
     },
     /// A unit was asked for that is not registered.
     #[error("no crypto provider is called {name:?}; registered: {known}")]
     UnknownProvider {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// Those there are, with commas.
+        /// The names of the registered providers, with commas.
         known: String,
     },
     /// A unit was asked for a suite that it has not.
     #[error("crypto provider {name} does not offer {suite}; those that do: {offered}")]
     NotOffered {
-        /// What was asked for.
+        /// The name of the provider that was asked for.
         name: String,
-        /// The suite.
+        /// The suite that the provider does not have.
         suite: SuiteId,
-        /// Those that offer it, with commas.
+        /// The names of the providers that offer the suite, with commas.
         offered: String,
     },
     /// The key of a fingerprint has the wrong length.
     #[error("a fingerprint is keyed with {want} octets, this is {got}")]
     FingerprintKeyLength {
-        /// Octets it needs.
+        /// Octets that a fingerprint's key has.
         want: usize,
-        /// Octets it got.
+        /// Octets that were given.
         got: usize,
     },
 }

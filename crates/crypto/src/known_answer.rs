@@ -19,19 +19,19 @@ pub use answers::{AH_ANSWERS, ANSWERS};
 
 /// The ICVs of one suite, in hexadecimal.
 pub struct Answer {
-    /// Its name.
+    /// The name of the suite.
     pub suite: &'static str,
-    /// With sequence numbers of 32 bits.
+    /// The ICV with sequence numbers of 32 bits.
     pub short: &'static str,
-    /// With extended sequence numbers.
+    /// The ICV with extended sequence numbers.
     pub extended: &'static str,
-    /// With extended sequence numbers, of the long packet.
+    /// The ICV of the long packet, with extended sequence numbers.
     pub long: &'static str,
 }
 
 /// What one algorithm of AH writes, in hexadecimal.
 pub struct AhAnswer {
-    /// Its name.
+    /// The name of the integrity algorithm.
     pub integrity: &'static str,
     /// IV, if it has one, and ICV.
     pub icv: &'static str,

@@ -7,7 +7,7 @@ use crate::{Authenticator, CryptoError, Integrity, Secret, SuiteId, Transform, k
 
 /// Somebody who implements suites: a unit.
 pub trait Provider: Send + Sync {
-    /// Its name in `status`.
+    /// The name of the provider in `status`.
     fn name(&self) -> &'static str;
 
     /// Whether it has this suite.
@@ -43,9 +43,9 @@ pub trait Provider: Send + Sync {
 #[derive(Default)]
 pub struct Registry {
     providers: Vec<Box<dyn Provider>>,
-    /// Those of them whose answers are known.
+    /// Names of the providers whose answers are known.
     tested: Vec<&'static str>,
-    /// Those that failed and could be done without.
+    /// Providers that failed and could be done without, each with what it failed.
     left_out: Vec<(&'static str, CryptoError)>,
     legacy: bool,
     /// Names asked for; `None` for every suite.
@@ -56,24 +56,24 @@ pub struct Registry {
 /// Why a provider serves a suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// No other offers it.
+    /// No other provider offers the suite.
     Only,
-    /// It comes first among those that offer it; nothing was measured.
+    /// The provider comes first among those that offer the suite; nothing was measured.
     First,
-    /// It was the fastest in [`Registry::choose`].
+    /// The provider was the fastest in [`Registry::choose`].
     Fastest,
-    /// [`Registry::prefer`] asked for it.
+    /// The provider was asked for by [`Registry::prefer`].
     Preferred,
 }
 
-/// Who serves a suite.
+/// The provider that serves a suite, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit<'a> {
-    /// The suite.
+    /// The suite that is served.
     pub suite: SuiteId,
-    /// The provider.
+    /// The name of the provider that serves the suite.
     pub provider: &'static str,
-    /// Why this one.
+    /// The reason why this provider serves the suite.
     pub why: Why,
     /// What [`Registry::choose`] measured, if it did.
     pub measured: &'a [Measured],
@@ -104,8 +104,8 @@ impl Registry {
         if self.legacy { known_answer::check_part(provider, true) } else { Ok(()) }
     }
 
-    /// As [`Registry::with_tested`], for one that can be done without: if it fails, the others go on, [`Registry::left_out`] says
-    /// so, and [`Registry::prefer`] refuses it by this reason.
+    /// Add a provider that can be done without, tested like that of [`Registry::with_tested`]. If it fails, the others
+    /// go on, [`Registry::left_out`] says so, and [`Registry::prefer`] refuses it by this reason.
     #[must_use]
     pub fn with_optional(mut self, provider: impl Provider + 'static) -> Registry {
         let name = provider.name();
@@ -180,7 +180,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Who serves each suite that anybody offers, for `status`. Legacy suites are among them.
+    /// The provider of each suite that any offers, for `status`. Legacy suites are among them.
     pub fn units(&self) -> impl Iterator<Item = Unit<'_>> {
         SuiteId::all().filter_map(|suite| {
             let (provider, why) = self.serves(suite)?;
@@ -257,7 +257,7 @@ impl Registry {
     }
 }
 
-/// More than any unit uses of the stack while it makes a key.
+/// Octets of the stack that are wiped after a key was made: more than any unit uses.
 const KEY_SETUP_STACK: usize = 32 << 10;
 
 /// Make a key, then overwrite what its making left on the stack: for every unit, and below all of its frames, which a unit cannot do

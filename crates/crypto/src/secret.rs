@@ -15,12 +15,12 @@ impl Secret {
         Secret(Zeroizing::new(octets.as_slice().into()))
     }
 
-    /// The octets. Do not copy them anywhere that is not wiped.
+    /// The secret octets themselves. Do not copy them anywhere that is not wiped.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
 
-    /// Length in octets.
+    /// Length of the secret, in octets.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -26,7 +26,7 @@ macro_rules! table {
             /// Every one of the table, in its order.
             pub const ALL: &'static [$name] = &[$($name::$variant,)*];
 
-            /// Its word in configuration and commands.
+            /// The word for it in configuration and commands.
             pub const fn name(self) -> &'static str {
                 match self { $($name::$variant => $word,)* }
             }
@@ -181,7 +181,7 @@ impl SuiteId {
     pub const AES_128_GCM: SuiteId = SuiteId::combined(Cipher::Aes128Gcm16);
     /// AES-256-GCM with a 16-octet ICV.
     pub const AES_256_GCM: SuiteId = SuiteId::combined(Cipher::Aes256Gcm16);
-    /// ChaCha20-Poly1305.
+    /// ChaCha20-Poly1305 with a 16-octet ICV.
     pub const CHACHA20_POLY1305: SuiteId = SuiteId::combined(Cipher::ChaCha20Poly1305);
 
     const fn combined(cipher: Cipher) -> SuiteId {
@@ -209,12 +209,12 @@ impl SuiteId {
         pairs.filter_map(|(cipher, integrity)| SuiteId::new(cipher, integrity))
     }
 
-    /// Its cipher.
+    /// The cipher of the suite.
     pub const fn cipher(self) -> Cipher {
         self.cipher
     }
 
-    /// Its integrity algorithm.
+    /// The integrity algorithm of the suite.
     pub const fn integrity(self) -> Integrity {
         self.integrity
     }
@@ -288,21 +288,21 @@ impl fmt::Debug for SuiteId {
 /// A name that is no suite, and what it lacks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownSuite {
-    /// No such cipher.
+    /// No cipher has this name.
     #[error("no cipher is called {0:?}; known: {known}", known = names(Cipher::ALL.iter().map(|c| c.name())))]
     Cipher(String),
-    /// No such integrity algorithm.
+    /// No integrity algorithm has this name.
     #[error("no integrity algorithm is called {0:?}; known: {known}", known = integrities())]
     Integrity(String),
-    /// Encryption alone.
+    /// The name asks for encryption without integrity.
     #[error(
         "{0} alone encrypts without integrity, which is always refused; write for example {0}-sha256, or use aes128gcm"
     )]
     NoIntegrity(&'static str),
-    /// Integrity twice.
+    /// The name asks for an integrity algorithm beside a combined cipher.
     #[error("{0} brings its own integrity; leave the second algorithm out")]
     TwiceIntegrity(&'static str),
-    /// Two explicit IVs.
+    /// Cipher and integrity algorithm both have an explicit IV.
     #[error(
         "{1} does not go with {0} in one suite; use {1} with null, or a combined cipher such as aes128gcm"
     )]

@@ -16,9 +16,9 @@ pub const MAX_ICV_LEN: usize = 32;
 
 /// One packet to seal.
 pub struct SealOp<'a> {
-    /// Its sequence number, in full. Never used before with this key: nonces and IVs are made of it.
+    /// The sequence number of the packet, in full. Never used before with this key: nonces and IVs are made of it.
     pub sequence: u64,
-    /// Authenticated, not encrypted.
+    /// The ESP header (SPI and low half of the sequence number): authenticated, not encrypted.
     pub header: &'a [u8; HEADER_LEN],
     /// Out: the explicit IV, exactly as long as the suite says.
     pub iv: &'a mut [u8],
@@ -30,9 +30,9 @@ pub struct SealOp<'a> {
 
 /// One packet to open.
 pub struct OpenOp<'a> {
-    /// Its sequence number, the upper half as the receiver infers it.
+    /// The sequence number of the packet, the upper half as the receiver infers it.
     pub sequence: u64,
-    /// Authenticated, not encrypted.
+    /// The ESP header (SPI and low half of the sequence number): authenticated, not encrypted.
     pub header: &'a [u8; HEADER_LEN],
     /// The explicit IV that came with it.
     pub iv: &'a [u8],
@@ -54,7 +54,7 @@ pub trait Transform: Send + Sync {
     /// where the suite allows that.
     fn open_batch(&self, ops: &mut [OpenOp<'_>]);
 
-    /// Seal one packet.
+    /// Seal a batch of one packet.
     fn seal(&self, op: SealOp<'_>) {
         self.seal_batch(&mut [op]);
     }

@@ -39,7 +39,7 @@ struct Covered<'a> {
     /// The headers in front, as both ends see them.
     front: [u8; MAX_HEADERS],
     front_len: usize,
-    /// AH and payload.
+    /// The AH header and the payload behind it.
     rest: &'a [u8],
     /// The upper half of the sequence number, if it counts.
     upper: [u8; 4],
@@ -74,7 +74,7 @@ impl<'a> Covered<'a> {
     }
 }
 
-/// Outbound (section 3.3).
+/// Protect an outbound packet with AH (RFC 4302 section 3.3).
 pub(crate) fn sign(
     sa: &mut OutboundSa,
     packet: &mut Packet<Scheduled>,
@@ -112,7 +112,7 @@ pub(crate) fn sign(
     Ok(())
 }
 
-/// Inbound (section 3.4).
+/// Check an inbound packet's AH and leave its inner packet (RFC 4302 section 3.4).
 pub(crate) fn verify(
     sa: &mut InboundSa,
     packet: &mut Packet<Scheduled>,

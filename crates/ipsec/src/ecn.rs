@@ -25,11 +25,11 @@ pub const fn encap_compatible(inner: u8) -> u8 {
 /// What figure 4 of RFC 6040 remarks on a combination of inner and outer field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concern {
-    /// Nothing.
+    /// The figure remarks nothing on the combination.
     None,
-    /// "(!)": unused today, perhaps dangerous.
+    /// The figure says "(!)": the combination is unused today, perhaps dangerous.
     Unused,
-    /// "(!!!)": unused today, always perhaps dangerous.
+    /// The figure says "(!!!)": the combination is unused today, always perhaps dangerous.
     Dangerous,
 }
 

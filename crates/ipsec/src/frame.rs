@@ -20,19 +20,19 @@ const LONGEST: usize = u16::MAX as usize;
 
 /// What the headers of the inner packet say to the outer ones.
 pub(crate) struct Inner {
-    /// What the protocol's header names.
+    /// The protocol number of what is enclosed, for the next header field.
     pub next_header: u8,
-    /// DSCP and ECN.
+    /// The type of service octet: DSCP and ECN.
     pub tos: u8,
-    /// Time to live, hop limit.
+    /// Time to live of IPv4, hop limit of IPv6.
     pub ttl: u8,
-    /// The packet forbids fragmentation.
+    /// Whether the packet forbids fragmentation.
     pub df: bool,
-    /// Where what is enclosed starts: octets in front of it are kept or go.
+    /// Offset at which what is enclosed starts: octets in front of it are kept or go.
     pub body: usize,
     /// Octets of the packet's own headers that become the outer ones: `body` in transport mode, otherwise none.
     pub kept: usize,
-    /// Offset in them of the octet that names what follows.
+    /// Offset in the kept headers of the octet that names what follows.
     pub named_at: usize,
     /// Identification or flow label, where the outer header takes it over.
     pub label: u32,
@@ -51,24 +51,25 @@ pub(crate) fn read(config: &SaConfig, bytes: &mut [u8]) -> Result<Inner, DropRea
     }
 }
 
-/// The lengths of one packet, all known before a sequence number is taken.
+/// Octets of the outer IP header with what stays behind it in transport mode.
 pub(crate) struct Layout {
-    /// The outer IP header with what stays behind it in transport mode.
+    /// Octets of the UDP header, or zero.
     pub ip: usize,
     /// The UDP header, or nothing.
     pub udp: usize,
-    /// The header of the protocol, IV included.
+    /// Octets of the protocol's header, IV included.
     pub head: usize,
-    /// What is enclosed.
+    /// Octets of the inner packet that are enclosed.
     pub body: usize,
-    /// What the protocol puts behind.
+    /// Octets that the protocol puts behind what is enclosed.
     pub tail: usize,
-    /// Octets in front of what is enclosed now.
+    /// Octets of the inner packet in front of what is enclosed; they are not enclosed.
     gone: usize,
 }
 
 impl Layout {
-    /// For a packet of `len` octets. `tail` is told how many of them are enclosed.
+    /// The lengths for a packet of `len` octets. `tail` gets them without its own, and returns the octets behind what
+    /// is enclosed.
     #[inline]
     pub fn new(
         config: &SaConfig,

@@ -8,7 +8,7 @@ use sadb::{InboundSa, Mode, OutboundSa};
 use wire::stage::Scheduled;
 use wire::{DropReason, Packet, protocol};
 
-/// Outbound.
+/// Put the tunnel's IP header in front of an outbound packet.
 pub(crate) fn wrap(
     sa: &mut OutboundSa,
     packet: &mut Packet<Scheduled>,

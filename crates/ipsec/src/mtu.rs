@@ -91,8 +91,8 @@ pub fn probe_lengths(config: &SaConfig) -> (usize, usize) {
     (outer_header(config) + around(config), Shape::of(config.suite).align.into())
 }
 
-/// The same for an inner packet that has `own` octets of headers, as [`own_header`] counts them, through a whole bundle, first
-/// member first.
+/// The largest inner IP packet whose outer packet fits the path MTUs of a whole bundle, first member first. The packet
+/// has `own` octets of headers, as [`own_header`] counts them.
 pub fn bundle_mtu(members: &[&SaConfig], own: usize) -> usize {
     let Some((first, rest)) = members.split_first() else { return usize::MAX };
     let outer = if first.mode == Mode::Transport { own } else { outer_header(first) };

@@ -30,7 +30,8 @@ pub fn encap(
     outbound(sa, packet, pool, done)
 }
 
-/// As [`encap`], for a member of a bundle, of any protocol: `limit` is what the rest of the way carries.
+/// Protect a packet by this association, as a member of a bundle and of any protocol. `limit` is what the rest of the
+/// way carries, in octets; everything else is like [`encap`].
 pub fn encap_member(
     sa: &mut OutboundSa,
     mut packet: Packet<Scheduled>,
@@ -88,8 +89,8 @@ pub fn decap(
     inbound(sa, packet, pool, done)
 }
 
-/// As [`decap`], also for members without a key. Only for a packet that came out of an association which has one:
-/// [`Packet::nested`] is the only way here.
+/// Open a packet of this association like [`decap`], also for members without a key. The packet must have come out of
+/// an association which has one: [`Packet::nested`] is the only way here.
 pub fn decap_member(
     sa: &mut InboundSa,
     mut packet: Packet<Scheduled>,

@@ -8,15 +8,15 @@ use wire::{DropReason, Packet};
 
 /// An outer packet whose payload is known.
 pub(crate) struct Opened<'a> {
-    /// Its headers.
+    /// What was read from the outer headers.
     pub outer: &'a Outer,
-    /// Where its payload starts.
+    /// Offset at which the payload starts.
     pub payload: usize,
-    /// Octets of payload.
+    /// Octets that the payload has.
     pub len: usize,
-    /// What the payload is.
+    /// The IP protocol number of the payload.
     pub next_header: u8,
-    /// The reason for one that the mode does not carry.
+    /// The reason for a drop if the mode does not carry this payload.
     pub wrong: DropReason,
 }
 

@@ -89,17 +89,17 @@ fn write_keepalive(
 /// What was read from the outer headers of a packet of an association: all that decapsulation needs of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Outer {
-    /// The sender's address.
+    /// The address of the sender.
     pub src: IpAddr,
-    /// This host's address.
+    /// The address of this host.
     pub dst: IpAddr,
-    /// The sender's UDP port; `None` without UDP.
+    /// The UDP port of the sender; `None` without UDP.
     pub src_port: Option<u16>,
-    /// ESP, AH, IPComp, or IP in IP by the version inside.
+    /// The IP protocol number: ESP, AH, IPComp, or IP in IP by the version inside.
     pub protocol: u8,
-    /// Type of service: DSCP and ECN.
+    /// The type of service octet: DSCP and ECN.
     pub tos: u8,
-    /// Time to live, hop limit.
+    /// Time to live of IPv4, hop limit of IPv6.
     pub ttl: u8,
     /// The association's name: SPI, or CPI of IPComp. Zero for IP in IP, which has none on the wire.
     pub spi: u32,
@@ -108,9 +108,9 @@ pub struct Outer {
     /// The checksum of the UDP header is there and wrong. What a UDP socket gave has none any more; over IPv6, too, a tunnel may do without
     /// one (RFC 6935).
     pub corrupt: bool,
-    /// Where the protocol's header starts.
+    /// Offset in the packet at which the protocol's header starts.
     pub(crate) at: usize,
-    /// Where the packet ends.
+    /// Offset at which the packet ends.
     pub(crate) end: usize,
     /// Offset of the octet that names what follows the headers in front.
     pub(crate) named_at: usize,
@@ -231,7 +231,7 @@ impl Outer {
     }
 }
 
-/// Who opens a packet must be its last destination.
+/// Refuse a packet whose source route or routing header is unfinished: only its last destination may open it.
 #[cold]
 fn check_arrived(bytes: &[u8], headers: &Headers) -> Result<(), DropReason> {
     let on_the_way = if headers.version == 4 {

@@ -5,7 +5,7 @@ use crate::mountinfo;
 use nix::mount::{MsFlags, mount};
 use std::path::PathBuf;
 
-/// Where distributions mount it.
+/// The directory at which distributions mount the BPF file system.
 const USUAL: &str = "/sys/fs/bpf";
 
 /// The mount point of the BPF file system; mounts it at `/sys/fs/bpf` if it is nowhere.

@@ -56,12 +56,12 @@ impl Cgroup {
         ))
     }
 
-    /// Its directory.
+    /// The directory of this cgroup in the mounted hierarchy.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its id as the kernel's hooks see it.
+    /// The id of this cgroup as the kernel's hooks see it.
     pub fn id(&self) -> Result<u64> {
         id(&self.path)
     }

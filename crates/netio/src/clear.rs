@@ -24,7 +24,8 @@ pub struct ClearSender {
 #[derive(Debug)]
 struct Family {
     whole: Socket,
-    /// By protocol: those whose senders let the network fragment. TCP is not among them.
+    /// Sockets for the protocols whose senders let the network fragment, each with its protocol number. TCP is not
+    /// among them.
     fragmenting: [(u8, Socket); 2],
 }
 

@@ -49,7 +49,7 @@ impl EncDevice {
         Ok(EncDevice { _file: file, index })
     }
 
-    /// Its interface index.
+    /// The interface index of the device.
     pub fn index(&self) -> u32 {
         self.index
     }

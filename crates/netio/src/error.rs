@@ -12,20 +12,20 @@ pub enum Error {
     System {
         /// What was being done, and on what.
         doing: String,
-        /// The kernel's answer.
+        /// The error that the kernel answered.
         source: io::Error,
     },
     /// The kernel did it, but what is there is not what is needed.
     #[error("{what}; {remedy}")]
     Unfit {
-        /// What is there.
+        /// What was found, and why it does not fit.
         what: String,
         /// What to do next.
         remedy: String,
     },
 }
 
-/// The room's result.
+/// The result of every call of this room.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {

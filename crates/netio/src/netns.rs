@@ -15,8 +15,8 @@ use std::process::Command;
 
 const HOME: &str = "/run/netns";
 
-/// A network namespace. One that was made by [`Netns::create`] is removed on drop (the kernel keeps it while a
-/// process or a socket is in it).
+/// A network namespace, held open by a descriptor. One that was made by [`Netns::create`] is removed on drop (the
+/// kernel keeps it while a process or a socket is in it).
 #[derive(Debug)]
 pub struct Netns {
     path: PathBuf,
@@ -66,7 +66,7 @@ impl Netns {
         remove_path(&path).doing(|| format!("removing the namespace {name}"))
     }
 
-    /// Where it can be opened.
+    /// The path of the file by which the namespace can be opened.
     pub fn path(&self) -> &Path {
         &self.path
     }

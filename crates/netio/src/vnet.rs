@@ -13,7 +13,7 @@ const GSO_UDP_L4: u8 = 5;
 /// TCP with ECN: beside the type. CWR goes on the first segment only.
 const GSO_ECN: u8 = 0x80;
 
-/// One header.
+/// One header in front of a packet (`struct virtio_net_hdr`), its fields in the host's octet order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VnetHeader {
     flags: u8,

@@ -37,12 +37,12 @@ impl Corpus {
         Some(Corpus { files })
     }
 
-    /// Its files.
+    /// The capture files of the corpus, sorted by path.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// Every frame that can be read, with its file.
+    /// Every frame that can be read, with the path of its file.
     pub fn frames(&self) -> impl Iterator<Item = (&Path, Frame)> {
         self.files.iter().flat_map(|path| {
             let reader = Reader::open(path).ok().into_iter().flatten();

@@ -32,7 +32,7 @@ impl Eavesdropper {
         self.capture.evidence().expect("the capture runs")
     }
 
-    /// Start again.
+    /// Forget everything that was seen up to now.
     ///
     /// # Panics
     /// If the capture broke.

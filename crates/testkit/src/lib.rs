@@ -22,15 +22,15 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// A lab called `name`; what a crashed run of the same test left is removed first.
 ///
 /// # Panics
-/// Without root: these tests do not skip.
+/// If it runs without root: these tests do not skip.
 pub fn lab(name: &str) -> Lab {
     lab_with(name, true)
 }
 
-/// As [`lab`]; `segmentation` says whether the hosts' devices cut super-packets.
+/// A lab called `name`, like that of [`lab`]; `segmentation` says whether the hosts' devices cut super-packets.
 ///
 /// # Panics
-/// Without root.
+/// If it runs without root.
 pub fn lab_with(name: &str, segmentation: bool) -> Lab {
     match Lab::build(&LabOptions { name: name.to_owned(), segmentation }) {
         Ok(lab) => lab,

@@ -6,7 +6,7 @@ use super::{FIRST_PORT, PORTS, data, fragments, headers, insertion, state};
 
 /// One case of the catalogue.
 pub struct Case {
-    /// Its number there.
+    /// The number of the case in the catalogue, such as `I01`.
     pub name: &'static str,
     /// What the attacker does.
     pub text: &'static str,
@@ -14,20 +14,20 @@ pub struct Case {
     pub want: Want,
     /// What is special about the surroundings.
     pub setting: fn(&mut Setting),
-    /// What is sent.
+    /// The packets that are sent, and what happens between them.
     pub script: fn(&mut Stage<'_>),
 }
 
 /// What a host must read.
 #[derive(Clone, Debug)]
 pub enum Want {
-    /// On the first port of the case, and nothing on others.
+    /// These octets on the first port of the case, and nothing on others.
     Stream(Vec<u8>),
-    /// On ports counted from the first one.
+    /// These octets on ports counted from the first one.
     Streams(Vec<(u16, Vec<u8>)>),
-    /// These datagrams.
+    /// These datagrams, in their order.
     Datagrams(Vec<Vec<u8>>),
-    /// It depends on windows and memory: so many octets, in all connections; readers must only be of one mind.
+    /// So many octets, in all connections: which ones depends on windows and memory. Readers must only be of one mind.
     Octets(usize),
 }
 

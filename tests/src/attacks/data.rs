@@ -40,7 +40,7 @@ fn letters(from: usize, len: usize, first: u8) -> Vec<u8> {
 const FILL: usize = 84_000;
 const STEP: usize = 1400;
 
-/// From the server's port of a connection that the inside opened.
+/// Have a segment come from the server's port of a connection that the inside opened.
 fn from(at: u16, port: u16) -> impl Fn(&mut Seg) + Copy {
     move |c: &mut Seg| c.ports = (at, port)
 }

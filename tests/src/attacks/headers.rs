@@ -27,12 +27,12 @@ fn after6(stage: &mut Stage<'_>) {
     stage.outside(&packet.bytes());
 }
 
-/// The odd one ends.
+/// A case in which the odd packet does not arrive.
 fn ends(name: &'static str, text: &'static str, script: fn(&mut Stage<'_>)) -> Case {
     Case::new(name, text, Want::datagrams(&[AFTER]), script)
 }
 
-/// It arrives, and is not odd any more.
+/// A case in which the odd packet arrives, and is not odd any more.
 fn arrives(name: &'static str, text: &'static str, script: fn(&mut Stage<'_>)) -> Case {
     Case::new(name, text, Want::datagrams(&[ODD, AFTER]), script)
 }

@@ -8,7 +8,7 @@ use wire::tcp::Flags;
 const TRUTH: &[u8] = b"truth";
 const CHAFF: &[u8] = b"chaff";
 
-/// The chaff ends.
+/// A case in which the host must read the truth, although chaff was sent.
 fn ends(name: &'static str, text: &'static str, script: fn(&mut Stage<'_>)) -> Case {
     Case::new(name, text, Want::stream(b">truth"), script)
 }

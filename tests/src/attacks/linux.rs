@@ -15,12 +15,12 @@ use std::time::Duration;
 use wire::ip::Headers;
 use wire::{Time, checksum};
 
-/// What H13 sends.
+/// The IP protocol number that case H13 sends, which no stack knows.
 const UNKNOWN: i32 = 253;
-/// Of the echoes by which a packet is known to have been worked off.
+/// The source address of the echoes by which a packet is known to have been worked off.
 const BARRIER: [u8; 4] = [192, 0, 2, 254];
 
-/// The host.
+/// The host inside: the kernel, as bob of a lab.
 pub struct Linux {
     lab: Lab,
     socket: PacketSocket,
@@ -36,7 +36,8 @@ pub struct Linux {
 }
 
 impl Linux {
-    /// A fresh one. The calling thread stays on one CPU from now on, so that the kernel takes packets in the order in which they are sent.
+    /// Build a fresh host. The calling thread stays on one CPU from now on, so that the kernel takes packets in the
+    /// order in which they are sent.
     ///
     /// # Errors
     /// If it cannot be built.

@@ -17,12 +17,12 @@ use wire::Time;
 /// Nobody's Ethernet addresses: the capture is of IP, and its readers want frames.
 const STATIONS: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 
-/// One case.
+/// One case of the matrix, with what every reader read.
 #[derive(Debug)]
 pub struct Line {
     /// The case's number in the catalogue.
     pub name: &'static str,
-    /// What it is.
+    /// What the attacker does.
     pub text: &'static str,
     /// What Linux must read behind the scrubber.
     pub want: Want,
@@ -32,11 +32,11 @@ pub struct Line {
     pub acted: Rules,
 }
 
-/// All cases.
+/// The matrix of all cases.
 #[derive(Debug)]
 pub struct Table(pub Vec<Line>);
 
-/// Play them all.
+/// Play all cases, without the scrubber and with it.
 ///
 /// # Errors
 /// If the lab cannot be built.
@@ -106,7 +106,7 @@ impl Line {
         Line { name: case.name, text: case.text, want, readings: Default::default(), acted: Rules::NONE }
     }
 
-    /// How its readers go together, before (0) or after (1).
+    /// The worst accord between any two readers of the case, before (0) or after (1).
     pub fn accord(&self, phase: usize) -> Accord {
         let all = self.readings[phase].iter().filter(|(reader, _)| self.comparable(**reader));
         let all: Vec<_> = all.map(|(_, reading)| reading).collect();
@@ -147,7 +147,7 @@ impl Table {
         self.0.iter().filter(|line| line.accord(phase) == accord).count()
     }
 
-    /// For docs/papers/003.md.
+    /// The matrix as a Markdown table for docs/papers/003.md.
     pub fn markdown(&self) -> String {
         let mut out = String::new();
         let names: Vec<_> = READERS.iter().map(|reader| reader.name()).collect();

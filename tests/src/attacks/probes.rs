@@ -16,18 +16,18 @@ use wire::ip::Headers;
 use wire::tcp::{Flags, Tcp, TcpOption};
 use wire::{checksum, protocol};
 
-/// Nobody listens there.
+/// A port at which nobody listens.
 const CLOSED: u16 = PORT + 1;
-/// Window scale 10, no-operation, MSS 265, timestamps, SACK-permitted.
+/// Options of an opening: window scale 10, no-operation, MSS 265, timestamps, SACK-permitted.
 const USUAL: [u8; 20] = [3, 3, 10, 1, 2, 4, 1, 9, 8, 10, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 4, 2];
 
-/// One probe.
+/// One probe of a scanner.
 pub struct Probe {
-    /// Its name in nmap's documentation.
+    /// The name of the probe in nmap's documentation.
     pub name: &'static str,
-    /// What it is.
+    /// What the probe sends, in words.
     pub text: &'static str,
-    /// The scrubber hides how a stack answers it.
+    /// Whether the scrubber hides how a stack answers the probe.
     pub hidden: bool,
     script: fn(&mut Stage<'_>),
 }
@@ -35,15 +35,15 @@ pub struct Probe {
 /// What stacks answer a probe.
 #[derive(Debug)]
 pub struct Answers {
-    /// The probe.
+    /// The name of the probe in nmap's documentation.
     pub name: &'static str,
-    /// What it is.
+    /// What the probe sends, in words.
     pub text: &'static str,
-    /// The scrubber hides how a stack answers it.
+    /// Whether the scrubber hides how a stack answers the probe.
     pub hidden: bool,
-    /// Linux and smoltcp, without the scrubber.
+    /// The answers of Linux and smoltcp, without the scrubber.
     pub before: [String; 2],
-    /// With it.
+    /// The answers of Linux and smoltcp, with the scrubber.
     pub after: [String; 2],
 }
 
@@ -69,7 +69,7 @@ fn sequence(stage: &mut Stage<'_>) {
     }
 }
 
-/// To the open port, or the closed one.
+/// Send a segment with odd flags to the open port, or to the closed one.
 fn odd(stage: &mut Stage<'_>, open: bool, flags: Flags, window: u16, df: bool) {
     let segment = client(-1, b"").flags(flags).options(&USUAL).window(window);
     let segment = if open { segment } else { closed(stage, segment) };
@@ -87,7 +87,7 @@ fn echo(stage: &mut Stage<'_>, case: usize, (code, number): (u8, u32), tos: u8, 
 const MEANINGLESS: Flags = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::URG.0 | Flags::PSH.0);
 const XMAS: Flags = Flags(Flags::FIN.0 | Flags::PSH.0 | Flags::URG.0);
 
-/// All of them.
+/// All probes that are sent.
 pub fn all() -> Vec<Probe> {
     let probe = |name, text, hidden, script| Probe { name, text, hidden, script };
     vec![

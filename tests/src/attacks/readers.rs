@@ -8,20 +8,21 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Who reads. The first two are stacks that a script is played against; the others read the capture in front of Linux.
+/// A reader of packets. The first two are stacks that a script is played against; the others read the capture in front
+/// of Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reader {
-    /// The kernel.
+    /// The kernel of this machine.
     Linux,
-    /// The stack of that name, in memory.
+    /// The stack smoltcp, in memory.
     Smoltcp,
-    /// The library behind dsniff, which models an old Linux.
+    /// The library libnids behind dsniff, which models an old Linux.
     Libnids,
-    /// It writes connections to files.
+    /// The program tcpflow, which writes connections to files.
     Tcpflow,
-    /// "Follow TCP stream", and its reassembly of fragments.
+    /// The program tshark: "Follow TCP stream", and its reassembly of fragments.
     Tshark,
-    /// IPSession, defragment6 and TCPSession.
+    /// The library Scapy: IPSession, defragment6 and TCPSession.
     Scapy,
 }
 
@@ -36,7 +37,7 @@ const LONGEST: u64 = 200_000;
 pub type Readings = BTreeMap<usize, Reading>;
 
 impl Reader {
-    /// As the matrix names it.
+    /// The name that the matrix gives the reader.
     pub const fn name(self) -> &'static str {
         match self {
             Reader::Linux => "Linux",
@@ -98,7 +99,8 @@ fn nids(scratch: &Scratch) -> PathBuf {
     program
 }
 
-/// `N PORT`, `T PORT HEX`, `D ADDRESS HEX`. `adds`: a line has what is new, not all so far.
+/// What a program printed: lines `N PORT`, `T PORT HEX` and `D ADDRESS HEX`. `adds`: a line has what is new, not all so
+/// far.
 fn lines(output: &Output, adds: bool) -> Readings {
     let mut readings = Readings::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {

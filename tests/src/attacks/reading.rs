@@ -10,30 +10,31 @@ const FIRST_ADDRESS: u16 = 10;
 /// The octets that went in, as a reader has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Of connections, by the port outside. Connections that used one port one after the other have a bar between.
+    /// Octets of connections, by the port outside. Connections that used one port one after the other have a bar
+    /// between.
     pub streams: BTreeMap<u16, Vec<u8>>,
-    /// What datagrams carried (UDP, echo requests, unknown protocols), in their order.
+    /// Payloads of datagrams (UDP, echo requests, unknown protocols), in their order.
     pub datagrams: Vec<Vec<u8>>,
 }
 
-/// How readings go together.
+/// The way in which two readings go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Accord {
     /// They are the same.
     Same,
-    /// Some end earlier.
+    /// They are the same, but some end earlier.
     Prefix,
     /// No one string is behind both.
     Contradiction,
 }
 
 impl Reading {
-    /// Nothing was read.
+    /// Whether no octet of a connection and no datagram was read.
     pub fn is_empty(&self) -> bool {
         self.datagrams.is_empty() && self.streams.values().all(Vec::is_empty)
     }
 
-    /// How it goes with another.
+    /// How this reading goes with another.
     pub fn accord(&self, other: &Reading) -> Accord {
         let ports = self.streams.keys().chain(other.streams.keys());
         let empty = Vec::new();

@@ -18,7 +18,7 @@ use wire::Time;
 const BACKLOG: usize = 8;
 const BUFFER: usize = 65_535;
 
-/// The host.
+/// The host inside: smoltcp, in memory.
 pub struct Small {
     interface: Interface,
     link: Link,
@@ -31,7 +31,7 @@ pub struct Small {
 
 struct Stream {
     handle: SocketHandle,
-    /// Known once the connection is.
+    /// The port outside, known once the connection is.
     port: Option<u16>,
     octets: Vec<u8>,
 }
@@ -43,7 +43,7 @@ struct Link {
 }
 
 impl Small {
-    /// A fresh one.
+    /// Build a fresh host.
     pub fn build() -> Small {
         let mut link = Link::default();
         let mut config = Config::new(HardwareAddress::Ip);
@@ -80,7 +80,7 @@ impl Small {
         socket
     }
 
-    /// As many as ever listen.
+    /// Open new sockets until as many listen as ever do ([`BACKLOG`]).
     fn listen(&mut self) {
         let listening = |s: &&Stream| self.sockets.get::<tcp::Socket<'_>>(s.handle).is_listening();
         for _ in self.streams.iter().filter(listening).count()..BACKLOG {

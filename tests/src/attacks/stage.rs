@@ -13,9 +13,9 @@ use wire::{Buf, Gso, Time, protocol};
 
 /// Routers between the wire that is watched and the host: what would die at one of them never reaches it.
 const ROUTERS: u8 = 3;
-/// From the start of one case to that of the next, in the capture's time.
+/// Seconds from the start of one case to that of the next, in the capture's time.
 const APART: u64 = 20_000;
-/// Between two packets.
+/// Time between two packets of a script.
 const STEP: Duration = Duration::from_millis(1);
 
 /// A stack with services on [`PORT`] that keep what they get and close when the other side has closed.
@@ -41,13 +41,13 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// With the standard profile, or without scrubber.
+    /// The usual surroundings, with a scrubber of the standard profile, or without one.
     pub fn standard(scrubbed: bool) -> Setting {
         Setting { config: scrubbed.then(|| Config::new(Profile::Standard)), mtu: 1500, one_sided: false }
     }
 }
 
-/// One performance.
+/// One performance of a script, against one stack.
 pub struct Stage<'h> {
     scrubber: Option<Scrubber>,
     setting: Setting,
@@ -59,7 +59,7 @@ pub struct Stage<'h> {
     pub link: u32,
     /// The next packet is lost between the wire and the stack.
     pub lose: bool,
-    /// Of the client and of the server.
+    /// Initial sequence numbers of the client and of the server.
     pub isn: [u32; 2],
     /// What the server's last timestamp was.
     pub stamp: u32,
@@ -67,12 +67,12 @@ pub struct Stage<'h> {
     pub wire: Vec<(Time, Vec<u8>)>,
     /// What came out to the attacker.
     pub heard: Vec<Vec<u8>>,
-    /// Rules that acted.
+    /// Rules of the scrubber that acted.
     pub acted: Rules,
 }
 
 impl<'h> Stage<'h> {
-    /// For the case of this number.
+    /// The stage for the case of this number.
     pub fn new(setting: Setting, inside: &'h mut dyn Inside, case: usize) -> Stage<'h> {
         Stage {
             scrubber: setting.config.clone().map(|config| Scrubber::new(config, [7; 16])),
@@ -91,12 +91,12 @@ impl<'h> Stage<'h> {
         }
     }
 
-    /// The case's number.
+    /// The number of the case, counted from 0.
     pub fn case(&self) -> usize {
         self.case
     }
 
-    /// The port outside.
+    /// The port outside that is used now.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -113,14 +113,14 @@ impl<'h> Stage<'h> {
         self.open_with(&[]);
     }
 
-    /// With options in the SYN.
+    /// Open a connection like [`Stage::open`], with options in the SYN.
     pub fn open_with(&mut self, options: &[u8]) {
         self.handshake(options);
         self.send(&client(0, b">").with(|s| self.stamped(options, s, 2)));
         self.isn[0] = self.isn[0].wrapping_add(1);
     }
 
-    /// Only the three segments.
+    /// Make a handshake: only its segments, no data.
     pub fn handshake(&mut self, options: &[u8]) {
         self.send(&client(-1, b"").flags(SYN).options(options));
         self.send(&client(0, b"").with(|s| self.stamped(options, s, 1)));
@@ -168,7 +168,7 @@ impl<'h> Stage<'h> {
         packet.summed()
     }
 
-    /// The same over IPv6.
+    /// A UDP datagram from this case's IPv6 address.
     pub fn datagram6(&self, data: &[u8]) -> V6 {
         let mut packet = super::packet::v6(17, &super::packet::udp((40000, PORT), data));
         packet.src = self.address6();
@@ -206,7 +206,7 @@ impl<'h> Stage<'h> {
         self.own();
     }
 
-    /// Time goes by.
+    /// Let time go by, and take what the scrubber and the stack say then.
     pub fn wait(&mut self, time: Duration) {
         self.now = self.now + time;
         if let Some(scrubber) = &mut self.scrubber {

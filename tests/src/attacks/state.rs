@@ -22,7 +22,7 @@ fn reads(name: &'static str, text: &'static str, want: &[u8], script: fn(&mut St
     Case::new(name, text, Want::stream(want), script)
 }
 
-/// On the second port of the case only.
+/// A case in which the truth is read on the second port of the case only.
 fn elsewhere(name: &'static str, text: &'static str, script: fn(&mut Stage<'_>)) -> Case {
     Case::new(name, text, Want::Streams(vec![(1, b">truth".to_vec())]), script)
 }

@@ -54,7 +54,8 @@ fn key_manager(rig: &Rig, side: Side) -> Running {
     key_manager_with(rig, side, &[("", "secret")])
 }
 
-/// With these secrets: the peer's address, or nothing for all peers, and the name of the secret's file.
+/// Start the key manager of a host with these secrets: the peer's address, or nothing for all peers, and the name of
+/// the secret's file.
 fn key_manager_with(rig: &Rig, side: Side, secrets: &[(&str, &str)]) -> Running {
     let mut manager = Program::new(program("python3"))
         .arg(example("keymanager.py"))

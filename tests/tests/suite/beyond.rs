@@ -37,7 +37,7 @@ fn on_the_tun(stage: &Stage, address: &str) -> usize {
     stage.inside[0].look().iter().filter(|one| one.out && one.headers.dst == address).count()
 }
 
-/// The same in clear on the wire, of no kernel's own.
+/// Number of packets to this address that were in clear on the wire.
 fn in_clear(stage: &Stage, address: &str) -> usize {
     let address: std::net::IpAddr = address.parse().unwrap();
     stage

@@ -122,7 +122,7 @@ fn every_kind_of_packet(name: &str, segmentation: bool, address: &str) {
     assert!(octets > BULK, "only {octets} octets of ESP were seen");
 }
 
-/// Nothing crosses until the server has sent something again, twice.
+/// Cut the wire until the server has sent something again, twice.
 fn cut_the_wire(scene: &Scene) {
     let set = |up: bool| {
         let port = Side::Bob.name();

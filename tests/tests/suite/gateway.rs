@@ -5,10 +5,10 @@ use netio::lab::{Capture, CaptureOptions, Evidence, Program, Side, Transport};
 use tests::sites::{Sites, WORLD, host, network, python, serve, sh};
 use tests::{PATIENCE, counted, program, programs, wait_until};
 
-/// Protected.
+/// Ports of servers whose traffic between the sites is protected.
 const WEB: u16 = 80;
 const ECHO: u16 = 7000;
-/// Clear.
+/// Ports of servers whose traffic between the sites is clear.
 const OPEN_WEB: u16 = 8080;
 const OPEN_ECHO: u16 = 7001;
 

@@ -10,9 +10,9 @@ use ravelin::rig::{Pair, Rig, RigOptions};
 use serde_json::Value;
 use tests::{PATIENCE, binary, copy_of_python, program, programs, wait_for};
 
-/// Where the flood goes, optional and without an association.
+/// The port that the flood goes to, optional and without an association.
 const FLOOD: u16 = 9000;
-/// Where the protected program talks.
+/// The port at which the protected program talks.
 const STEADY: u16 = 7001;
 const RATE: u64 = 200;
 const BURST: u64 = 50;

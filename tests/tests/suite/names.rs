@@ -12,7 +12,7 @@ use tests::{PATIENCE, binary, copy_of_python, counted, program, programs, wait_f
 
 const HOST: &str = "host.example";
 const ECHO: u16 = 7050;
-/// Who answers the daemon, and who answers programs.
+/// Ports of the servers that answer the daemon and that answer programs.
 const OURS: u16 = 5353;
 const THEIRS: u16 = 53;
 

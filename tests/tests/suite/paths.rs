@@ -61,7 +61,7 @@ fn second_uplink(rig: &Rig) {
     }
 }
 
-/// By which device packets to the peer leave, from now on, on both hosts.
+/// Have packets to the peer leave by this device from now on, on both hosts.
 fn go_by(rig: &Rig, device: &str) {
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
         let script = format!(
@@ -118,7 +118,7 @@ fn progress(client: &Running) -> u64 {
 }
 
 impl Transfers {
-    /// From alice to a server of bob's, TCP and UDP, both families; `sizes`: octets there and back.
+    /// Start transfers from alice to a server of bob's, TCP and UDP, both families; `sizes`: octets there and back.
     pub(crate) fn begin(rig: &Rig, name: &str, sizes: &[(&str, u32, u32)]) -> Transfers {
         let server = Program::new(program("python3")).args(["-c", SERVER, &PORT.to_string()]);
         let server = rig.lab.bob().spawn(server).unwrap();

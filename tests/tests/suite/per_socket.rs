@@ -174,7 +174,7 @@ fn expect(rig: &Rig, side: Side, when: &str, want: &[String]) {
     });
 }
 
-/// Also those of closed sockets are gone in time.
+/// Wait until no entry is left, those of closed sockets included.
 #[track_caller]
 fn expect_nothing_left(rig: &Rig, side: Side) {
     wait_until(&format!("no entry is left on {}", side.name()), Duration::from_secs(20), || {

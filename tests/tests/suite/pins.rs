@@ -25,7 +25,7 @@ except OSError as error:
     print(errno.errorcode.get(error.errno, error))
 "#;
 
-/// The same for each signal SIGUSR1, once it has said `ready`.
+/// Sends a datagram (address) for each signal SIGUSR1, once it has said `ready`: `sent`, or the error's name.
 const SEND_OFTEN: &str = r#"
 import errno, signal, socket, sys, time
 def send(*_):

@@ -15,7 +15,7 @@ use tests::{
 };
 
 const PORT: u16 = 7064;
-/// Numbers of linux/capability.h.
+/// Bits of capabilities, by their numbers in linux/capability.h.
 const DAC_READ_SEARCH: u64 = 1 << 2;
 const NET_ADMIN: u64 = 1 << 12;
 const NET_RAW: u64 = 1 << 13;
@@ -179,7 +179,7 @@ impl Scene {
         }
     }
 
-    /// Who a process of another user is, with its sockets.
+    /// Have `ravelin explain` say who a process of another user is, with its sockets.
     fn explain(&self) -> Result<(), String> {
         let waits = Program::new(&self.python).args(["-c", WAITS, &Side::Bob.v4().to_string()]);
         let waits = self.rig.lab.alice().spawn(waits).unwrap();
@@ -250,7 +250,7 @@ impl Scene {
         self.keys()
     }
 
-    /// Each door.
+    /// Each door, by its name: something that a running daemon does for its operator.
     fn doors(&self) -> BTreeMap<&'static str, Door<'_>> {
         let mut out = BTreeMap::<_, Door<'_>>::new();
         out.insert("keys", Box::new(|| self.keys()));

@@ -38,7 +38,7 @@ const OUT: [&str; 17] = [
     "frame_snap",
     "frame_lo",
 ];
-/// In: by a stranger, to the protected program.
+/// Attacks inbound: by a stranger, to the protected program.
 const IN: [&str; 4] = ["lo_source", "lo_frame", "tun", "wire"];
 
 /// Those that cannot come through without a daemon either: data in the first segment takes a cookie, there is no TUN, and what is sent to
@@ -105,7 +105,7 @@ impl Walk {
         Ok(done.out().trim().to_owned())
     }
 
-    /// To another moment of the daemon's life.
+    /// Bring the daemon to another moment of its life.
     fn turn(&mut self, dice: &mut Dice) -> anyhow::Result<&'static str> {
         let rig = &mut self.stage.rig;
         if !self.lives {

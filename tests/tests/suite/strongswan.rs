@@ -279,7 +279,7 @@ fn ravelin_takes_over_aes_128_cbc_with_hmac_sha_256() {
     ravelin_takes_over("rvl-swan-cbc", false, Proposal { theirs: "aes128-sha256", ours: "aes128cbc-sha256" });
 }
 
-/// IPv4 in IPv6.
+/// A tunnel of IPv4 in IPv6.
 #[test]
 fn ravelin_takes_over_across_ipv6() {
     ravelin_takes_over("rvl-swan-v6", true, Proposal { theirs: "aes256gcm16", ours: "aes256gcm" });

@@ -1,5 +1,6 @@
-//! Whose a process is, end to end: a block for each qualifier, a process of each kind, and one that is none of them
-//! (docs/design/0012). What a plan says of processes is asked too, which finds out by itself whose they would be.
+//! Subjects of policies, end to end: a block for each qualifier, a process of each kind, and one that is none of them
+//! (docs/design/0012). `ravelin policy plan` is asked about the processes, too: it finds out by itself whose they would
+//! be.
 
 use std::path::{Path, PathBuf};
 
@@ -12,11 +13,12 @@ use tests::{PATIENCE, binary, copy_of_python, wait_for};
 const PORT: u16 = 7300;
 /// The unit in whose control group everything runs that the daemon watches.
 const WATCHED: &str = "rvlsubjects.slice";
-/// One below it.
+/// A unit below the watched one.
 const UNIT: &str = "rvlsubjects-unit.slice";
 
-/// As a user (number), sends a word in clear or not to a peer (address, port) from a socket that stays open, then a datagram to each
-/// further address; says `said`, its number and what came of those.
+/// A process that becomes the user in its first argument (a number). It sends a word in clear or not to a peer
+/// (address, port) from a socket that stays open, then a datagram to each further address; it says `said`, its number
+/// and what came of those.
 const TALK: &str = r#"
 import errno, os, socket, sys, time
 user, word, peer, port, *others = sys.argv[1:]

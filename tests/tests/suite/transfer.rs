@@ -39,7 +39,7 @@ for number in range(count):
     s.send(bytes([number]) * size)
 "#;
 
-/// 1 GiB.
+/// Octets of the transfer: 1 GiB.
 const SIZE: u64 = 1 << 30;
 const PORT: u16 = 7000;
 

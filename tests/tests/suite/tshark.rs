@@ -37,7 +37,7 @@ impl Case {
         0x10000 + u32::from(self.port)
     }
 
-    /// No two alike.
+    /// Keying material of the case; no two cases have the same.
     fn keymat(&self) -> Vec<u8> {
         let [high, low] = self.port.to_be_bytes();
         (0..self.suite.keymat_len())

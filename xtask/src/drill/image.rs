@@ -47,13 +47,13 @@ const MODULES: [&str; 10] = [
 
 /// The tests of `sockmon`, built.
 pub struct Tests {
-    /// Their program.
+    /// The program of the tests.
     pub suite: PathBuf,
-    /// The program under test, where the other expects it.
+    /// The program that these tests start, at the path where they expect it.
     pub app: PathBuf,
-    /// What their names must contain; then nothing else is run.
+    /// What the names of the tests must contain. If it is there, nothing else is run.
     pub filter: Option<String>,
-    /// The program of the kernel half that they do without.
+    /// The program of the kernel half that the tests do without.
     pub omit: Option<String>,
 }
 
@@ -63,7 +63,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// Gather it.
+    /// Gather everything in a folder below `folder`.
     pub fn build(folder: &Path, ravelin: Option<&Path>, tests: &Tests) -> Result<Root> {
         let root = Root { folder: folder.join("root") };
         let _ = fs::remove_dir_all(&root.folder);

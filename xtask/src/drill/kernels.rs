@@ -14,11 +14,11 @@ const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// A kernel that can be booted.
 #[derive(Debug)]
 pub struct Kernel {
-    /// As `uname -r` says.
+    /// The release of the kernel, as `uname -r` says it.
     pub name: String,
-    /// What QEMU boots.
+    /// The file that QEMU boots.
     pub image: PathBuf,
-    /// Its folder of modules; the packages have it at two places.
+    /// The folder of its modules; the packages have it at two places.
     pub modules: PathBuf,
 }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What to run.
+/// Options of the task `cargo xtask drill-kernels`.
 #[derive(clap::Args)]
 pub struct Options {
     /// Releases whose kernels to boot, as `trixie`; default: all

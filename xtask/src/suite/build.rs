@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 /// A test program that Cargo has built.
 pub struct Program {
-    /// `wire`, `wire::suite`.
+    /// The name in the table: the room, with the target where it has another name, such as `wire` or `wire::suite`.
     pub title: String,
     pub path: PathBuf,
     pub room: Room,
@@ -39,7 +39,8 @@ impl Program {
 /// What a build came to.
 #[derive(Default)]
 pub struct Built {
-    /// In the order of the levels, so that the first failure is the deepest one. What could not be built is not among them.
+    /// Test programs in the order of the levels, so that the first failure is the deepest one. What could not be built
+    /// is not among them.
     pub programs: Vec<Program>,
     /// Warnings and errors of the compiler and of clippy.
     pub complaints: u32,

@@ -13,12 +13,12 @@ pub struct Count {
 }
 
 impl Count {
-    /// One that passed.
+    /// The count of one test that passed.
     pub fn one_passed() -> Count {
         Count { passed: 1, ..Count::default() }
     }
 
-    /// One that failed, with its name.
+    /// The count of one test that failed, with its name.
     pub fn one_failed(name: String) -> Count {
         Count { failed: 1, failures: vec![name], ..Count::default() }
     }

@@ -30,7 +30,7 @@ struct Row {
     title: String,
     passed: u64,
     failed: u64,
-    /// Of its jobs together; those that ran side by side count each.
+    /// Time that its jobs took together; those that ran side by side count each.
     time: Duration,
     is_check: bool,
 }

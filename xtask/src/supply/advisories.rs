@@ -8,11 +8,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Under `RAVELIN_SHARED`, or in `../shared` beside the checkout, where a machine without the network has it.
+/// The database's archive on a machine without the network: below `RAVELIN_SHARED`, or `../shared` beside the checkout.
 const ARCHIVE: &str = "advisory-db/advisory-db.tar.gz";
-/// Else from here.
+/// The repository that the database is fetched from if there is no archive.
 const NETWORK: &str = "https://github.com/rustsec/advisory-db";
-/// Seconds that this may take.
+/// Seconds that fetching may take.
 const PATIENCE: &str = "60";
 
 /// A database in a folder.
@@ -73,7 +73,7 @@ impl Database {
         Ok(Database { folder, name: format!("{date} ({NETWORK})") })
     }
 
-    /// Its date and where it is from.
+    /// The date of the database, and where it is from.
     pub fn name(&self) -> &str {
         &self.name
     }

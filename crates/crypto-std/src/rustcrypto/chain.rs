@@ -50,7 +50,8 @@ impl Cursor<'_> {
     }
 }
 
-/// Add (exclusive or). By way of values: references that might overlap would be worked off octet by octet.
+/// Add `from` to `to` (exclusive or). Both are read as values first: references that might overlap would be worked off
+/// octet by octet.
 #[inline(always)]
 pub(super) fn xor<const N: usize>(to: &mut [u8; N], from: &[u8; N]) {
     let (a, b) = (*to, *from);
@@ -59,17 +60,17 @@ pub(super) fn xor<const N: usize>(to: &mut [u8; N], from: &[u8; N]) {
 
 /// What is done to the last block of a chain before it is encrypted.
 pub(super) struct Ending<'a> {
-    /// Added if the message fills its last block.
+    /// The block that is added to a last block that the message fills.
     pub full: &'a [u8; 16],
-    /// Added otherwise.
+    /// The block that is added to a last block that the message does not fill.
     pub padded: &'a [u8; 16],
-    /// Stands behind the last octet of a message that does not fill its last block.
+    /// The octet behind the last octet of a message that does not fill its last block.
     pub pad: u8,
 }
 
 struct Lane<'a> {
     cursor: Cursor<'a>,
-    /// Blocks to come.
+    /// Blocks of the chain that are still to come.
     blocks: usize,
 }
 

@@ -17,11 +17,11 @@ pub(super) trait PacketCipher: Send + Sync {
     /// Write the IV of each packet and encrypt it; at most [`chain::LANES`] packets.
     fn encrypt(&self, ops: &mut [SealOp<'_>]);
 
-    /// Decrypt one packet.
+    /// Decrypt the data of one packet in place.
     fn decrypt(&self, op: &mut OpenOp<'_>);
 }
 
-/// RFC 2410.
+/// The NULL cipher, which leaves the data as it is (RFC 2410).
 pub(super) struct Null;
 
 impl PacketCipher for Null {

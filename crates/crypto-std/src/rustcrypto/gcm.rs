@@ -58,7 +58,8 @@ impl<A> Drop for Key<A> {
     }
 }
 
-/// AES-GCM. The associated data is SPI and sequence number, in full where it is extended (RFC 4106 section 5).
+/// AES-GCM as an ESP transform. The associated data is SPI and sequence number, in full where it is extended (RFC 4106
+/// section 5).
 pub(super) struct Gcm<A> {
     key: Key<A>,
     icv_len: usize,

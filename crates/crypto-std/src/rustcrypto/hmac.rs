@@ -8,9 +8,9 @@ use super::mac::{Mac, Tag};
 
 /// A hash function of the Merkle-Damgard kind, at the level of its compression function.
 pub(super) trait Compression<const BLOCK: usize>: Send + Sync {
-    /// The chaining value.
+    /// The chaining value of the compression function.
     type State: Copy + Zeroize + Send + Sync;
-    /// Before the first block.
+    /// The chaining value before the first block.
     const START: Self::State;
     /// Octets of the digest.
     const DIGEST: usize;

@@ -22,9 +22,9 @@ pub(super) trait Mac: Send + Sync {
 /// AES-CMAC and AES-XCBC-MAC: a CBC chain whose last block takes one of two keys of its own.
 pub(super) struct BlockMac {
     aes: Aes128Enc,
-    /// For a message that fills its last block.
+    /// The key of the last block, for a message that fills it.
     full: [u8; 16],
-    /// For one that does not.
+    /// The key of the last block, for a message that does not fill it.
     padded: [u8; 16],
 }
 

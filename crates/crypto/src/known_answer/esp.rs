@@ -29,7 +29,7 @@ pub(super) fn passes(provider: &dyn Provider, suite: SuiteId) -> bool {
         })
 }
 
-/// One sealed packet.
+/// One packet that was sealed, in its parts.
 #[derive(Clone, PartialEq)]
 struct Sealed {
     sequence: u64,

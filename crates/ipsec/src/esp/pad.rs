@@ -60,9 +60,9 @@ pub(crate) fn write(trailer: &mut [u8], next_header: u8) {
 /// What the trailer of a decrypted payload says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trailer {
-    /// Octets in front of the padding.
+    /// Octets of payload in front of the padding.
     pub payload: usize,
-    /// What they are.
+    /// The IP protocol number of the payload.
     pub next_header: u8,
 }
 

@@ -72,11 +72,11 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Of `packet`, which is whole and has these headers, and may be longer than what is to be sealed at once: segments have
-    /// the same.
+    /// The frame for `packet`, which is whole and has these headers. It may be longer than what is to be sealed at
+    /// once: all segments have the same frame.
     ///
     /// # Errors
-    /// As of [`super::encap`]: what the mode refuses.
+    /// If the mode refuses the packet, for the same reasons as [`super::encap`].
     #[inline]
     pub fn new(sa: &OutboundSa, packet: &[u8], headers: &Headers) -> Result<Frame, DropReason> {
         let config = sa.config();
@@ -105,7 +105,7 @@ impl Frame {
         })
     }
 
-    /// Of a packet that goes into this association's tunnel.
+    /// The frame for a packet that goes into this association's tunnel.
     #[inline]
     pub(super) fn tunnel(sa: &OutboundSa, next_header: u8, tos: u8, ttl: u8, dont_fragment: bool) -> Frame {
         let config = sa.config();
@@ -157,7 +157,7 @@ impl Frame {
         self.left_out.into()
     }
 
-    /// Where in its slot the payload starts: behind header and IV.
+    /// Offset in a slot at which the payload starts: behind header and IV.
     #[inline]
     pub fn front(&self) -> usize {
         HEADER + usize::from(self.shape.iv)
@@ -245,18 +245,18 @@ pub(super) fn seal_op(shape: Shape, slot: &mut [u8], sequence: u64) -> Result<Se
 /// What became of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Its sequence number: in full if it was opened, as it travelled if not.
+    /// The sequence number of the datagram: in full if it was opened, as it travelled if not.
     pub sequence: u64,
-    /// Where in the datagram the inner packet starts.
+    /// Offset in the datagram at which the inner packet starts.
     start: u32,
     /// Octets of the inner packet.
     len: u32,
-    /// Why there is none.
+    /// The reason why there is no inner packet, if there is none.
     pub dropped: Option<DropReason>,
 }
 
 impl Opened {
-    /// Nothing was looked at yet.
+    /// A datagram that was not looked at yet.
     pub const NONE: Opened = Opened { sequence: 0, start: 0, len: 0, dropped: Some(DropReason::EspTooShort) };
 
     /// A datagram, ESP header and all, that is not opened.
@@ -265,7 +265,7 @@ impl Opened {
         Opened { sequence: sequence.into(), dropped: Some(reason), ..Opened::NONE }
     }
 
-    /// Where in the datagram the inner packet lies.
+    /// The octets of the datagram in which the inner packet lies.
     #[inline]
     pub fn octets(&self) -> Range<usize> {
         let start = self.start as usize;
@@ -409,7 +409,8 @@ fn is_replay(reason: DropReason) -> bool {
     matches!(reason, DropReason::Replayed | DropReason::ReplayTooOld)
 }
 
-/// As `tunnel::restore`, in a slice that begins with the inner packet; its length.
+/// Restore a tunnel's packet like `tunnel::restore`, in a slice that begins with the inner packet. Returns the length
+/// of that packet in octets.
 #[inline]
 fn restore_tunnel(
     inner: &mut [u8],
@@ -444,8 +445,9 @@ fn restore_tunnel(
     }
 }
 
-/// As `transport::restore`, within one datagram: where what is in front of the payload leaves too little room for the IP header, the
-/// payload moves back over its own trailer. Start and length of the packet.
+/// Restore a transport mode packet like `transport::restore`, within one datagram. Where what is in front of the
+/// payload leaves too little room for the IP header, the payload moves back over its own trailer. Returns start and
+/// length of the packet in octets.
 #[inline]
 fn restore_transport(
     datagram: &mut [u8],

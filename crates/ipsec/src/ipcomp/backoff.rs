@@ -12,7 +12,7 @@ struct Place {
     failures: u8,
     /// Packets still to skip.
     skip: u16,
-    /// How many were skipped the last time.
+    /// Number of packets that were skipped the last time.
     last: u16,
 }
 

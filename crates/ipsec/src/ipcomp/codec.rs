@@ -8,10 +8,10 @@ use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
 use wire::DropReason;
 
-/// The longest payload. There is no other limit: zeros become a thousand times shorter, which is what compression is for, and the
-/// longest packet of them is made in some ten microseconds.
+/// The longest payload that comes out, in octets. There is no other limit: zeros become a thousand times shorter, which
+/// is what compression is for, and the longest packet of them is made in some ten microseconds.
 const LONGEST: usize = u16::MAX as usize;
-/// The level of zlib: fast.
+/// The compression level of zlib: fast.
 const LEVEL: i32 = 1;
 /// Raw DEFLATE, no zlib header (RFC 2394 section 2).
 const RAW: i32 = -15;

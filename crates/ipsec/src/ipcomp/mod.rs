@@ -21,7 +21,7 @@ use wire::{DropReason, Packet, ipv4, ipv6, options, protocol};
 /// Payloads shorter than this are not tried: RFC 2394 section 5 found no gain in them.
 pub const THRESHOLD: usize = 90;
 
-/// Outbound.
+/// Compress an outbound packet, or pass it on uncompressed where that is no shorter.
 pub(crate) fn compress(
     sa: &mut OutboundSa,
     packet: &mut Packet<Scheduled>,
@@ -79,7 +79,7 @@ fn fit_lengths(bytes: &mut [u8], kept: usize) -> Result<(), DropReason> {
     Ok(ipv6::put_payload_len(bytes)?)
 }
 
-/// As if the association were not there; in tunnel mode the tunnel still is.
+/// Pass a packet on without compression; in tunnel mode it still gets the outer header of the tunnel.
 fn pass_uncompressed(
     sa: &mut OutboundSa,
     packet: &mut Packet<Scheduled>,
@@ -96,7 +96,7 @@ fn pass_uncompressed(
     Ok(())
 }
 
-/// Inbound.
+/// Decompress an inbound packet; one of IP in IP was passed uncompressed.
 pub(crate) fn decompress(
     sa: &mut InboundSa,
     packet: &mut Packet<Scheduled>,

@@ -22,7 +22,7 @@ fn behind_nat() -> (OutboundSa, InboundSa) {
     (out, InboundSa::new(mirror(&seen), registry()).unwrap())
 }
 
-/// As the NAT hands it on.
+/// The outer packet as the NAT hands it on: with the NAT's address for its source.
 fn translated(mut outer: Vec<u8>) -> Vec<u8> {
     outer[12..16].copy_from_slice(&NAT);
     Ipv4::new_checked(&mut outer[..]).unwrap().fill_checksum();

@@ -39,7 +39,7 @@ impl Default for CaptureOptions {
     }
 }
 
-/// A running capture. Dropping it ends it.
+/// A capture that runs in a thread of its own. Dropping it ends it.
 #[derive(Debug)]
 pub struct Capture {
     shared: Arc<Shared>,
@@ -186,7 +186,7 @@ fn bind_to_all(socket: &Socket) -> io::Result<()> {
         .map(drop)
 }
 
-/// The thread's state.
+/// The state of the thread that reads the wire.
 struct Listener {
     socket: Socket,
     ports: [u32; 2],

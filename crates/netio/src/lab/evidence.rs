@@ -31,18 +31,18 @@ pub enum Class {
     Housekeeping,
     /// Any other IP packet: it is readable, or would be to a better reader.
     Clear,
-    /// Not IP at all.
+    /// Not an IP packet at all.
     Other,
 }
 
 /// One frame on the wire.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// When, since 1970.
+    /// The time of arrival, since 1970.
     pub time: Duration,
-    /// Who sent it.
+    /// The host that sent the frame.
     pub from: Side,
-    /// What it is.
+    /// What the frame is by the judgement of the eavesdropper.
     pub class: Class,
     /// The flow, as its sender sees it; `None` if it is no IP or the IP header is broken.
     pub flow: Option<Flow>,
@@ -72,15 +72,15 @@ impl std::fmt::Display for Seen {
 pub struct Evidence {
     /// Frames kept, in order of arrival.
     pub frames: Vec<Seen>,
-    /// Frames seen, by class; also those not kept.
+    /// Number of ESP frames seen, kept or not.
     pub esp: u64,
     /// Octets of the frames of ESP: how many frames they are is up to the offloads of the wire.
     pub esp_octets: u64,
-    /// Same: housekeeping.
+    /// Number of frames of housekeeping seen, kept or not.
     pub housekeeping: u64,
-    /// Same: clear IP.
+    /// Number of frames with a clear IP packet seen, kept or not.
     pub clear: u64,
-    /// Same: not IP.
+    /// Number of frames seen that are not IP, kept or not.
     pub other: u64,
     /// Frames that the kernel had no room for: unseen.
     pub lost: u64,
@@ -91,7 +91,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Nothing was lost: what is not here was not on the wire.
+    /// Whether nothing was lost: what is not here was not on the wire then.
     pub fn is_complete(&self) -> bool {
         self.lost == 0
     }
@@ -216,7 +216,7 @@ fn is_about_esp(headers: &Headers, packet: &[u8]) -> bool {
     })
 }
 
-/// Ethertype of ARP.
+/// The Ethertype number of ARP.
 const ARP: u16 = 0x0806;
 /// IP protocol of group membership.
 const IGMP: u8 = 2;

@@ -22,13 +22,13 @@ const LISTENER_INTERVAL: Duration = Duration::from_millis(5);
 /// What a server listens for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// TCP, state LISTEN.
+    /// A TCP socket in state LISTEN.
     Tcp,
-    /// UDP, bound.
+    /// A UDP socket that is bound.
     Udp,
 }
 
-/// A host.
+/// One host of the lab, with its namespace and cgroup.
 #[derive(Debug)]
 pub struct Host {
     side: Side,
@@ -60,12 +60,12 @@ impl Host {
         })?
     }
 
-    /// Which one it is.
+    /// Which of the two hosts this is.
     pub fn side(&self) -> Side {
         self.side
     }
 
-    /// Its namespace.
+    /// The network namespace of this host.
     pub fn netns(&self) -> &Netns {
         &self.netns
     }
@@ -75,7 +75,7 @@ impl Host {
         &self.cgroup
     }
 
-    /// Its device on the wire.
+    /// The device of this host on the wire.
     pub fn device(&self) -> Result<Link> {
         self.run(|| Links::open()?.find(DEVICE))?
     }

@@ -28,20 +28,20 @@ use crate::sysctl;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 
-/// Which host.
+/// The two hosts of the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// The first host.
+    /// The first host, number 1 in addresses.
     Alice,
-    /// The second host.
+    /// The second host, number 2 in addresses.
     Bob,
 }
 
 impl Side {
-    /// Both.
+    /// Both hosts, the first one first.
     pub const BOTH: [Side; 2] = [Side::Alice, Side::Bob];
 
-    /// Its name in namespaces, cgroups and ports of the wire.
+    /// The name of the host in namespaces, cgroups and ports of the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Side::Alice => "alice",
@@ -56,12 +56,12 @@ impl Side {
         }
     }
 
-    /// Its IPv4 address, in a /24.
+    /// The IPv4 address of the host, in a /24.
     pub const fn v4(self) -> Ipv4Addr {
         Ipv4Addr::new(198, 51, 100, self.number())
     }
 
-    /// Its IPv6 address, in a /64.
+    /// The IPv6 address of the host, in a /64.
     pub const fn v6(self) -> Ipv6Addr {
         Ipv6Addr::new(0x2001, 0xdb8, 0x51, 0, 0, 0, 0, self.number() as u16)
     }
@@ -137,17 +137,17 @@ impl Lab {
         Ok(())
     }
 
-    /// Its name.
+    /// The name that the lab was built with.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The first host.
+    /// The first host, called alice.
     pub fn alice(&self) -> &Host {
         &self.alice
     }
 
-    /// The second host.
+    /// The second host, called bob.
     pub fn bob(&self) -> &Host {
         &self.bob
     }

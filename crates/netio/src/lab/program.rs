@@ -36,13 +36,13 @@ impl Program {
         Program { command: Command::new(program), name, input: None, cgroup: None, log: None }
     }
 
-    /// Add an argument.
+    /// Append an argument to the command line.
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Program {
         self.command.arg(arg);
         self
     }
 
-    /// Add arguments.
+    /// Append several arguments to the command line.
     pub fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Program {
         self.command.args(args);
         self
@@ -139,11 +139,11 @@ pub struct Running {
 /// A program that has ended.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// How.
+    /// The exit status of the program.
     pub status: ExitStatus,
-    /// Its standard output.
+    /// Octets that the program wrote to standard output.
     pub stdout: Vec<u8>,
-    /// Its standard error.
+    /// Octets that the program wrote to standard error.
     pub stderr: Vec<u8>,
 }
 
@@ -160,12 +160,12 @@ impl Finished {
 }
 
 impl Running {
-    /// Its process id.
+    /// The process id of the program.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What was run.
+    /// The name of the program, as it was given to [`Program::new`].
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -115,7 +115,7 @@ impl Port {
         deafen(&self.socket)
     }
 
-    /// Its interface.
+    /// The interface that this socket is bound to.
     pub fn device(&self) -> &FrameDevice {
         &self.device
     }

@@ -26,7 +26,7 @@ pub struct Leaving {
 pub struct Sent {
     /// Frames that the interface took.
     pub frames: u64,
-    /// Their octets.
+    /// Octets of the frames that the interface took.
     pub octets: u64,
     /// Frames that are longer than it carries.
     pub too_long: u64,
@@ -37,7 +37,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// And what became of others.
+    /// Add what became of other frames.
     pub fn add(&mut self, other: Sent) {
         let Sent { frames, octets, too_long, full, refused } = other;
         self.frames += frames;

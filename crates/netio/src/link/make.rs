@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 pub struct End<'a> {
     /// The device's name there.
     pub name: &'a str,
-    /// The namespace.
+    /// The namespace that the end is made in; `None` for that of [`Links`].
     pub namespace: Option<BorrowedFd<'a>>,
 }
 
@@ -36,7 +36,7 @@ impl Links {
         self.make(message, || format!("making the pair {} and {}", one.name, other.name))
     }
 
-    /// Make a bridge.
+    /// Make a bridge called `name`.
     pub fn add_bridge(&mut self, name: &str) -> Result<()> {
         let mut message = LinkMessage::default();
         message.attributes = vec![

@@ -34,13 +34,13 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 pub struct Link {
     /// The device's number in its namespace.
     pub index: u32,
-    /// Its name.
+    /// The name of the device.
     pub name: String,
-    /// Set up by an administrator.
+    /// Whether an administrator set the device up.
     pub up: bool,
-    /// Has a carrier: packets can leave.
+    /// Whether the device has a carrier, so that packets can leave.
     pub running: bool,
-    /// The loopback device.
+    /// Whether this is the loopback device.
     pub loopback: bool,
     /// Largest IP packet, in octets.
     pub mtu: u32,
@@ -50,46 +50,46 @@ pub struct Link {
     pub master: Option<u32>,
     /// What the kernel calls its driver ("veth", "tun", "bridge"); none for hardware and loopback.
     pub kind: Option<String>,
-    /// Link-layer address.
+    /// The link-layer address of the device.
     pub address: Vec<u8>,
     /// The number of the XDP program that is attached, if one is.
     pub xdp: Option<u32>,
     /// Takes part in groups.
     pub multicast: bool,
-    /// Who may attach to it; none for what is no TUN or TAP.
+    /// The owner of a TUN or TAP, who may attach to it; `None` for other devices.
     pub tun_owner: Option<TunOwner>,
 }
 
 /// Who may attach to a TUN beside those with CAP_NET_ADMIN. Everybody, if neither a user nor a group is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TunOwner {
-    /// The only user.
+    /// The only user who may attach, by number.
     pub user: Option<u32>,
-    /// The only group.
+    /// The only group that may attach, by number.
     pub group: Option<u32>,
-    /// Several descriptors may hold it at once.
+    /// Whether several descriptors may hold the device at once.
     pub several_queues: bool,
 }
 
 /// An address of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// The device.
+    /// The index of the device that has the address.
     pub index: u32,
-    /// The address.
+    /// The IP address itself, without its prefix length.
     pub addr: IpAddr,
-    /// Length of its subnet's prefix.
+    /// Length of the subnet's prefix, in bits.
     pub prefix_len: u8,
-    /// Valid on this link only.
+    /// Whether the address is valid on this link only.
     pub link_scope: bool,
 }
 
 /// How far an address is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Everywhere.
+    /// The address is valid everywhere.
     Universe,
-    /// On the link only: never chosen as a source for other destinations.
+    /// The address is valid on the link only, and never chosen as a source for other destinations.
     Link,
 }
 
@@ -199,7 +199,7 @@ impl Links {
         self.set(with(index, attribute), |word| format!("{word} its namespace"))
     }
 
-    /// Delete a device.
+    /// Delete the device of this index.
     pub fn delete(&mut self, index: u32) -> Result<()> {
         self.conversation
             .change(RouteNetlinkMessage::DelLink(of(index)), 0)

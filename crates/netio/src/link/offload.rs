@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 /// A kind of work that the kernel may leave to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
-    /// Cutting TCP super-packets.
+    /// Cutting of TCP super-packets (TSO).
     Tso,
     /// Cutting super-packets of any kind, as late as possible.
     Gso,
@@ -28,7 +28,7 @@ impl Offload {
     }
 }
 
-/// struct ethtool_value.
+/// `struct ethtool_value` of linux/ethtool.h, the argument of these commands.
 #[repr(C)]
 struct Value {
     command: u32,
@@ -49,7 +49,7 @@ pub fn set_offload(name: &str, work: Offload, on: bool) -> Result<()> {
 
 /// Queues on which the device `name` receives (ethtool -l); one where its driver does not say.
 pub fn receive_queues(name: &str) -> Result<u32> {
-    /// struct ethtool_channels.
+    /// `struct ethtool_channels` of linux/ethtool.h, which the kernel fills in.
     #[repr(C)]
     #[derive(Default)]
     struct Channels {

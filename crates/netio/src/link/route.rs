@@ -25,11 +25,11 @@ pub struct Route {
 /// A default route: a device that leads to the rest of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefaultRoute {
-    /// The device.
+    /// The index of the device that the route leads to.
     pub index: u32,
-    /// Whether it is IPv6's.
+    /// Whether the route is one of IPv6.
     pub ipv6: bool,
-    /// Its metric: the lowest is used first.
+    /// The metric of the route: the lowest is used first.
     pub metric: u32,
 }
 

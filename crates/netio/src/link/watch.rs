@@ -12,9 +12,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// What happened to a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It is new, or its state changed.
+    /// A device is new, or its state changed.
     Changed(Link),
-    /// It is gone (deleted, or moved to another namespace).
+    /// A device is gone (deleted, or moved to another namespace).
     Gone(Link),
     /// A route, or a rule that chooses between tables of them, came, changed or went.
     Routes,

@@ -14,9 +14,9 @@ const LOAD_IP_LENGTH: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16
 const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const IF_SET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-/// SKF_AD_OFF + SKF_AD_PKTTYPE.
+/// Offset at which classic BPF finds the packet type (PACKET_HOST and others): SKF_AD_OFF + SKF_AD_PKTTYPE.
 const PACKET_TYPE: u32 = (-0x1000_i32 + 4).cast_unsigned();
-/// SKF_AD_OFF + SKF_AD_VLAN_TAG; zero where there is none.
+/// Offset at which classic BPF finds the VLAN tag, zero where there is none: SKF_AD_OFF + SKF_AD_VLAN_TAG.
 const VLAN_TAG: u32 = (-0x1000_i32 + 44).cast_unsigned();
 /// The part of it that names a VLAN; a tag without is for the device itself.
 const VLAN_ID: u32 = 0x0fff;

@@ -17,7 +17,7 @@ const BATCH: usize = 32;
 pub struct Flooded {
     /// Frames that the device took.
     pub sent: u64,
-    /// Time that passed.
+    /// Time from the first frame until the flood ended.
     pub elapsed: Duration,
 }
 

@@ -40,13 +40,13 @@ const PACKET_VNET_HDR: libc::c_int = 15;
 /// A device whose frames are sent and received here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameDevice {
-    /// Its name, for messages.
+    /// The name of the device, for messages.
     pub name: String,
-    /// Its index.
+    /// The index of the device.
     pub index: u32,
-    /// Its Ethernet address.
+    /// The Ethernet address of the device.
     pub station: [u8; 6],
-    /// Its MTU.
+    /// The MTU of the device: the longest IP packet, in octets.
     pub mtu: u32,
 }
 

@@ -38,7 +38,7 @@ enum Source {
 /// What one call received.
 #[derive(Debug, Default)]
 pub struct Frames {
-    /// ESP in UDP.
+    /// Bursts of ESP in UDP, headers removed.
     pub bursts: Vec<Burst<stage::Raw>>,
     /// Everything else: bare ESP and AH, fragments.
     pub packets: Vec<Packet<stage::Raw>>,
@@ -64,7 +64,7 @@ impl Frames {
         self.take_behind(VNET_LEN, stride, buf, port, now)
     }
 
-    /// The same of an AF_XDP socket, which has no vnet header.
+    /// Take one frame of an AF_XDP socket, which has no vnet header; otherwise like [`Frames::take_vnet`].
     ///
     /// # Errors
     /// The buffer, and why it holds nothing for us.

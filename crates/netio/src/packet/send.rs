@@ -23,7 +23,7 @@ const NEEDS_CSUM: u8 = 1;
 const GSO_UDP: u8 = 5;
 /// How long the kernel's answer about a next hop is believed.
 const BELIEVED: Duration = Duration::from_secs(5);
-/// How soon it is asked again where it did not know.
+/// How soon the kernel is asked again where it did not know a next hop.
 const IMPATIENCE: Duration = Duration::from_millis(100);
 /// The usual time to live, where it is left to the host.
 const TTL: u8 = 64;
@@ -35,7 +35,7 @@ const LONGEST: usize = VNET_LEN + eth::HEADER_LEN + ipv6::HEADER_LEN + udp::HEAD
 pub enum Unsent {
     /// The kernel does not know (yet) which station the next hop is, or it is on a device that is not ours.
     NoNeighbour,
-    /// It may have to be cut into IP fragments.
+    /// The packet may have to be cut into IP fragments.
     ToFragment,
 }
 

@@ -7,7 +7,7 @@ use wire::link::{self, Carried};
 pub enum LinkType {
     /// Four octets of address family, host order of the capturing machine (BSD loopback).
     Null,
-    /// Ethernet.
+    /// An Ethernet frame, header first.
     Ethernet,
     /// An IP header, version by its first nibble.
     Raw,
@@ -15,11 +15,11 @@ pub enum LinkType {
     LinuxSll,
     /// Linux "cooked" capture, version 2.
     LinuxSll2,
-    /// An IPv4 header.
+    /// An IPv4 packet, without a link-layer header.
     Ipv4,
-    /// An IPv6 header.
+    /// An IPv6 packet, without a link-layer header.
     Ipv6,
-    /// Another, by its number.
+    /// Another link type, by its number.
     Other(u32),
 }
 
@@ -39,7 +39,7 @@ impl LinkType {
         }
     }
 
-    /// Its number in files.
+    /// The number of the link type in files.
     pub const fn number(self) -> u32 {
         match self {
             LinkType::Null => 0,
@@ -109,12 +109,13 @@ impl LinkType {
     }
 }
 
-/// Of a cooked header's packet types: 0 for this host, 4 from it; the others (broadcast, multicast, another host's) are answered by it.
+/// The packet type of an answer to a cooked header's type. A packet that this host sent (4) is answered by one for this
+/// host (0); every other (0, broadcast, multicast, another host's) is answered by one that this host sent.
 const fn turned(kind: u8) -> u8 {
     if kind == 4 { 0 } else { 4 }
 }
 
-/// Behind a cooked header that names the kind of device (ARPHRD) and a protocol.
+/// What a frame carries behind a cooked header, which names the kind of device (ARPHRD) and a protocol.
 fn cooked(frame: &[u8], hardware: Option<u16>, protocol: Option<u16>, at: usize) -> Carried {
     const NETLINK: u16 = 824;
     const LLC: u16 = 4;

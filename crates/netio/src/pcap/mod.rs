@@ -18,26 +18,28 @@ pub use write::Writer;
 use std::time::Duration;
 use wire::Time;
 
-/// One captured frame.
+/// One frame of a capture file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// When it was captured, since 1970.
+    /// The time when the frame was captured, since 1970.
     pub time: Duration,
-    /// What its first octets are.
+    /// The link type, which says what the first octets are.
     pub link: LinkType,
-    /// Its octets, as far as they were kept.
+    /// The octets of the frame, as far as they were kept.
     pub data: Vec<u8>,
-    /// Its length on the wire.
+    /// The length of the frame on the wire, in octets.
     pub original_len: u32,
 }
 
 impl Frame {
-    /// The IP packet that it carries, with whatever padding is behind it; `None`: no IP in it, or a link type that is not spoken here.
+    /// The IP packet that the frame carries, with whatever padding is behind it; `None` if there is no IP in it, or if
+    /// its link type is not known here.
     pub fn ip(&self) -> Option<&[u8]> {
         self.link.ip(&self.data)
     }
 
-    /// As [`Frame::ip`], also where the link says that this is an IP packet and its first octet contradicts it.
+    /// What the link says is an IP packet, even where the packet's first octet contradicts it; otherwise like
+    /// [`Frame::ip`].
     pub fn said_ip(&self) -> Option<&[u8]> {
         match self.link {
             LinkType::Raw => Some(&self.data),

@@ -22,9 +22,9 @@ const LONGEST_COMMENT: usize = 4096;
 /// Where packets of a file were captured.
 #[derive(Clone, Copy, Debug)]
 pub struct Interface<'a> {
-    /// Its name.
+    /// The name of the interface.
     pub name: &'a str,
-    /// What is seen there.
+    /// A description of what is seen at the interface.
     pub description: &'a str,
     /// What its packets start with.
     pub link: LinkType,
@@ -37,11 +37,11 @@ pub struct Interface<'a> {
 pub struct Note<'a> {
     /// The interface, by its place among those that the file was made with.
     pub interface: u32,
-    /// When, since 1970.
+    /// The time of the packet, since 1970.
     pub time: Duration,
-    /// Which way it went: `true` came in.
+    /// The direction of the packet: `true` came in.
     pub inbound: bool,
-    /// In words; cut at 4096 octets.
+    /// The comment in words; cut at 4096 octets.
     pub comment: &'a str,
     /// Octets that the packet had.
     pub original_len: u32,
@@ -50,9 +50,9 @@ pub struct Note<'a> {
 /// How a capture went at one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statistics {
-    /// When it began, since 1970.
+    /// The time when the capture began, since 1970.
     pub start: Duration,
-    /// When it ended.
+    /// The time when the capture ended, since 1970.
     pub end: Duration,
     /// Packets that were to be captured.
     pub received: u64,
@@ -87,7 +87,7 @@ impl<W: Write> NgWriter<W> {
         Ok(file)
     }
 
-    /// Write a packet.
+    /// Write a packet with its note.
     pub fn packet(&mut self, note: &Note<'_>, octets: &[u8]) -> Result<()> {
         let comment = Cow::Borrowed(cut(note.comment));
         self.block(EnhancedPacketBlock {
@@ -118,7 +118,7 @@ impl<W: Write> NgWriter<W> {
         })
     }
 
-    /// Where it writes to.
+    /// The sink that the file is written to.
     pub fn sink_mut(&mut self) -> &mut W {
         self.writer.get_mut()
     }
@@ -134,7 +134,7 @@ impl<W: Write> std::fmt::Debug for NgWriter<W> {
     }
 }
 
-/// As much of a text as an option takes.
+/// The beginning of a text, at most as long as [`LONGEST_COMMENT`], cut between characters.
 fn cut(text: &str) -> &str {
     let end = (0..=LONGEST_COMMENT.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
     &text[..end.unwrap_or(0)]

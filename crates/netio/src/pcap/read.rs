@@ -55,7 +55,7 @@ pub(super) enum Met<'r> {
 type OnMet<'f> = &'f mut dyn FnMut(Met<'_>) -> Result<()>;
 
 impl Reader {
-    /// Open a file.
+    /// Open a capture file by its path.
     pub fn open(path: &Path) -> Result<Reader> {
         let file = File::open(path).doing(|| format!("opening {}", path.display()))?;
         Reader::new(&path.display().to_string(), file)
@@ -85,7 +85,7 @@ impl Reader {
         self.next_frame_with(&mut |_| Ok(()))
     }
 
-    /// The same; `on` hears of everything on the way to the frame, and of the frame.
+    /// The next frame, like [`Reader::next_frame`]; `on` hears of everything on the way to the frame, and of the frame.
     pub(super) fn next_frame_with(&mut self, on: OnMet<'_>) -> Result<Option<Frame>> {
         if self.broken {
             return Ok(None);

@@ -19,7 +19,8 @@ const SNAPLEN: u32 = 262_144;
 const OLD_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
-/// Of a packet block: interface and time; then two lengths; then octets and options.
+/// Octets of interface and time at the front of a packet block's body. Two lengths follow, up to [`FIXED_LEN`], then
+/// the packet's octets and the options.
 const STAMP_LEN: usize = 12;
 const FIXED_LEN: usize = 20;
 /// The option of packet blocks that holds a hash of the octets.
@@ -42,7 +43,7 @@ enum Out<W: Write> {
     PcapNg { writer: PcapNgWriter<W>, fcs: Vec<usize> },
 }
 
-/// Where the frame that was read last stood.
+/// The place in its file of the frame that was read last.
 #[derive(Default)]
 enum Place {
     #[default]
@@ -60,7 +61,7 @@ enum Place {
 }
 
 impl<W: Write> Rewriter<W> {
-    /// From `reader` to `sink`; `name` stands for the latter in errors.
+    /// A rewriter from `reader` to `sink`; `name` stands for the latter in errors.
     pub fn new(reader: Reader, name: &str, sink: W) -> Result<Rewriter<W>> {
         let out = match reader.beginning() {
             Beginning::Pcap(header) => {

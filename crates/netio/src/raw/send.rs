@@ -19,7 +19,7 @@ const BATCH: usize = 64;
 pub struct RawSender {
     v4: Lane,
     v6: Option<Lane>,
-    /// Where pieces of a packet that may be fragmented are written.
+    /// The buffer in which pieces of a packet that may be fragmented are written.
     piece: Buf,
     /// Identification of the next IPv6 packet that is fragmented.
     next_id: u32,
@@ -84,7 +84,7 @@ impl RawSender {
         }
     }
 
-    /// Send what waits.
+    /// Send the packets that wait, and give their buffers to `pool`.
     #[inline]
     pub fn flush(&mut self, pool: &mut Pool, refused: &mut impl FnMut(DropReason)) {
         for lane in std::iter::once(&mut self.v4).chain(&mut self.v6) {

@@ -56,7 +56,7 @@ impl Default for TunOptions {
 pub struct TunConfig {
     /// Any address of its own, with link scope: without one, loose reverse-path filtering drops what arrives on it.
     pub address: Ipv4Addr,
-    /// Its MTU. Redirected packets do not look at it; what the host routes to the TUN itself does.
+    /// The MTU of the device. Redirected packets do not look at it; what the host routes to the TUN itself does.
     pub mtu: u32,
 }
 
@@ -71,7 +71,7 @@ pub enum FromTun {
     Empty,
 }
 
-/// An open TUN. Reads never block.
+/// An open TUN device. Reads never block.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
@@ -136,12 +136,12 @@ impl Tun {
         Ok(Tun { file, name: self.name.clone(), ..*self })
     }
 
-    /// Its name.
+    /// The name of the device.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its index: what proves that a packet came through it.
+    /// The index of the device, which proves that a packet came through it.
     pub fn index(&self) -> u32 {
         self.index
     }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// segment size 24 each.
 pub(super) const ROOM: usize = 192;
 
-/// From linux/in6.h.
+/// The control message with IPv6 flow information: `IPV6_FLOWINFO` of linux/in6.h.
 pub(crate) const IPV6_FLOWINFO: libc::c_int = 11;
 
 const ALIGN: usize = align_of::<usize>();
@@ -84,7 +84,8 @@ pub(super) fn parse(octets: &[u8]) -> Beside {
     out
 }
 
-/// From struct tpacket_auxdata: status, three lengths and offsets, then what the tag says and its type.
+/// The VLAN tag in a `struct tpacket_auxdata` (packet(7)): status, three lengths and offsets, then what the tag says
+/// and its type.
 fn tag(data: &[u8]) -> Option<[u8; 4]> {
     const VALID: u32 = libc::TP_STATUS_VLAN_VALID;
     let [s0, s1, s2, s3, .., c0, c1, t0, t1] = *data.first_chunk::<20>()?;
@@ -119,7 +120,7 @@ impl<'a> Writer<'a> {
         Writer { control, len: 0 }
     }
 
-    /// Octets written.
+    /// Octets of control messages written up to now.
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -98,7 +98,7 @@ impl UdpTransport {
         UdpTransport { sockets: Arc::new(sockets), slots: Vec::new(), lost: [0; 2] }
     }
 
-    /// Our port.
+    /// The local UDP port of all sockets.
     pub fn port(&self) -> u16 {
         self.sockets.port
     }

@@ -31,7 +31,7 @@ const USUAL_TTL: u8 = 64;
 pub struct Received {
     /// Datagrams taken from the socket.
     pub datagrams: usize,
-    /// Of these, ones that did not fit their buffer or cannot stand in one IP packet: dropped.
+    /// Datagrams among these that were dropped: they did not fit their buffer, or cannot stand in one IP packet.
     pub truncated: usize,
     /// There may be more: call again.
     pub more: bool,
@@ -175,7 +175,7 @@ fn split(
     pool.put(burst.into_buf());
 }
 
-/// One datagram's surroundings.
+/// What recvmmsg(2) says about one datagram: its length, flags, sender and control messages.
 pub(crate) struct Arrived {
     len: usize,
     flags: libc::c_int,
@@ -211,7 +211,7 @@ impl Arrived {
         self.flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0
     }
 
-    /// Octets of data.
+    /// Octets of data that arrived.
     pub(crate) fn len(&self) -> usize {
         self.len
     }

@@ -15,9 +15,9 @@ use std::os::fd::{AsFd, OwnedFd};
 /// IP version of the outer packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// IPv4.
+    /// Outer packets are IPv4.
     V4,
-    /// IPv6.
+    /// Outer packets are IPv6.
     V6,
 }
 
@@ -128,7 +128,7 @@ fn set_buffer(socket: &Socket, force: libc::c_int, ask: libc::c_int, size: usize
         .or_else(|_| sockopt::set_int(socket, libc::SOL_SOCKET, ask, size))
 }
 
-/// Of all sockets that share the port, the one that was bound first gets every datagram: `return 0`.
+/// Give every datagram to the socket that was bound first of all that share the port: the BPF program is `return 0`.
 fn give_all_to_the_first(socket: &Socket) -> io::Result<()> {
     let mut program = [libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 }];
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };

@@ -54,7 +54,8 @@ impl Memory {
         self.0.len
     }
 
-    /// Where in the mapping; an address that the kernel would have to be wrong about becomes an empty range.
+    /// Offset and length in the mapping. An address that the kernel would have to be wrong about becomes an empty
+    /// range.
     fn range(&self, at: u64, len: usize) -> (usize, usize) {
         let at = usize::try_from(at).unwrap_or(usize::MAX);
         match at.checked_add(len) {

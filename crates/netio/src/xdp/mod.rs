@@ -51,7 +51,7 @@ pub struct XdpSender {
     done: Consumer<u64>,
     /// Chunks that hold nothing.
     free: Vec<u64>,
-    /// Longest frame.
+    /// Longest frame that may be sent: the device's MTU and an Ethernet header, in octets.
     longest: usize,
 }
 

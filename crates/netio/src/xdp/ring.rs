@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where a ring is.
+/// A ring as this side sees it: its place in memory, and how far this side has come.
 #[derive(Debug)]
 pub(super) struct Ring<T> {
     producer: NonNull<AtomicU32>,
@@ -87,7 +87,7 @@ impl<T: Copy> Producer<T> {
 pub(super) struct Consumer<T>(pub(super) Ring<T>);
 
 impl<T: Copy> Consumer<T> {
-    /// The next entry. Its slot is the kernel's again at [`Consumer::release`].
+    /// Take the next entry, if there is one. Its slot is the kernel's again at [`Consumer::release`].
     pub(super) fn pop(&mut self) -> Option<T> {
         let ring = &mut self.0;
         if ring.producer().load(Ordering::Acquire) == ring.at {

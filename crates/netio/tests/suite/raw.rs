@@ -71,7 +71,7 @@ fn receive(receiver: &mut RawReceiver, pool: &mut Pool) -> Packet<stage::Raw> {
     got.pop().unwrap()
 }
 
-/// Whether nothing waits.
+/// Whether no packet waits at the receiver.
 fn is_empty(receiver: &mut RawReceiver, pool: &mut Pool) -> bool {
     receiver.recv(clock::monotonic(), pool, &mut Vec::new()).unwrap().datagrams == 0
 }

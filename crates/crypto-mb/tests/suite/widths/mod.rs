@@ -21,7 +21,7 @@ pub fn suites_of_all() -> Vec<SuiteId> {
     [&all[..], &[SuiteId::CHACHA20_POLY1305]].concat()
 }
 
-/// Those that this one has. Which are missing is said.
+/// The suites that this processor has the instructions for. The names of the others are printed.
 pub fn suites() -> Vec<SuiteId> {
     let widths = Wide::detect_all();
     let offered = |suite: &SuiteId| widths.iter().any(|wide| wide.offers(*suite));

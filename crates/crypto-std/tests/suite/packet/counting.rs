@@ -41,7 +41,7 @@ pub fn counted(what: &str, run: impl FnOnce()) {
     assert_eq!(ALLOCATIONS.get() - before, 0, "{what}");
 }
 
-/// The counter counts.
+/// Check that the counter of allocations counts.
 pub fn counts() {
     counted("nothing", || ());
     let before = ALLOCATIONS.get();

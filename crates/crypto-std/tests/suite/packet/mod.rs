@@ -14,7 +14,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Not yet sealed.
+    /// A packet that is not yet sealed: its IV and ICV are zeros.
     pub fn new(suite: SuiteId, sequence: u64, data: Vec<u8>) -> Packet {
         let header = [1, 2, 3, 4, 5, 6, 7, 8];
         Packet { sequence, header, iv: vec![0; suite.iv_len()], data, icv: vec![0; suite.icv_len()] }

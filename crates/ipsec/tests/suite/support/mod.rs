@@ -25,7 +25,7 @@ pub fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// (alice, bob)
+/// The addresses of both hosts: (alice, bob).
 pub fn hosts(v6: bool) -> (IpAddr, IpAddr) {
     if v6 { (ip("2001:db8::a"), ip("2001:db8::b")) } else { (ip("192.0.2.10"), ip("192.0.2.11")) }
 }
