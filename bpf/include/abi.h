@@ -270,7 +270,7 @@ struct rvl_layout {
 	X(TUN_UNSEEN, tun_unseen)                                                                                    \
 	X(INGRESS_UNCLAIMED, ingress_unclaimed)                                                                      \
 	X(RECORDS_MISSING, records_missing)                                                                          \
-	X(CREATE_L2TP, create_l2tp)
+	X(L2TP, l2tp_refused)
 
 enum rvl_counter {
 #define X(id, name) RVL_C_##id,

@@ -52,7 +52,9 @@ int adopt_tasks(struct bpf_iter__task *ctx)
 		return 0;
 	known = record_of(leader);
 	if (!known) {
-		refuse_unrecorded(leader, &image);
+		/* It is just being made, and task_fork comes behind, or there was no room: its first call decides. */
+		if (must_have_record(leader))
+			return 0;
 		/* A record that exec or fork wrote meanwhile stays. */
 		keep_record(leader, &image);
 		known = record_of(leader);

@@ -152,7 +152,7 @@ static __always_inline int refuse_l2tp(__u16 app, __u8 family)
 	struct address none = {};
 	struct attempt a = { .peer = &none, .app = app, .family = family, .protocol = IPPROTO_L2TP, .hook = RVL_HOOK_CREATE };
 
-	refuse(RVL_C_CREATE_L2TP, &a);
+	refuse(RVL_C_L2TP, &a);
 	return REFUSE;
 }
 

@@ -60,7 +60,7 @@ static __always_inline bool mark_counts(struct bpf_sock *sk)
 }
 
 /*
- * Packet sockets, and others that send in their caller's context what no hook of sockets of IP sees: PPPoE and L2TP, whose sockets anybody
+ * Packet sockets, and others that send in their caller's context what no hook of sockets of IP sees: PPPoE, whose sockets anybody
  * may open, and LLC.
  */
 static __always_inline bool sends_frames(const struct bpf_sock *sk)
@@ -176,6 +176,20 @@ static __always_inline bool is_frame(struct __sk_buff *skb)
 	if (sk)
 		sk = bpf_sk_fullsock(sk);
 	return sk && sends_frames(sk);
+}
+
+/*
+ * Whether a packet of IP was sent by a socket of L2TP. It can have waited for its neighbour, so the thread that it leaves in says nothing; and
+ * programs of policy have no such sockets where the kernel takes a program at its security hooks (sender.h). pppd's own packets have no socket.
+ */
+static __always_inline bool is_of_session(struct __sk_buff *skb, const struct rvl_config *cfg)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	if (!cfg->generation || !sk)
+		return false;
+	sk = bpf_sk_fullsock(sk);
+	return sk && sk->family == AF_PPPOX;
 }
 
 static __always_inline int refused_frame(struct __sk_buff *skb, const struct owner *owner, enum rvl_counter counter)
@@ -297,6 +311,8 @@ int uplink_egress(struct __sk_buff *skb)
 	}
 	if (is_daemons(skb, cfg))
 		return leaving_daemon(skb, cfg);
+	if (is_of_session(skb, cfg))
+		return refused_frame(skb, &owner, RVL_C_EGRESS_UNCLAIMED);
 	/* The socket first: a firewall rule can wipe or set the packet's mark. */
 	if (sk)
 		owner_of_socket(sk, cfg, &owner);
@@ -362,11 +378,16 @@ int uplink_egress(struct __sk_buff *skb)
  */
 static __always_inline bool has_answer_elsewhere(struct __sk_buff *skb, const struct rvl_config *cfg)
 {
+	struct bpf_sock *sk = skb->sk;
 	struct owner owner = {};
 	struct headers h;
 	__u32 user;
 
-	owner_of_socket(skb->sk, cfg, &owner);
+	/* The verifier must see this comparison, which the compiler would draw from others. */
+	barrier_var(sk);
+	if (!sk)
+		return false;
+	owner_of_socket(sk, cfg, &owner);
 	if (!owner.app && !owner.required && !(user_of(skb, &user) && is_ruled(user)))
 		return false;
 	if (source_is_local(skb))
@@ -422,6 +443,8 @@ static __always_inline int leaving_elsewhere(struct __sk_buff *skb)
 		return leaving_otherwise(skb, cfg);
 	if (!cfg)
 		return TCX_DROP;
+	if (is_of_session(skb, cfg))
+		return refused_frame(skb, &owner, RVL_C_EGRESS_UNCLAIMED);
 	if (skb->ifindex == 1 && has_answer_elsewhere(skb, cfg))
 		return refused_frame(skb, &owner, RVL_C_EGRESS_UNGUARDED);
 	/* Most packets end here: those of sockets of IP, where nothing is guarded. */

@@ -178,7 +178,9 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 	if (written) {
 		is = *note >> NOTE_WRITER;
 	} else {
-		if (!kernel->sk_lock.owned || !kernel->sk_socket || is_work_of_another(kernel))
+		/* The sockets of subflows are the kernel's own; the connection's is the program's. */
+		if (!kernel->sk_lock.owned || !kernel->sk_socket ||
+		    is_work_of_another(whole ? bpf_rdonly_cast(whole, bpf_core_type_id_kernel(struct sock)) : kernel))
 			return load == CARRIES_NOTHING ? SENDER_GOES_ON : hold(skb, sk, stamp);
 		is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
 	}

@@ -97,6 +97,7 @@ static __always_inline void assign(struct rvl_socket *stamp, __u64 netns, __u16 
 #define AF_INET 2
 #define AF_INET6 10
 #define AF_PACKET 17
+#define AF_PPPOX 24
 #define SOCK_DGRAM 2
 #define SOCK_RAW 3
 

@@ -224,6 +224,14 @@ struct {
 	__type(value, struct rvl_task);
 } records SEC(".maps");
 
+/* Since when each process that is made gets a record (task_fork), nanoseconds since the boot; 0: none has been made yet. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} records_since SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);

@@ -23,10 +23,10 @@ static __always_inline struct rvl_task *record_of(struct task_struct *task)
 	return bpf_map_lookup_elem(&records, &address);
 }
 
-/* Write a record into the storage of a task that has none. False: there is no storage to be had. */
-static __always_inline bool store_record(struct task_struct *task, struct rvl_task *record)
+/* The record in a task's storage: the one that is there, or a copy of this one. Null: there is no storage to be had. */
+static __always_inline struct rvl_task *store_record(struct task_struct *task, struct rvl_task *record)
 {
-	return tasks_have_storage && bpf_task_storage_get(&tasks, task, record, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return tasks_have_storage ? bpf_task_storage_get(&tasks, task, record, BPF_LOCAL_STORAGE_GET_F_CREATE) : 0;
 }
 
 /* Write the record of a task that has none. A record that another program wrote meanwhile stays. */
@@ -43,9 +43,16 @@ static __always_inline void begin_record(struct task_struct *task, struct rvl_ta
 {
 	__u64 address = (__u64)task;
 
-	if (!record)
+	struct rvl_task *stored;
+
+	if (!record) {
 		bpf_map_delete_elem(&records, &address);
-	else if (!store_record(task, record))
+		return;
+	}
+	stored = store_record(task, record);
+	if (stored)
+		*stored = *record;
+	else
 		bpf_map_update_elem(&records, &address, record, BPF_ANY);
 }
 

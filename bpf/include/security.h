@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The kernel's security hooks. That of setsockopt sees calls that no cgroup hook sees: those of 32 bits, and those by a ring of
- * io_uring that such a call made. It sees level and name, no value. That of sendmsg sees who sends, before anything can hold the packet up
- * (sender.h). Which of the two programs of each is loaded, if either, user space has tried before (crates/sockmon/src/security.rs,
+ * io_uring that such a call made. It sees level and name, no value. That of sendmsg sees who sends, before anything can hold the packet up,
+ * that of connect who asks for a session of L2TP (sender.h). Which of the two programs of each is loaded, if either, user space has tried before (crates/sockmon/src/security.rs,
  * docs/design/0016).
  */
 #ifndef RVL_SECURITY_H
@@ -81,6 +81,18 @@ SEC("fmod_ret/security_socket_sendmsg")
 int sender_return(__u64 *ctx)
 {
 	return judge_sender((struct socket *)ctx[0]);
+}
+
+SEC("lsm/socket_connect")
+int session_lsm(__u64 *ctx)
+{
+	return judge_session((struct socket *)ctx[0]);
+}
+
+SEC("fmod_ret/security_socket_connect")
+int session_return(__u64 *ctx)
+{
+	return judge_session((struct socket *)ctx[0]);
 }
 
 #endif

@@ -17,6 +17,38 @@ static __always_inline bool follows_sender(const struct sock *sk)
 	return type == SOCK_DGRAM || type == SOCK_RAW || sk->sk_protocol == IPPROTO_SCTP;
 }
 
+/* The protocol of a socket of AF_PPPOX. */
+#define PX_PROTO_OL2TP 1
+
+/*
+ * A program of policy has no session of L2TP in the kernel, nor sends by one that somebody else has opened. What leaves by it may wait for a
+ * neighbour or in a queue, until nobody's hands tell whose it is; in another network namespace nobody looks at all; and what arrives for it
+ * is taken without its proof, by whatever UDP socket or IP protocol it comes (the kernel finds sessions by their number alone).
+ */
+static __always_inline int refuse_session(struct sock *sk, const struct rvl_config *cfg, __u8 hook)
+{
+	struct address none = {};
+	struct attempt a = { .peer = &none, .family = AF_INET, .protocol = IPPROTO_L2TP, .hook = hook };
+
+	if (!cfg || current_is_exempt(cfg))
+		return 0;
+	a.app = app_of_current(cfg);
+	if (!a.app || !is_watched(sk, cfg))
+		return 0;
+	refuse(RVL_C_L2TP, &a);
+	return -EPERM;
+}
+
+/* A call of connect: that of a socket of L2TP makes a session of it. PPPoE has frames that the devices look at. */
+static __always_inline int judge_session(struct socket *socket)
+{
+	struct sock *sk = socket->sk;
+
+	if (!sk || sk->__sk_common.skc_family != AF_PPPOX || sk->sk_protocol != PX_PROTO_OL2TP)
+		return 0;
+	return refuse_session(sk, configuration(), RVL_HOOK_CONNECT);
+}
+
 /* The calling process sends by a socket. An error: the policies do not compare, or there is no room for the stamp. */
 static __always_inline int judge_sender(struct socket *socket)
 {
@@ -27,6 +59,8 @@ static __always_inline int judge_sender(struct socket *socket)
 	struct rvl_socket *stamp;
 	__u16 has, is;
 
+	if (sk && sk->__sk_common.skc_family == AF_PPPOX)
+		return refuse_session(sk, cfg, RVL_HOOK_SENDMSG);
 	if (!cfg || !sk || (sk->__sk_common.skc_family != AF_INET && sk->__sk_common.skc_family != AF_INET6))
 		return 0;
 	if (sk->sk_protocol == IPPROTO_TCP || sk->sk_protocol == IPPROTO_MPTCP) {

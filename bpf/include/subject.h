@@ -210,16 +210,13 @@ static __always_inline void lose_ancestors(struct rvl_task *task)
 	task->list = RVL_LIST_REFUSED;
 }
 
-/* Since when each process that is made gets a record (task_fork), nanoseconds since the boot; 0: none has been made yet. */
-__u64 records_since;
-
-/* Refuse a process without a record that must have had one. */
-static __always_inline void refuse_unrecorded(struct task_struct *task, struct rvl_task *out)
+/* Whether a process was made when task_fork was there to give it a record. */
+static __always_inline bool must_have_record(struct task_struct *task)
 {
-	if (!records_since || BPF_CORE_READ(task, group_leader, start_boottime) <= records_since)
-		return;
-	lose_ancestors(out);
-	count(RVL_C_RECORDS_MISSING);
+	__u32 key = 0;
+	__u64 *since = bpf_map_lookup_elem(&records_since, &key);
+
+	return since && *since && BPF_CORE_READ(task, group_leader, start_boottime) > *since;
 }
 
 /*
@@ -231,7 +228,10 @@ static __always_inline bool identify_unrecorded(struct task_struct *task, struct
 {
 	if (!identify_image(task, out))
 		return false;
-	refuse_unrecorded(task, out);
+	if (must_have_record(task)) {
+		lose_ancestors(out);
+		count(RVL_C_RECORDS_MISSING);
+	}
 	return true;
 }
 

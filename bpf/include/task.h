@@ -91,11 +91,14 @@ int task_fork(__u64 *ctx)
 	const struct rvl_config *cfg = configuration();
 	struct rvl_task next = {};
 	struct rvl_task *known;
+	__u64 *since;
+	__u32 key = 0;
 
 	if (!cfg || child->pid != child->tgid)
 		return 0;
-	if (!records_since)
-		records_since = bpf_ktime_get_boot_ns();
+	since = bpf_map_lookup_elem(&records_since, &key);
+	if (since && !*since)
+		*since = bpf_ktime_get_boot_ns();
 	known = record_of(parent->group_leader);
 	if (known) {
 		next = *known;

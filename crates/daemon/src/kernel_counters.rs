@@ -166,7 +166,7 @@ const MEANINGS: [Meaning; 75] = [
     Meaning(
         "egress_unclaimed",
         true,
-        "Data of a connection that came in, of which nobody knows what process has written it.",
+        "Data of which nobody knows what process has sent it: on a connection that came in, or by a session of L2TP.",
     ),
     Meaning(
         "events_left_out",
@@ -220,9 +220,9 @@ const MEANINGS: [Meaning; 75] = [
         "A process of which the kernel kept no record, so that what it has run before is not known: it must not send. Start it again.",
     ),
     Meaning(
-        "create_l2tp",
+        "l2tp_refused",
         true,
-        "A program of policy asked for a socket of L2TP over IP, where nothing could be proved: EPERM. Use L2TP over UDP.",
+        "A program of policy asked the kernel for a session of L2TP, whose packets are no socket's of its own: EPERM. Use its daemon without kernel sessions.",
     ),
 ];
 

@@ -173,6 +173,10 @@ impl Sockmon {
         maps.retain("uplinks", |ifindex: &u32| !places.uplinks.contains(ifindex))?;
         let spans = gateway::prepare(maps, &places.insides, first_spans)?;
         locals::write(maps, locals)?;
+        // Where nothing of a daemon before is attached, processes have been made without a record.
+        if !pins.links().join("task_fork").exists() {
+            maps.write(programs::RECORDS_SINCE, &0u32, &0u64)?;
+        }
         let mut links = Links::default();
         links.attach(&loaded, &pins, &places)?;
         for ifindex in &places.uplinks {

@@ -72,6 +72,8 @@ pub static PROGRAMS: &[Program] = &[
     program("option_return", Hook::Security),
     program("sender_lsm", Hook::Security),
     program("sender_return", Hook::Security),
+    program("session_lsm", Hook::Security),
+    program("session_return", Hook::Security),
     program("get_option", Hook::Cgroup(libbpf_sys::BPF_CGROUP_GETSOCKOPT)),
     program("sock_create", Hook::Cgroup(libbpf_sys::BPF_CGROUP_INET_SOCK_CREATE)),
     program("sock_ops", Hook::Cgroup(libbpf_sys::BPF_CGROUP_SOCK_OPS)),
@@ -131,8 +133,12 @@ pub fn tasks_have_storage() -> bool {
 /// Whether the running kernel has the hook of a program.
 pub fn is_offered(program: &str) -> bool {
     match program {
-        "option_lsm" | "sender_lsm" => return security::option_hook() == Some(OptionHook::Module),
-        "option_return" | "sender_return" => return security::option_hook() == Some(OptionHook::Return),
+        "option_lsm" | "sender_lsm" | "session_lsm" => {
+            return security::option_hook() == Some(OptionHook::Module);
+        }
+        "option_return" | "sender_return" | "session_return" => {
+            return security::option_hook() == Some(OptionHook::Return);
+        }
         _ => {}
     }
     static MISSING: OnceLock<Vec<&str>> = OnceLock::new();
@@ -175,6 +181,7 @@ pub static MAPS: &[&str] = &[
     "announced",
     "tasks",
     "records",
+    RECORDS_SINCE,
     "traffic",
     "limits",
     "spent",
@@ -188,6 +195,9 @@ pub static MAPS: &[&str] = &[
     "behind",
     "unclaimed",
 ];
+
+/// The map that holds since when each new process gets a record.
+pub const RECORDS_SINCE: &str = "records_since";
 
 /// The map of counters.
 const COUNTERS: &str = "counters";

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use common::{PORTS, blocks, evaluate, flow, join, peers};
 use policy::{AppTable, Compiled, Names, Source, Target, compile, explain, parse};
 use proptest::prelude::*;
-use sadb::spd::{Action, Order, Spd};
+use sadb::spd::{Action, Class, Order, Spd};
 
 fn addr(text: &str) -> IpAddr {
     text.parse().unwrap()

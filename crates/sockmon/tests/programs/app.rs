@@ -93,6 +93,8 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
         }
         "child" => return child(words, sockets),
         "fork" => return fork(),
+        // So many children, one behind the other, each of which sends to the discard port of `lo`.
+        "forks" => return forks(number(words)),
         "descend" => return descend(),
         "memfd" => return Err(execute_copy(word(words), sockets, true)),
         "unlinked" => return Err(execute_copy(word(words), sockets, false)),
@@ -589,6 +591,26 @@ fn fork() -> io::Result<String> {
         }
     }
     Ok(pid.to_string())
+}
+
+/// An error: of these children one may not send.
+fn forks(count: usize) -> io::Result<String> {
+    for _ in 0..count {
+        // SAFETY: this process has one thread.
+        let pid = ret(unsafe { libc::fork() })?;
+        if pid == 0 {
+            let sends = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|s| s.connect("127.0.0.1:9"));
+            // SAFETY: a number.
+            unsafe { libc::_exit(i32::from(sends.is_err())) };
+        }
+        let mut status = 0;
+        // SAFETY: a number of our own to write to.
+        ret(unsafe { libc::waitpid(pid, &raw mut status, 0) })?;
+        if status != 0 {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+    }
+    Ok("ok".into())
 }
 
 /// Let a forked child do the rest of the line; its answer is ours.

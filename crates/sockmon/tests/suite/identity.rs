@@ -269,27 +269,34 @@ fn one_file_of_two_applications_is_that_of_the_first_and_said() {
     assert_eq!(world.sockmon().app_of_pid(program.pid()).unwrap(), Some(STRICT));
 }
 
-/// The kernel had no room for its record, or did not write it: what the process runs, it may have changed itself.
-#[test]
-fn a_process_without_the_record_that_it_must_have_does_not_send() {
+/// Delete the record of a program. False: records are in a table by addresses of the kernel, which nobody knows here.
+fn forget_record(world: &World, program: &program::Program) -> bool {
     use libbpf_rs::{MapCore, MapHandle};
-    let mut world = usual_world("record");
     let map =
         |name| MapHandle::from_pinned_path(format!("/sys/fs/bpf/ravelin/{}/{name}", world.name)).unwrap();
     if map("records").keys().next().is_some() {
-        println!("skipped: records are in a table by addresses of the kernel, which nobody knows here");
-        return;
+        println!("skipped: records are in a table by addresses of the kernel");
+        return false;
     }
-    let records = map("tasks");
-    // From the first process on that is made.
-    drop(world.start("unnamed"));
-    let mut program = world.start("strict");
     // SAFETY: numbers.
     let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, program.pid(), 0) };
     assert!(pidfd >= 0);
     // SAFETY: a descriptor of our own.
     let pidfd = unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(pidfd as i32) };
-    records.delete(&std::os::fd::AsRawFd::as_raw_fd(&pidfd).to_ne_bytes()).unwrap();
+    map("tasks").delete(&std::os::fd::AsRawFd::as_raw_fd(&pidfd).to_ne_bytes()).unwrap();
+    true
+}
+
+/// The kernel had no room for its record, or did not write it: what the process runs, it may have changed itself.
+#[test]
+fn a_process_without_the_record_that_it_must_have_does_not_send() {
+    let mut world = usual_world("record");
+    // From the first process on that is made.
+    drop(world.start("unnamed"));
+    let mut program = world.start("strict");
+    if !forget_record(&world, &program) {
+        return;
+    }
     program.run(&["open u udp4"]);
     assert_eq!(program.ask("sendto u 10.99.0.130:9 5"), "EPERM", "what policy trusts, too");
     assert_eq!(world.counter("records_missing"), 1);
@@ -297,4 +304,24 @@ fn a_process_without_the_record_that_it_must_have_does_not_send() {
     let path = world.executable("strict");
     assert_eq!(program.ask(&format!("exec {}", path.display())), "ready");
     program.run(&["open v udp4", "sendto v 10.99.0.130:9 5"]);
+    // Nor does the next daemon take it for one that is older than everything.
+    assert!(forget_record(&world, &program));
+    drop(world.sockmon.take());
+    world.attach();
+    world.load(&usual(), &usual_orders());
+    program.run(&["open w udp4"]);
+    assert_eq!(program.ask("sendto w 10.99.0.130:9 5"), "EPERM");
+}
+
+/// A process is to be seen a moment before it has its record.
+#[test]
+fn a_look_at_all_processes_refuses_none_that_is_being_made() {
+    let mut world = usual_world("record-race");
+    let mut program = world.start("unnamed");
+    program.begin("forks 3000");
+    for _ in 0..60 {
+        world.monitor(|m| m.adopt().unwrap());
+    }
+    assert_eq!(program.answer(), "ok");
+    assert_eq!(world.counter("records_missing"), 0);
 }

@@ -59,7 +59,8 @@ impl Program {
         }
     }
 
-    fn answer(&mut self) -> String {
+    /// The answer to a command that was begun.
+    pub fn answer(&mut self) -> String {
         let mut line = String::new();
         self.answers.read_line(&mut line).expect("the program answers");
         assert!(!line.is_empty(), "the program ended");
