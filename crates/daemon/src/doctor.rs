@@ -3,6 +3,7 @@
 
 mod compat;
 mod firewall;
+mod hooks;
 mod kernel_sockets;
 mod outer;
 mod queues;
@@ -40,6 +41,7 @@ pub fn checks(config: Option<&Config>) -> Vec<Check> {
         out.extend(tun_owner(config));
     }
     out.extend(compat::calls());
+    out.extend(hooks::check());
     out.push(queues::check());
     match (kernel().state, rustix::process::geteuid().is_root()) {
         // One sentence is enough.
