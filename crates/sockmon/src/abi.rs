@@ -309,8 +309,9 @@ contract! {
     struct EndpointKey {
         netns: u64,
         addr: [u8; 16],
+        device: u32,
         port: u16,
-        zero: [u16; 3],
+        zero: u16,
     }
     struct Endpoint {
         app: u16,

@@ -22,8 +22,9 @@ pub fn mask(bits: &Bits) -> u64 {
     bits.values().fold(0, |mask, bit| mask | 1 << bit)
 }
 
-/// Give every image a bit. One that an image of before has is not given to another at once: processes have it still.
-pub fn prepare(maps: &Maps, images: &BTreeSet<Image>) -> Result<Bits, SockmonError> {
+/// The bit that every image is to have. One that an image of before has is not given to another at once: processes have it
+/// still. Nothing is written.
+pub fn choose(maps: &Maps, images: &BTreeSet<Image>) -> Result<Bits, SockmonError> {
     let in_force = maps.config()?.ancestors;
     let mut known: BTreeMap<u64, u32> = BTreeMap::new();
     // A bit outside of the mask was given by a load that failed.
@@ -38,6 +39,12 @@ pub fn prepare(maps: &Maps, images: &BTreeSet<Image>) -> Result<Bits, SockmonErr
         let bit = known.get(&name(image)).copied().or_else(|| free.next()).ok_or_else(full)?;
         out.insert(image.clone(), bit as u8);
     }
+    Ok(out)
+}
+
+/// Give every image the bit that [`choose`] says.
+pub fn prepare(maps: &Maps, images: &BTreeSet<Image>) -> Result<Bits, SockmonError> {
+    let out = choose(maps, images)?;
     for (image, bit) in &out {
         maps.write("ancestors", &u32::from(*bit), &name(image))?;
     }

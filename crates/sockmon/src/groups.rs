@@ -26,8 +26,21 @@ fn key(path: &str) -> Result<GroupPath, SockmonError> {
     Ok(out)
 }
 
-/// Give every path a slot, keeping those that have one, and bind it. Paths of before keep theirs until [`forget`].
-pub fn prepare(maps: &Maps, paths: &BTreeSet<String>, before: &Lists) -> Result<Slots, SockmonError> {
+/// Which slot every path is to have.
+struct Choice {
+    slots: Slots,
+    /// Paths of before that have theirs already.
+    known: BTreeMap<String, u32>,
+    /// Paths that a load which failed has left.
+    unused: BTreeSet<[u8; abi::GROUP_PATH]>,
+}
+
+/// The slot that every path is to have; those that have one keep it. Nothing is written.
+pub fn choose(maps: &Maps, paths: &BTreeSet<String>, before: &Lists) -> Result<Slots, SockmonError> {
+    Ok(chosen(maps, paths, before)?.slots)
+}
+
+fn chosen(maps: &Maps, paths: &BTreeSet<String>, before: &Lists) -> Result<Choice, SockmonError> {
     let in_use: BTreeSet<u32> = before
         .numbered
         .values()
@@ -43,18 +56,24 @@ pub fn prepare(maps: &Maps, paths: &BTreeSet<String>, before: &Lists) -> Result<
             _ => drop(unused.insert(path.text)),
         }
     }
-    maps.retain("group_paths", |path: &GroupPath| unused.contains(&path.text))?;
-    if paths.is_empty() {
-        return Ok(Slots::new());
-    }
     let taken: BTreeSet<u32> = known.values().copied().collect();
     let mut free = (1..abi::GROUPS).filter(|slot| !taken.contains(slot));
-    let mut out = Slots::new();
+    let mut slots = Slots::new();
     for path in paths {
         key(path)?;
         let full = || SockmonError::TooManyGroups { count: paths.len(), max: abi::GROUPS as usize - 1 };
         let slot = known.get(path).copied().or_else(|| free.next()).ok_or_else(full)?;
-        out.insert(path.clone(), slot as u16);
+        slots.insert(path.clone(), slot as u16);
+    }
+    Ok(Choice { slots, known, unused })
+}
+
+/// Give every path the slot that [`choose`] says, and bind it. Paths of before keep theirs until [`forget`].
+pub fn prepare(maps: &Maps, paths: &BTreeSet<String>, before: &Lists) -> Result<Slots, SockmonError> {
+    let Choice { slots: out, known, unused } = chosen(maps, paths, before)?;
+    maps.retain("group_paths", |path: &GroupPath| unused.contains(&path.text))?;
+    if out.is_empty() {
+        return Ok(out);
     }
     let root = probe::cgroup_root()?;
     for (path, slot) in &out {

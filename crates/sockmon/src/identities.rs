@@ -109,6 +109,20 @@ pub fn put_in_force(maps: &Maps, wanted: &Wanted) -> Result<usize, SockmonError>
     written.into_iter().collect::<Result<(), _>>().map(|()| count)
 }
 
+/// Whether what is wanted has room in the maps, beside the places of before. Executables of before need not stay.
+pub fn check_room(maps: &Maps, wanted: &Wanted) -> Result<(), SockmonError> {
+    let before = maps.keys::<abi::Place>("places")?;
+    let places =
+        wanted.places.len() + before.iter().filter(|place| !wanted.places.contains_key(place)).count();
+    for (count, map) in [(places, "places"), (wanted.executables.len(), "executables")] {
+        let max = maps.capacity(map)?;
+        if count > max {
+            return Err(SockmonError::TooManyPlaces { count, max });
+        }
+    }
+    Ok(())
+}
+
 /// When the map fills up: forget the files that are not there any more and that no process runs.
 pub fn make_room(loaded: &Loaded, wanted: &Wanted) -> Result<(), SockmonError> {
     let maps = &loaded.maps;

@@ -247,23 +247,33 @@ impl Lists {
         true
     }
 
+    /// Where the choices of each list begin in `choices`, in one half of it: equal ones are there once.
+    ///
+    /// # Errors
+    /// [`SockmonError::TooManyQualifiers`].
+    pub fn arrange(&self, half: u32) -> Result<HashMap<&[Choice], u32>, SockmonError> {
+        let (mut used, mut out) = (0, HashMap::<&[Choice], u32>::new());
+        for choices in self.numbered.values().map(|merged| &merged.choices[..]) {
+            if choices.is_empty() || out.contains_key(choices) {
+                continue;
+            }
+            out.insert(choices, half * abi::CHOICES + used);
+            used += choices.len() as u32;
+            if used > abi::CHOICES {
+                return Err(SockmonError::TooManyQualifiers { max: abi::CHOICES as usize });
+            }
+        }
+        Ok(out)
+    }
+
     /// Write the half of a generation. Numbers below `lists` that are not in use are those of programs that no subject names: executables
     /// that have one keep it until they are swept.
     pub fn write(&self, maps: &Maps, generation: u32, lists: u32) -> Result<(), SockmonError> {
         let half = generation % 2;
-        let (first, mut next) = (half * abi::CHOICES, half * abi::CHOICES);
-        let mut written: HashMap<&[Choice], u32> = HashMap::new();
-        for merged in self.numbered.values().filter(|merged| !merged.choices.is_empty()) {
-            if written.contains_key(&merged.choices[..]) {
-                continue;
-            }
-            if (next - first) as usize + merged.choices.len() > abi::CHOICES as usize {
-                return Err(SockmonError::TooManyQualifiers { max: abi::CHOICES as usize });
-            }
-            written.insert(&merged.choices, next);
-            for choice in &merged.choices {
-                maps.write("choices", &next, choice)?;
-                next += 1;
+        let written = self.arrange(half)?;
+        for (choices, first) in &written {
+            for (at, choice) in (*first..).zip(*choices) {
+                maps.write("choices", &at, choice)?;
             }
         }
         let in_kernel = |merged: &Merged| List {

@@ -77,6 +77,14 @@ pub fn check_pins(instance: &str) -> Result<(), SockmonError> {
     programs::check_abi(instance, &Pins::of(instance)?)
 }
 
+/// Whether the marks of an instance are in these bits: sockets have their marks there, and packets on their way.
+pub fn check_marks(instance: &str, before: &abi::Config, marks: Marks) -> Result<(), SockmonError> {
+    if before.mark == 0 || before.mark == marks.mask() {
+        return Ok(());
+    }
+    Err(SockmonError::OtherMarks { instance: instance.into(), found: before.mark, wanted: marks.mask() })
+}
+
 /// Tell what an earlier daemon of the instance left which control group holds this daemon, before it makes sockets there: the programs
 /// take them for those of any other process until then. [`Sockmon::attach`] says it again. Where nothing is left, nothing is done.
 ///
@@ -141,14 +149,7 @@ impl Sockmon {
         let loaded = programs::load(instance, &pins, marks, inside, &places.omit)?;
         let maps = &loaded.maps;
         let before = maps.config()?;
-        // Sockets have their marks in those bits, and packets on their way.
-        if before.mark != 0 && before.mark != marks.mask() {
-            return Err(SockmonError::OtherMarks {
-                instance: instance.into(),
-                found: before.mark,
-                wanted: marks.mask(),
-            });
-        }
+        check_marks(instance, &before, marks)?;
         maps.set_config(&abi::Config {
             abi: abi::ABI,
             mark: marks.mask(),

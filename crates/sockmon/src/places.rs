@@ -68,9 +68,22 @@ pub fn ancestors(subjects: &Subjects) -> BTreeSet<Image> {
     subjects.iter().filter_map(|(selector, _)| selector.from.clone()).collect()
 }
 
+/// Tells the kernel's numbers of files that are open.
+pub type Numbers<'n> = &'n dyn Fn(&[&OwnedFd]) -> Result<Vec<Option<Identity>>, SockmonError>;
+
 /// Look for every image. Where a path does not answer, what was found there before counts.
 pub fn find(
     loaded: &Loaded,
+    subjects: &Subjects,
+    directories: &[PathBuf],
+    before: &Found,
+) -> Result<Places, SockmonError> {
+    find_by(&|files| adopt::identities(loaded, files), subjects, directories, before)
+}
+
+/// As [`find`], where programs need not be loaded.
+pub fn find_by(
+    numbers: Numbers<'_>,
     subjects: &Subjects,
     directories: &[PathBuf],
     before: &Found,
@@ -99,7 +112,7 @@ pub fn find(
     for (image, paths) in asked {
         search.image(&image, &paths);
     }
-    search.identify(loaded, subjects)
+    search.identify(numbers, subjects)
 }
 
 fn candidates(image: &Image, directories: &[PathBuf]) -> Vec<PathBuf> {
@@ -416,7 +429,7 @@ impl Search {
         entry.or_insert_with(|| (BTreeSet::new(), at.clone())).0.insert(image.clone());
     }
 
-    fn identify(mut self, loaded: &Loaded, subjects: &Subjects) -> Result<Places, SockmonError> {
+    fn identify(mut self, numbers: Numbers<'_>, subjects: &Subjects) -> Result<Places, SockmonError> {
         let mut held: Vec<Arc<OwnedFd>> = Vec::new();
         let mut directories: HashMap<PathBuf, usize> = HashMap::new();
         let mut open = Vec::new();
@@ -432,7 +445,7 @@ impl Search {
             });
             open.push((path.clone(), images, directory, name.as_bytes().to_vec(), file));
         }
-        let numbers = adopt::identities(loaded, &held.iter().map(Arc::as_ref).collect::<Vec<_>>())?;
+        let numbers = numbers(&held.iter().map(Arc::as_ref).collect::<Vec<_>>())?;
         let number = |at: usize| {
             numbers.get(at).copied().flatten().ok_or(SockmonError::Answer("identity of an executable"))
         };

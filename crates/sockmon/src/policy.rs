@@ -7,6 +7,7 @@ use crate::groups::{self, Slots};
 use crate::identities::{self, Wanted};
 use crate::limits;
 use crate::lists::{self, Lists};
+use crate::marks::Marks;
 use crate::model::LoadWarning;
 use crate::pins::{self, Pinned};
 use crate::places::{self, Found, Place};
@@ -76,15 +77,30 @@ pub fn in_force(maps: &Maps, known: &mut Option<Tables>) -> Result<Tables, Sockm
     }
 }
 
+/// What can be said of a policy without the maps.
+fn check(marks: Marks, spd: &Spd) -> Result<(), SockmonError> {
+    let last = marks.last_app();
+    if let Some((app, _)) = spd.apps().find(|(app, _)| app.0 > last) {
+        return Err(SockmonError::NoRoomInMark { app, last });
+    }
+    limits::check(spd)
+}
+
+/// Whether the maps have room for a policy whose places are these, by the steps of [`load`] that write nothing.
+pub fn fits(maps: &Maps, marks: Marks, policy: &Policy<'_>, places: &[Place]) -> Result<(), SockmonError> {
+    check(marks, policy.spd)?;
+    let change = Tables::seen(maps)?.plan(policy.spd, policy.orders, Room::of(maps)?)?;
+    let generation = next_generation(maps.config()?.generation);
+    let (plan, _) = plan(maps, policy, places, change, generation, chosen)?;
+    plan.lists.arrange(0)?;
+    identities::check_room(maps, &plan.wanted)
+}
+
 /// Replace the policy. An error leaves the old one in force; once the new one is, there are only warnings. `known`: what the last
 /// load left in the maps.
 pub fn load(loaded: &Loaded, policy: &Policy<'_>, known: &mut Option<Tables>) -> Result<Done, SockmonError> {
     let maps = &loaded.maps;
-    let last = loaded.marks.last_app();
-    if let Some((app, _)) = policy.spd.apps().find(|(app, _)| app.0 > last) {
-        return Err(SockmonError::NoRoomInMark { app, last });
-    }
-    limits::check(policy.spd)?;
+    check(loaded.marks, policy.spd)?;
     let places = places::find(loaded, policy.subjects, policy.directories, policy.found)?;
     let mut warnings = places.warnings;
     let config = maps.config()?;
@@ -92,8 +108,8 @@ pub fn load(loaded: &Loaded, policy: &Policy<'_>, known: &mut Option<Tables>) ->
     // What a loader left that died half-way.
     limits::forget_all_but(maps, config.generation)?;
     let change = before.plan(policy.spd, policy.orders, Room::of(maps)?);
-    let planned = change
-        .and_then(|change| plan(loaded, policy, &places.list, change, next_generation(config.generation)));
+    let generation = next_generation(config.generation);
+    let planned = change.and_then(|change| plan(maps, policy, &places.list, change, generation, numbers));
     let (plan, odd) = match planned {
         Ok(planned) => planned,
         Err(error) => {
@@ -135,23 +151,36 @@ pub fn load(loaded: &Loaded, policy: &Policy<'_>, known: &mut Option<Tables>) ->
     Ok(Done { held: places.held, pinned, found: places.found, warnings, stats })
 }
 
+/// Gives ancestors and control groups what they are called in the kernel.
+type Number = fn(&Maps, &Subjects, &Lists) -> Result<(Bits, Slots), SockmonError>;
+
+/// The control groups that subjects name.
+fn groups_of(subjects: &Subjects) -> BTreeSet<String> {
+    subjects.iter().filter_map(|(selector, _)| selector.group.clone()).collect()
+}
+
 /// What ancestors and control groups are called in the kernel.
-fn numbers(loaded: &Loaded, subjects: &Subjects, before: &Lists) -> Result<(Bits, Slots), SockmonError> {
-    let bits = ancestors::prepare(&loaded.maps, &places::ancestors(subjects))?;
-    let paths = subjects.iter().filter_map(|(selector, _)| selector.group.clone()).collect();
-    Ok((bits, groups::prepare(&loaded.maps, &paths, before)?))
+fn numbers(maps: &Maps, subjects: &Subjects, before: &Lists) -> Result<(Bits, Slots), SockmonError> {
+    let bits = ancestors::prepare(maps, &places::ancestors(subjects))?;
+    Ok((bits, groups::prepare(maps, &groups_of(subjects), before)?))
+}
+
+/// What they would be called. Nothing is written.
+fn chosen(maps: &Maps, subjects: &Subjects, before: &Lists) -> Result<(Bits, Slots), SockmonError> {
+    let bits = ancestors::choose(maps, &places::ancestors(subjects))?;
+    Ok((bits, groups::choose(maps, &groups_of(subjects), before)?))
 }
 
 fn plan(
-    loaded: &Loaded,
+    maps: &Maps,
     policy: &Policy<'_>,
     found: &[Place],
     change: Change,
     generation: u32,
+    number: Number,
 ) -> Result<(Plan, Vec<LoadWarning>), SockmonError> {
-    let maps = &loaded.maps;
     let before = Lists::in_force(maps)?;
-    let (bits, slots) = numbers(loaded, policy.subjects, &before)?;
+    let (bits, slots) = number(maps, policy.subjects, &before)?;
     let running = identities::all(maps)?;
     let made_of = lists::Policy { subjects: policy.subjects, bits: &bits, slots: &slots };
     let taken = running.iter().map(|(_, known)| known.list).collect();
@@ -254,17 +283,34 @@ pub fn moved(
     directories: &[PathBuf],
     found: &Found,
 ) -> Result<Vec<(AppId, AppId)>, SockmonError> {
-    let maps = &loaded.maps;
     let places = places::find(loaded, subjects, directories, found)?;
+    moved_from(&loaded.maps, subjects, &places.list, numbers)
+}
+
+/// As [`moved`], where the places are known and nothing is to be written.
+pub fn would_move(
+    maps: &Maps,
+    subjects: &Subjects,
+    places: &[Place],
+) -> Result<Vec<(AppId, AppId)>, SockmonError> {
+    moved_from(maps, subjects, places, chosen)
+}
+
+fn moved_from(
+    maps: &Maps,
+    subjects: &Subjects,
+    places: &[Place],
+    number: Number,
+) -> Result<Vec<(AppId, AppId)>, SockmonError> {
     let before = Lists::in_force(maps)?;
-    let (bits, slots) = numbers(loaded, subjects, &before)?;
+    let (bits, slots) = number(maps, subjects, &before)?;
     let running: HashMap<Identity, u32> =
         identities::all(maps)?.into_iter().map(|(identity, known)| (identity, known.list)).collect();
     let taken = running.values().copied().collect();
     let made_of = lists::Policy { subjects, bits: &bits, slots: &slots };
-    let (lists, _) = Lists::of(&made_of, &places.list, &before, &taken)?;
+    let (lists, _) = Lists::of(&made_of, places, &before, &taken)?;
     let mut pairs = Vec::new();
-    let wanted = Wanted::of(&places.list, &lists);
+    let wanted = Wanted::of(places, &lists);
     pairs.extend(wanted.executables.iter().filter_map(|(identity, to)| Some((*running.get(identity)?, *to))));
     // Files that were replaced have the list of their place.
     pairs.extend(lists.numbered.keys().map(|number| (*number, *number)));

@@ -71,6 +71,7 @@ pub static PROGRAMS: &[Program] = &[
     program("option_lsm", Hook::Security),
     program("option_return", Hook::Security),
     program("sender_lsm", Hook::Security),
+    program("sender_entry", Hook::Security),
     program("sender_return", Hook::Security),
     program("session_lsm", Hook::Security),
     program("session_return", Hook::Security),
@@ -136,7 +137,7 @@ pub fn is_offered(program: &str) -> bool {
         "option_lsm" | "sender_lsm" | "session_lsm" => {
             return security::option_hook() == Some(OptionHook::Module);
         }
-        "option_return" | "sender_return" | "session_return" => {
+        "option_return" | "sender_entry" | "sender_return" | "session_return" => {
             return security::option_hook() == Some(OptionHook::Return);
         }
         _ => {}
@@ -243,6 +244,19 @@ const BATCH: usize = 4096;
 pub struct Maps(BTreeMap<&'static str, MapHandle>);
 
 impl Maps {
+    /// Those that an instance has pinned; `None`: it has none.
+    pub fn pinned(pins: &Pins) -> Result<Option<Maps>, SockmonError> {
+        let mut out = BTreeMap::new();
+        for name in MAPS {
+            let path = pins.map(name);
+            if path.exists() {
+                let map = MapHandle::from_pinned_path(&path);
+                out.insert(*name, map.map_err(SockmonError::bpf(format!("open {}", path.display())))?);
+            }
+        }
+        Ok(Some(Maps(out)).filter(|maps| maps.0.contains_key("config")))
+    }
+
     /// A map of [`MAPS`].
     pub fn get(&self, name: &'static str) -> Result<&MapHandle, SockmonError> {
         self.0.get(name).ok_or(SockmonError::Answer(name))
@@ -463,7 +477,7 @@ const SENDERS: &str = ".rodata.senders";
 /// Choose what runs by what this kernel offers, without the programs of `omit`: before an object is loaded.
 pub fn fit(object: &mut OpenObject, omit: &[String]) -> Result<(), libbpf_rs::Error> {
     let runs = |program| is_offered(program) && !omit.iter().any(|omitted| omitted == program);
-    let senders = runs("sender_lsm") || runs("sender_return");
+    let senders = runs("sender_lsm") || runs("sender_entry");
     for mut map in object.maps_mut() {
         if map.name().to_string_lossy().ends_with(WRITES) {
             map.set_initial_value(u32::from(runs(STREAM_WRITE)).bytes())?;

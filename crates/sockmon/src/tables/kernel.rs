@@ -37,6 +37,34 @@ impl Room {
 impl Tables {
     /// What is in force, from the maps, after removing what is not: a loader that died leaves tables that nobody has.
     pub fn read(maps: &Maps) -> Result<Tables, SockmonError> {
+        let Look { tables, unused, behind } = Look::at(maps)?;
+        if !unused.is_empty() || !behind.is_empty() {
+            // Whoever looks something up in it began before the loader died.
+            sys::wait_for_readers().map_err(SockmonError::system("wait for the kernel's readers"))?;
+            unused.remove(maps)?;
+            let entries = behind.into_iter().map(|(app, table)| (slot(tables.generation + 1, app), table));
+            maps.write_all("applications", entries)?;
+        }
+        Ok(tables)
+    }
+
+    /// What is in force, from the maps, which stay as they are.
+    pub fn seen(maps: &Maps) -> Result<Tables, SockmonError> {
+        Ok(Look::at(maps)?.tables)
+    }
+}
+
+/// What the maps hold.
+struct Look {
+    tables: Tables,
+    /// What no application has.
+    unused: Unused,
+    /// Entries of the half that is not in force which differ.
+    behind: Vec<(u16, u32)>,
+}
+
+impl Look {
+    fn at(maps: &Maps) -> Result<Look, SockmonError> {
         let generation = maps.config()?.generation;
         let mut halves = [BTreeMap::new(), BTreeMap::new()];
         for (slot, table) in maps.entries::<u32, u32>("applications")? {
@@ -86,16 +114,11 @@ impl Tables {
             }
         }
         let behind = differing(&other, &out.applications);
-        if !unused.is_empty() || !behind.is_empty() {
-            // Whoever looks something up in it began before the loader died.
-            sys::wait_for_readers().map_err(SockmonError::system("wait for the kernel's readers"))?;
-            unused.remove(maps)?;
-            let entries = behind.into_iter().map(|(app, table)| (slot(generation + 1, app), table));
-            maps.write_all("applications", entries)?;
-        }
-        Ok(out)
+        Ok(Look { tables: out, unused, behind })
     }
+}
 
+impl Tables {
     /// Write what is new, and the tables of the applications under the next generation. Nothing in force changes; after an error,
     /// [`Tables::undo`].
     pub fn write(&self, maps: &Maps, change: &Change, generation: u32) -> Result<(), SockmonError> {
