@@ -6,11 +6,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use crypto::Secret;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, UCred, recvmsg, sendmsg, sockopt::socket_peercred,
 };
+use wire::Time;
 use zeroize::Zeroizing;
 
 /// Descriptors in one message at most.
@@ -60,11 +62,50 @@ pub fn send(stream: &UnixStream, text: &[u8], fds: &[BorrowedFd<'_>]) -> io::Res
     (&*stream).write_all(rest)
 }
 
-/// Receive what [`send`] sent.
+/// Whether the other end is open in both directions.
 ///
 /// # Errors
-/// If the peer went away, or sent something else.
+/// If the kernel does not tell.
+pub fn is_open(stream: &UnixStream) -> io::Result<bool> {
+    let gone = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
+    let mut asked = [PollFd::new(stream, PollFlags::RDHUP)];
+    poll(&mut asked, Some(&Timespec::default()))?;
+    Ok(asked.iter().all(|answer| !answer.revents().intersects(gone)))
+}
+
+/// Receive what [`send`] sent. The stream's time for reading, if it has one, is for the message as a whole, however many octets come
+/// at a time.
+///
+/// # Errors
+/// If the peer went away, sent something else, or took too long.
 pub fn receive(stream: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    let patience = stream.read_timeout()?;
+    let received = receive_by(stream, patience.map(|patience| netio::clock::monotonic() + patience));
+    stream.set_read_timeout(patience)?;
+    received
+}
+
+/// Fill a buffer until a moment at the latest.
+fn fill(stream: &UnixStream, mut room: &mut [u8], until: Option<Time>) -> io::Result<()> {
+    while !room.is_empty() {
+        if let Some(until) = until {
+            let left = until.since(netio::clock::monotonic());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            stream.set_read_timeout(Some(left))?;
+        }
+        match (&*stream).read(room) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => room = room.get_mut(read..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn receive_by(stream: &UnixStream, until: Option<Time>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut head = [0; 4];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -82,13 +123,13 @@ pub fn receive(stream: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let rest = head.get_mut(answer.bytes..).unwrap_or_default();
-    (&*stream).read_exact(rest)?;
+    fill(stream, rest, until)?;
     let length = u32::from_be_bytes(head) as usize;
     if length > MAX_TEXT {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no hand-over"));
     }
     let mut text = vec![0; length];
-    (&*stream).read_exact(&mut text)?;
+    fill(stream, &mut text, until)?;
     Ok((text, fds))
 }
 
@@ -203,6 +244,29 @@ mod tests {
         assert_eq!(receive(&b).unwrap().0, b"");
         drop(a);
         assert_eq!(receive(&b).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    /// The time is for the whole message, not for each octet of it.
+    #[test]
+    fn a_message_that_drips_takes_no_longer_than_one_that_does_not_come() {
+        let (a, b) = UnixStream::pair().unwrap();
+        let patience = std::time::Duration::from_millis(400);
+        b.set_read_timeout(Some(patience)).unwrap();
+        let dripping = std::thread::spawn(move || {
+            let message = [&100u32.to_be_bytes()[..], &[b' '; 100]].concat();
+            for (sent, octet) in message.iter().enumerate() {
+                if (&a).write_all(&[*octet]).is_err() {
+                    return sent;
+                }
+                std::thread::sleep(patience / 8);
+            }
+            message.len()
+        });
+        let error = receive(&b).unwrap_err();
+        assert!([io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock].contains(&error.kind()), "{error}");
+        assert_eq!(b.read_timeout().unwrap(), Some(patience));
+        drop(b);
+        assert!(dripping.join().unwrap() < 100);
     }
 
     #[test]

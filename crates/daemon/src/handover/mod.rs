@@ -53,6 +53,9 @@ pub struct Request {
     instance: String,
     tun: String,
     esp_port: u16,
+    /// The cookie of its network namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    netns: Option<u64>,
     /// So many octets it reads at most.
     #[serde(default = "unsaid")]
     most: u64,
@@ -69,13 +72,14 @@ fn unsaid() -> u64 {
 }
 
 impl Request {
-    /// The request of a daemon that would use these.
+    /// The request of a daemon that would use these, in the network namespace of this thread.
     pub fn new(instance: &str, tun: &str, esp_port: u16) -> Request {
         Request {
             version: VERSION,
             instance: instance.to_owned(),
             tun: tun.to_owned(),
             esp_port,
+            netns: netio::netns::cookie().ok(),
             most: MAX_SEALED,
             secret: true,
             look: true,
@@ -86,6 +90,10 @@ impl Request {
     fn differs(&self, other: &Request) -> Option<String> {
         if self.version != other.version {
             return Some(format!("it hands over in version {}, not {}", self.version, other.version));
+        }
+        // Earlier versions do not say where they are; they look at what is written down of the instance.
+        if self.netns.zip(other.netns).is_some_and(|(own, other)| own != other) {
+            return Some("it is in another network namespace; run the new daemon there".to_owned());
         }
         let what = |request: &Request| (request.instance.clone(), request.tun.clone(), request.esp_port);
         (what(self) != what(other)).then(|| {
@@ -108,12 +116,32 @@ struct Answer {
     shown: bool,
 }
 
-/// What the new daemon says of the rules that it was shown.
-#[derive(Debug, Default, Serialize, Deserialize)]
+/// What the new daemon says of the rules that it was shown. Whatever is not a clear yes is a no.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Verdict {
-    /// Why it cannot take over; nothing: it does.
+    /// It takes over.
+    takes: bool,
+    /// Why it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
+}
+
+impl Verdict {
+    /// Read it: an object of JSON, since a list would do for a structure too.
+    fn read(text: &[u8]) -> serde_json::Result<Verdict> {
+        let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(text)?;
+        serde_json::from_value(fields.into())
+    }
+
+    /// Why it is not a yes.
+    fn refusal(self) -> Option<String> {
+        match self.refused {
+            None if self.takes => None,
+            Some(reason) if !reason.is_empty() => Some(reason),
+            _ => Some("it does not say why".to_owned()),
+        }
+    }
 }
 
 /// Why a hand-over did not happen.
@@ -170,7 +198,8 @@ pub fn take(
         let missing = || io::Error::new(io::ErrorKind::InvalidData, "the rules are missing");
         let rules = channel::unseal(fds.pop().ok_or_else(missing)?, MAX_SEALED)?;
         let refused = fits(rules.expose()).err();
-        let verdict = serde_json::to_vec(&Verdict { refused: refused.clone() }).map_err(io::Error::from)?;
+        let verdict = Verdict { takes: refused.is_none(), refused: refused.clone() };
+        let verdict = serde_json::to_vec(&verdict).map_err(io::Error::from)?;
         let sent = channel::send(&stream, &verdict, &[]);
         if let Some(reason) = refused {
             return Err(TakeError::Unfit(reason));
@@ -278,7 +307,7 @@ impl Giving {
         let verdict = self.ask(rules).map_err(|error| {
             format!("the daemon that would take over did not say whether it can have the rules: {error}")
         })?;
-        match verdict.refused {
+        match verdict.refusal() {
             None => Ok(self),
             Some(reason) => Err(format!("the daemon that would take over cannot: {reason}")),
         }
@@ -290,7 +319,21 @@ impl Giving {
         let text = serde_json::to_vec(&Answer { refused: None, shown: true })?;
         channel::send(&self.stream, &text, &[memory.as_fd()])?;
         let (text, _) = channel::receive(&self.stream)?;
-        Ok(serde_json::from_slice(&text)?)
+        Ok(Verdict::read(&text)?)
+    }
+
+    /// Whether somebody waits at the other end: a daemon that asked and has ended since takes nothing.
+    ///
+    /// # Errors
+    /// That nobody does; this daemon goes on.
+    pub fn is_awaited(self) -> Result<Giving, String> {
+        match channel::is_open(&self.stream) {
+            Ok(true) => Ok(self),
+            Ok(false) => Err("the daemon that would take over has gone".to_owned()),
+            Err(error) => {
+                Err(format!("whether the daemon that would take over is there is not known: {error}"))
+            }
+        }
     }
 
     /// Give everything away; where all of it is too long for the other end, without what scrubbers know. `state` is

@@ -93,6 +93,75 @@ fn who_goes_away_when_the_rules_are_shown_leaves_the_old_daemon_as_it_is() {
     assert!(giving.show(b"[rules]").map(drop).unwrap_err().contains("did not say"));
 }
 
+/// The other end of a hand-over whose request was sent and read.
+fn asked(request: &Request) -> (UnixStream, Giving) {
+    let (a, b) = UnixStream::pair().unwrap();
+    channel::send(&a, &serde_json::to_vec(request).unwrap(), &[]).unwrap();
+    let giving = Giving::answer(b, &Request::new("main", "rvl0", 4500)).unwrap();
+    (a, giving)
+}
+
+/// What is shown, answered with this.
+fn answered_with(verdict: &[u8]) -> Result<Giving, String> {
+    let (a, giving) = asked(&Request::new("main", "rvl0", 4500));
+    channel::send(&a, verdict, &[]).unwrap();
+    giving.show(b"[rules]")
+}
+
+#[test]
+fn only_a_clear_yes_is_one() {
+    assert!(answered_with(br#"{"takes":true}"#).is_ok());
+    for verdict in [
+        &b"{}"[..],
+        b"[]",
+        b"[true]",
+        b"null",
+        b"true",
+        b"",
+        br#"{"refused":null}"#,
+        br#"{"takes":false}"#,
+        br#"{"takes":1}"#,
+        br#"{"takes":true,"refused":""}"#,
+        br#"{"takes":true,"refused":"no"}"#,
+        br#"{"takes":false,"refused":""}"#,
+        br#"{"takes":true,"but":"later"}"#,
+        br#"{"error":"no such interface"}"#,
+    ] {
+        let text = String::from_utf8_lossy(verdict);
+        assert!(answered_with(verdict).is_err(), "{text} is no yes");
+    }
+    let refused = answered_with(br#"{"takes":false,"refused":"no such interface"}"#).map(drop).unwrap_err();
+    assert!(refused.ends_with("cannot: no such interface"), "{refused}");
+}
+
+#[test]
+fn who_asked_and_has_gone_since_takes_nothing() {
+    let request = Request::new("main", "rvl0", 4500);
+    for look in [false, true] {
+        let request = Request { look, ..request.clone() };
+        let (a, giving) = asked(&request);
+        channel::send(&a, br#"{"takes":true}"#, &[]).unwrap();
+        let giving = giving.show(b"[rules]").unwrap().is_awaited().unwrap();
+        drop(a);
+        assert!(giving.is_awaited().map(drop).unwrap_err().contains("has gone"), "{look}");
+    }
+    // It will say nothing, though it may still listen.
+    let (a, giving) = asked(&Request { look: false, ..request });
+    a.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(giving.show(b"[rules]").unwrap().is_awaited().is_err());
+}
+
+#[test]
+fn who_is_in_another_network_namespace_is_refused_and_who_does_not_say_is_not() {
+    let own = Request { netns: Some(7), ..Request::new("main", "rvl0", 4500) };
+    for (netns, refused) in [(Some(7), false), (None, false), (Some(8), true)] {
+        let other = Request { netns, ..own.clone() };
+        let differs = own.differs(&other);
+        assert_eq!(differs.is_some_and(|text| text.contains("network namespace")), refused, "{netns:?}");
+    }
+    assert_eq!(Request::new("main", "rvl0", 4500).netns, Some(netio::netns::cookie().unwrap()));
+}
+
 #[test]
 fn what_is_too_long_is_left_out_before_anything_is_wiped() {
     let full = HandOver {
