@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use netio::cgroup::Cgroup;
+use netio::link::Links;
 
 use crate::host::Record;
 use crate::socket::{self, SocketError};
@@ -75,7 +76,7 @@ pub(crate) fn take_down(instance: &str, run_dir: &Path) -> Detached {
         done.keep(format!("a policy on trial, which is in the policy file still: {error}"));
     }
     match Record::read(run_dir) {
-        Ok(Some(record)) => done.take_back(&record),
+        Ok(Some(record)) => done.take_back(&record, &Record::of_others(run_dir)),
         Ok(None) => {}
         // Nothing that a second try could read either.
         Err(error) => done.left.push(format!(
@@ -94,11 +95,11 @@ impl Detached {
         self.again = true;
     }
 
-    /// Undo what is written down.
-    fn take_back(&mut self, record: &Record) {
+    /// Undo what is written down. What is written down of the `others` stays.
+    fn take_back(&mut self, record: &Record, others: &[(String, Record)]) {
         let delete = || {
             record.restore_settings();
-            netio::tun::delete(&record.tun)
+            delete_tun(record, others)
         };
         // A daemon that takes itself down is there already, and may not enter any namespace.
         let here = netio::netns::cookie().is_ok_and(|cookie| cookie == record.netns);
@@ -107,7 +108,8 @@ impl Detached {
             false => record.find_netns().map(|netns| netns.run(delete).and_then(|deleted| deleted)),
         };
         match deleted {
-            Some(Ok(())) => {
+            Some(Ok(Some(left))) => self.left.push(left),
+            Some(Ok(None)) => {
                 self.removed.push(format!("the TUN {} and changes of kernel settings", record.tun))
             }
             Some(Err(error)) => self.keep(error.to_string()),
@@ -125,6 +127,16 @@ impl Detached {
     }
 }
 
+/// Delete the TUN, in the namespace of the calling thread; why it is left, if it is.
+fn delete_tun(record: &Record, others: &[(String, Record)]) -> netio::Result<Option<String>> {
+    let mut links = Links::open()?;
+    let Some(link) = links.list()?.into_iter().find(|link| link.name == record.tun) else { return Ok(None) };
+    match record.keeps_tun(link.index, others) {
+        None => links.delete(link.index).map(|()| None),
+        left => Ok(left),
+    }
+}
+
 fn remove_cgroup(path: &Path) -> netio::Result<()> {
     let cgroup = Cgroup::open(path)?;
     // A daemon that takes itself down sits in it.
@@ -139,6 +151,33 @@ fn remove_cgroup(path: &Path) -> netio::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_that_is_not_the_instances_alone_stays() {
+        let folder = std::env::temp_dir().join(format!("ravelin-detach-tun-{}", std::process::id()));
+        let other = folder.join("other");
+        let own = folder.join("own");
+        fs::create_dir_all(&own).unwrap();
+        fs::create_dir_all(&other).unwrap();
+        let record = |tun_index| Record { tun: "rvl7".to_owned(), netns: 5, tun_index, ..Record::default() };
+        record(3).write(&own).unwrap();
+        let keeps = |own_index, index| record(own_index).keeps_tun(index, &Record::of_others(&own));
+        assert_eq!(keeps(3, 3), None);
+        assert_eq!(keeps(0, 3), None);
+        assert!(keeps(3, 4).unwrap().contains("its index is 4, not 3"));
+        // The other one has another device of that name, or one somewhere else.
+        record(9).write(&other).unwrap();
+        assert_eq!(keeps(3, 3), None);
+        Record { netns: 6, ..record(3) }.write(&other).unwrap();
+        assert_eq!(keeps(3, 3), None);
+        for index in [0, 3] {
+            record(index).write(&other).unwrap();
+            assert_eq!(keeps(3, 3).unwrap(), "the TUN rvl7: instance other has it, too");
+        }
+        Record::note_tun(&own, 8).unwrap();
+        assert_eq!(Record::read(&own).unwrap().unwrap(), record(8));
+        fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn a_damaged_record_stops_nothing_and_is_told() {

@@ -26,6 +26,9 @@ const SETTINGS: [(&str, &str); 3] =
 pub struct Record {
     /// The TUN's name.
     pub tun: String,
+    /// The TUN's index; 0: it was not there yet, or an earlier version wrote this.
+    #[serde(default)]
+    pub tun_index: u32,
     /// The cgroup of the daemon.
     pub cgroup: PathBuf,
     /// The control socket.
@@ -82,6 +85,43 @@ impl Record {
             self.settings.insert(name.to_owned(), known.cloned().unwrap_or(was));
         }
         Ok(())
+    }
+
+    /// Note the index of the TUN, which is there now.
+    ///
+    /// # Errors
+    /// If it cannot be written down.
+    pub fn note_tun(run_dir: &Path, index: u32) -> io::Result<()> {
+        match Record::read(run_dir)? {
+            Some(record) if record.tun_index != index => Record { tun_index: index, ..record }.write(run_dir),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is written down of the other instances beside the one of this folder, as far as it can be read.
+    pub fn of_others(run_dir: &Path) -> Vec<(String, Record)> {
+        let folders = run_dir.parent().and_then(|all| fs::read_dir(all).ok()).into_iter().flatten().flatten();
+        let others = folders.filter(|folder| Some(folder.file_name().as_os_str()) != run_dir.file_name());
+        let record = |folder: fs::DirEntry| {
+            let record = Record::read(&folder.path()).ok()??;
+            Some((folder.file_name().to_string_lossy().into_owned(), record))
+        };
+        others.filter_map(record).collect()
+    }
+
+    /// Why the device with the TUN's name, which has this index, is not to be deleted with the instance, if it is not.
+    pub fn keeps_tun(&self, index: u32, others: &[(String, Record)]) -> Option<String> {
+        if self.tun_index != 0 && self.tun_index != index {
+            return Some(format!(
+                "the device {}: it is not the TUN that the instance had (its index is {index}, not {})",
+                self.tun, self.tun_index
+            ));
+        }
+        let has_it = |other: &Record| {
+            (other.netns, &other.tun) == (self.netns, &self.tun) && [0, index].contains(&other.tun_index)
+        };
+        let (instance, _) = others.iter().find(|(_, other)| has_it(other))?;
+        Some(format!("the TUN {}: instance {instance} has it, too", self.tun))
     }
 
     /// Put the settings of the calling thread's namespace back to what they were.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use netio::link::Watch;
+use netio::tun::Tun;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
@@ -75,7 +76,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
             accepted = handover.accept() => {
                 let giving = accepted.and_then(|(stream, _)| stream.into_std()).and_then(|s| Giving::answer(s, &have));
                 match giving {
-                    Ok(giving) => match measured(&plane, giving).await {
+                    Ok(giving) => match measured(&plane, &held.tun, giving).await {
                         Ok(giving) => break End::HandOver(giving),
                         Err(text) => tracing::warn!("no hand-over: {text}"),
                     },
@@ -142,14 +143,21 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
 }
 
 /// A hand-over of what this daemon has, while nothing is stopped or wiped yet: it is neither too long nor of no use
-/// at the other end.
-async fn measured(plane: &Shared, giving: Giving) -> Result<Giving, String> {
+/// at the other end, and somebody is there.
+async fn measured(plane: &Shared, tun: &Tun, giving: Giving) -> Result<Giving, String> {
+    if let Err(error) = tun.try_hand_over() {
+        let text = format!(
+            "{error}; without its TUN nobody can go on with its associations: stop it, start again, add new keys"
+        );
+        giving.refuse(&text);
+        return Err(text);
+    }
     let measured = match plane.get().await {
         Ok(plane) => plane.octets_to_hand_over().await.map(|octets| (octets, plane.handed_rules())),
         Err(refused) => Err(refused),
     };
     match measured {
-        Ok((octets, rules)) => giving.takes(octets)?.show(&rules),
+        Ok((octets, rules)) => giving.takes(octets)?.show(&rules)?.is_awaited(),
         Err(refused) => {
             giving.refuse(&refused.to_string());
             Err(refused.to_string())

@@ -168,7 +168,7 @@ pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> 
     let mut first = First::read(&config.policy, &run_dir, fall_back)?;
     let outputs = Outputs::open(&config, &run_dir)?;
     if options.take_over {
-        rehearsal::rehearse(&config, &run_dir, &uplinks)?;
+        rehearsal::rehearse(&config, &run_dir, &uplinks, &mut first.candidate)?;
     }
     let (lock, taken) = become_the_daemon(&config, &run_dir, options)?;
     let is_taken = taken.is_some();
@@ -300,6 +300,10 @@ fn bring_up(
     let (frames_out, frames_in) = datapath::frames::open(&config, &uplinks, &udp, &raw)?.unzip();
     let is_handed_over = tun_fd.is_some();
     let tun = open_tun(&config, tun_fd, &uplinks)?;
+    // Nothing ends a start for it: the device is told by its name, then.
+    if let Err(error) = Record::note_tun(&run_dir, tun.index()) {
+        tracing::warn!("the index of the TUN is not written down: {error}");
+    }
     host::apply_settings()?;
 
     let insides = gateway::insides(&config)?;
@@ -481,6 +485,7 @@ fn note_host(config: &Config, run_dir: &Path, exempt: &Cgroup) -> Result<(), Run
     let before = read_record(run_dir)?;
     let mut record = Record {
         tun: config.tun.name.clone(),
+        tun_index: before.as_ref().filter(|before| before.tun == config.tun.name).map_or(0, |b| b.tun_index),
         cgroup: exempt.path().to_owned(),
         control_socket: config.control_socket.clone(),
         netns: netio::netns::cookie()?,

@@ -43,6 +43,10 @@ pub(super) fn configuration_note(config: &Config) -> Option<String> {
     let file = config.file.display();
     match Config::load(&config.file) {
         Ok(now) if now == *config => None,
+        Ok(now) if now.marks != config.marks => Some(format!(
+            "{file} was changed and was not read: a reload reads the policy alone; sockets have their marks where mark_mask was, so the new \
+             one needs a stop, `ravelin detach` (traffic is unprotected until the daemon runs) and a new start"
+        )),
         Ok(_) => Some(format!(
             "{file} was changed and was not read: a reload reads the policy alone; `ravelin run --take-over` goes on with the new settings \
              and keeps the associations"

@@ -3,9 +3,10 @@
 //! behind it ends both, since the old daemon has wiped its keys by then (docs/design/0003, item 7).
 //!
 //! Sockets are opened and closed again: kept open, they would collect a second copy of what the running daemon
-//! receives. What cannot be tried: the programs of the kernel half in the place of the running ones (that the kernel
-//! takes them was tried), the queue of an AF_XDP socket, which has one owner, and files of the instance that are
-//! written for the new daemon.
+//! receives. What the kernel half has is read, and the policy is planned beside it as far as nothing is written. What
+//! cannot be tried: the programs of the kernel half in the place of the running ones (that the kernel takes them was
+//! tried), the queue of an AF_XDP socket, which has one owner, and files of the instance that are written for the new
+//! daemon.
 
 use std::path::Path;
 
@@ -16,18 +17,30 @@ use super::{RunError, open_errors, open_raw, raw_sender, read_record, unified};
 use crate::config::Config;
 use crate::datapath;
 use crate::gateway;
+use crate::host::Record;
+use crate::policy_store::{self, Candidate};
 use crate::surveyed::Surveyed;
 use crate::uplinks::Uplink;
 
-/// Try what the start needs.
+/// Try what the start needs; `candidate` is the policy that it would put in force.
 ///
 /// # Errors
 /// What it cannot have.
-pub(super) fn rehearse(config: &Config, run_dir: &Path, uplinks: &[Uplink]) -> Result<(), RunError> {
+pub(super) fn rehearse(
+    config: &Config,
+    run_dir: &Path,
+    uplinks: &[Uplink],
+    candidate: &mut Candidate,
+) -> Result<(), RunError> {
+    let record = read_record(run_dir)?;
+    if let Some(record) = &record {
+        same_namespace(record, netio::netns::cookie()?)?;
+    }
     unified(config)?;
+    fit_the_kernel_half(config, candidate)?;
     // The running daemon's group, which is this one's afterwards: the kernel half lets no other program open some of
     // the sockets.
-    if let Some(record) = read_record(run_dir)?.filter(|record| record.cgroup.exists()) {
+    if let Some(record) = record.filter(|record| record.cgroup.exists()) {
         Cgroup::open(&record.cgroup)?.enter()?;
     }
     let insides = gateway::insides(config)?;
@@ -36,4 +49,37 @@ pub(super) fn rehearse(config: &Config, run_dir: &Path, uplinks: &[Uplink]) -> R
     Surveyed::look(config, &known)?;
     drop((ClearSender::open()?, open_raw(config)?, open_errors()?, raw_sender()?));
     Ok(datapath::frames::rehearse(config, uplinks)?)
+}
+
+/// The kernel half, the TUN and the sockets of an instance are in one network namespace, and so is who takes it over.
+fn same_namespace(record: &Record, own: u64) -> Result<(), RunError> {
+    if record.netns == own {
+        return Ok(());
+    }
+    Err(RunError::Unfit(format!(
+        "the instance is in another network namespace (cookie {}) than this process (cookie {own}); run it there, or take the instance off \
+         the host with `ravelin detach` first (traffic is unprotected until the daemon runs)",
+        record.netns
+    )))
+}
+
+/// The marks are where the running daemon's are, and the policy has room in the tables beside the one in force.
+fn fit_the_kernel_half(config: &Config, candidate: &mut Candidate) -> Result<(), RunError> {
+    let Some(kernel) = sockmon::Rehearsal::of(&config.instance, config.marks)? else { return Ok(()) };
+    candidate.follow(&kernel.moved(&candidate.compiled.subjects)?);
+    let compiled = &candidate.compiled;
+    Ok(kernel.fits(&compiled.spd, &compiled.subjects, &policy_store::orders(candidate))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_of_another_network_namespace_is_not_taken_over() {
+        let record = Record { netns: 7, ..Record::default() };
+        assert!(same_namespace(&record, 7).is_ok());
+        let refused = same_namespace(&record, 8).unwrap_err().to_string();
+        assert!(refused.contains("another network namespace (cookie 7)"), "{refused}");
+    }
 }

@@ -130,6 +130,12 @@ impl Tun {
         Ok(Tun { file, name, index, offloads })
     }
 
+    /// Whether another daemon can go on with the device: what [`Tun::from_fd`] needs of it is there.
+    pub fn try_hand_over(&self) -> Result<()> {
+        let file = self.file.try_clone().doing(|| format!("duplicating the TUN {}", self.name))?;
+        Tun::from_fd(file.into()).map(drop)
+    }
+
     /// A second handle, for the thread that writes.
     pub fn try_clone(&self) -> Result<Tun> {
         let file = self.file.try_clone().doing(|| format!("duplicating the TUN {}", self.name))?;
