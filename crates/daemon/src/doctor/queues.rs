@@ -62,8 +62,11 @@ fn check_of(
             let more = if queues.len() > TOLD { ", ..." } else { "" };
             let word = if queues.len() == 1 { "queue" } else { "queues" };
             let who = match name(*port) {
-                Some(name) => format!("{name} (process {port})"),
-                None => format!("a program with netlink port {port}"),
+                // A program of another PID namespace has its own number for itself, or any that it likes.
+                Some(name) => {
+                    format!("netlink port {port} (process {name}, if the number is one of this host's)")
+                }
+                None => format!("netlink port {port}"),
             };
             format!("{who} holds {word} {}{more}", numbers.join(", "))
         })
@@ -116,7 +119,8 @@ mod tests {
         assert_eq!(check.state, CheckState::Warn);
         assert!(
             check.found.starts_with(
-                "suricata (process 812) holds queues 0, 1; a program with netlink port 4294963201 holds queue 77; while a rule"
+                "netlink port 812 (process suricata, if the number is one of this host's) holds queues 0, 1; netlink port 4294963201 holds \
+                 queue 77; while a rule"
             ),
             "{}",
             check.found
