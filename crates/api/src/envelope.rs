@@ -38,6 +38,9 @@ pub struct Problem {
     /// The application that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
+    /// The rule of the SPD that it is about, by its name; `unknown` if it is not known which one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// The peer that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<IpAddr>,

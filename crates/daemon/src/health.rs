@@ -1,21 +1,27 @@
-//! Whether what must be protected gets through: flows that try and get nothing through, and the latest ends of packets in the engine.
+//! Whether what must be protected gets through: flows that try and get nothing through, and the latest ends of packets
+//! in the engine.
 //!
-//! What enters, once a second: the engine's latest drops, and every few seconds the counters of associations and, where something is
-//! suspicious, the sockets that wait for a connection. What leaves: problems for `status`, `/v1/health` and `doctor`, and ends of
-//! packets for `explain --drop`. Nothing is added to a packet's way: flows that end are noted by the engine anyway.
+//! What enters, once a second: the engine's latest drops, the peers to whom this host's kernel sends nothing, and every
+//! few seconds the counters of associations and, where something is suspicious, the sockets that wait for a connection.
+//! What leaves: problems for `status`, `/v1/health` and `doctor`, and ends of packets for `explain --drop`. Nothing is
+//! added to a packet's way: flows that end are noted by the engine anyway.
 
+mod cause;
 mod problem;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use engine::Dropped;
+use engine::{Dropped, SPD_RULE};
 use sadb::sa::Selectors;
 use sadb::{Direction, Spi};
-use wire::{AppId, DropReason, Flow, Time};
+use wire::{AppId, Flow, Time};
 
 use crate::associations::groups_of;
+
+pub use cause::Cause;
+pub(crate) use problem::Found;
 
 /// How long nothing gets through before that is a problem.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,61 +40,33 @@ pub(crate) const ASSOCIATIONS: usize = 4096;
 /// What is seen only while it goes on is believed for so long.
 const EVIDENCE: Duration = Duration::from_secs(15);
 
-/// Why nothing gets through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// No association serves the flow.
-    NoAssociation,
-    /// No association takes it to a multicast group.
-    NoGroup,
-    /// The host's routes lead by a device that is no uplink, where it is refused.
-    NoUplink,
-    /// What goes out is protected, and no association takes the answers.
-    OneDirection,
-    /// A key manager was asked and did not answer.
-    AcquireUnanswered,
-    /// A key manager said no.
-    AcquireRefused,
-    /// The association gives less than the policy demands.
-    TooWeak,
-    /// The association is behind a limit, or has no sequence number left.
-    LimitReached,
-    /// The peer's packets are dropped as replays.
-    Replayed,
-    /// The peer's packets have wrong integrity check values.
-    NotAuthentic,
-    /// Protected packets leave, and nothing comes back.
-    Unanswered,
-}
-
-impl Cause {
-    /// Whether it is seen by packets that arrive, which anybody can send: one of them now and then shows nothing.
-    fn is_of_arrivals(self) -> bool {
-        matches!(self, Cause::Replayed | Cause::NotAuthentic)
-    }
-
-    /// Why an outbound packet of an application that must be protected ended; `None`: for another reason.
-    fn of(reason: DropReason) -> Option<Cause> {
-        Some(match reason {
-            DropReason::NoSa | DropReason::NoEntry => Cause::NoAssociation,
-            DropReason::HoldExpired | DropReason::HoldFull => Cause::AcquireUnanswered,
-            DropReason::AcquireRefused => Cause::AcquireRefused,
-            DropReason::SaTooWeak => Cause::TooWeak,
-            DropReason::SequenceExhausted
-            | DropReason::SaExpired
-            | DropReason::ChainDead
-            | DropReason::ChainMissing => Cause::LimitReached,
-            _ => return None,
-        })
-    }
-}
-
 /// Whether selectors speak of multicast groups and nothing else.
 fn is_to_groups(selectors: &Selectors) -> bool {
     groups_of(*selectors).any(|groups| groups.remote == selectors.remote)
 }
 
-/// An application that gets nothing through to a peer.
+/// Whose traffic it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Who {
+    /// An application's, by its own policy.
+    App(AppId),
+    /// Traffic that this rule of the SPD speaks for, by the number that its packets carry.
+    Rule(u32),
+    /// Traffic of no application, and the rule of the SPD is not known.
+    Rules,
+}
+
+impl Who {
+    fn of(dropped: &Dropped) -> Who {
+        match dropped.app {
+            _ if dropped.rule & SPD_RULE != 0 => Who::Rule(dropped.rule),
+            AppId::NONE => Who::Rules,
+            app => Who::App(app),
+        }
+    }
+}
+
+/// Traffic that does not get through to a peer.
 #[derive(Clone, Debug)]
 pub struct Trouble {
     /// Why.
@@ -101,12 +79,41 @@ pub struct Trouble {
     pub flow: Flow,
     /// The association that it would have left by, zero if none.
     pub spi: u32,
+    /// The application that sent it, if any.
+    app: AppId,
     /// The host's routes were seen to lead by another device than an uplink since then; only for [`Cause::NoUplink`].
     elsewhere: bool,
+    /// What had got through at the first look, where that alone tells whether something does.
+    progress: Option<Progress>,
+}
+
+impl Trouble {
+    fn new(cause: Cause, app: AppId, flow: Flow, now: Time) -> Trouble {
+        Trouble { cause, since: now, last: now, flow, spi: 0, app, elsewhere: false, progress: None }
+    }
+}
+
+/// What had left of somebody's packets at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Packets of the application that left protected, to whomever.
+    pub left: u64,
+    /// Packets of whomever that the association carried.
+    pub carried: u64,
+}
+
+/// A flow whose outlook is to be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub who: Who,
+    pub app: AppId,
+    pub flow: Flow,
+    /// The kernel half refused it, which tells no local port: the class of the peer's network decides.
+    pub by_class: bool,
 }
 
 /// What the data threads say of a flow now.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outlook {
     /// Policy demands protection.
     pub protect: bool,
@@ -117,6 +124,8 @@ pub(crate) struct Outlook {
     /// The host's routes lead to the peer by an uplink. It is asked for those of [`HealthBook::refused_at_devices`]
     /// alone.
     pub by_uplink: bool,
+    /// What has got through by now.
+    pub progress: Progress,
 }
 
 /// Packets of an association, at two times.
@@ -155,8 +164,9 @@ pub struct Ended {
     pub dropped: Dropped,
 }
 
-/// The key of a trouble: the application, the peer's address and this host's, since associations may serve one address and not another.
-type Ends = (AppId, IpAddr, IpAddr);
+/// The key of a trouble: whose it is, the peer's address and this host's, since associations may serve one address and
+/// not another.
+type Ends = (Who, IpAddr, IpAddr);
 
 /// All that is known of it.
 #[derive(Debug, Default)]
@@ -188,11 +198,14 @@ impl HealthBook {
 
     pub(crate) fn note(&mut self, ended: Ended, now: Time) {
         let dropped = ended.dropped;
+        let who = Who::of(&dropped);
         if ended.direction == Direction::Outbound
             && let (Some(cause), Some(flow)) = (Cause::of(dropped.reason), dropped.flow)
-            && dropped.app != AppId::NONE
+            // That no rule is known can mean that none demands protection.
+            && !(who == Who::Rules && cause.is_of_the_packet())
         {
-            self.tried(dropped.app, flow, cause, dropped.spi, dropped.at.min(now), now);
+            let (spi, since) = (dropped.spi, dropped.at.min(now));
+            self.tried(who, Trouble { spi, since, ..Trouble::new(cause, dropped.app, flow, now) });
         }
         if self.drops.len() == DROPS {
             self.drops.pop_front();
@@ -200,25 +213,25 @@ impl HealthBook {
         self.drops.push_back(ended);
     }
 
-    fn tried(&mut self, app: AppId, flow: Flow, cause: Cause, spi: u32, since: Time, now: Time) {
-        let cause = match cause {
-            Cause::NoAssociation if self.ended.contains_key(&flow.remote) => Cause::LimitReached,
-            other => other,
-        };
-        let ends = (app, flow.remote, flow.local);
+    fn tried(&mut self, who: Who, mut fresh: Trouble) {
+        if fresh.cause == Cause::NoAssociation && self.ended.contains_key(&fresh.flow.remote) {
+            fresh.cause = Cause::LimitReached;
+        }
+        let ends = (who, fresh.flow.remote, fresh.flow.local);
         if let Some(known) = self.troubles.get_mut(&ends) {
-            (known.last, known.flow, known.cause, known.spi) = (now, flow, cause, spi);
-        } else if self.troubles.len() < TROUBLES && self.troubles_of(app) < TROUBLES_EACH {
-            self.troubles.insert(ends, Trouble { cause, since, last: now, flow, spi, elsewhere: false });
+            let Trouble { since, elsewhere, progress, .. } = *known;
+            *known = Trouble { since, elsewhere, progress, ..fresh };
+        } else if self.troubles.len() < TROUBLES && self.troubles_of(who) < TROUBLES_EACH {
+            self.troubles.insert(ends, fresh);
         }
     }
 
-    fn troubles_of(&self, app: AppId) -> usize {
-        self.troubles.keys().filter(|ends| ends.0 == app).count()
+    fn troubles_of(&self, who: Who) -> usize {
+        self.troubles.keys().filter(|ends| ends.0 == who).count()
     }
 
-    /// The kernel half has refused a packet to `peer`: to a multicast group, since no association takes it there, or by a device that is no
-    /// uplink.
+    /// The kernel half has refused a packet to `peer`: to a multicast group, since no association takes it there, or by
+    /// a device that is no uplink.
     pub(crate) fn refused(&mut self, app: AppId, peer: SocketAddr, protocol: u8, cause: Cause, now: Time) {
         if app == AppId::NONE {
             return;
@@ -235,12 +248,18 @@ impl HealthBook {
             protocol,
             opaque: false,
         };
-        self.tried(app, flow, cause, 0, now, now);
+        self.tried(Who::App(app), Trouble::new(cause, app, flow, now));
     }
 
     /// The flows whose outlook is to be asked for.
-    pub(crate) fn questions(&self) -> Vec<(AppId, Flow)> {
-        self.troubles.iter().map(|((app, ..), trouble)| (*app, trouble.flow)).collect()
+    pub(crate) fn questions(&self) -> Vec<Question> {
+        let question = |((who, ..), trouble): (&Ends, &Trouble)| Question {
+            who: *who,
+            app: trouble.app,
+            flow: trouble.flow,
+            by_class: trouble.cause.is_of_the_kernel_half(),
+        };
+        self.troubles.iter().map(question).collect()
     }
 
     /// The peers whose packets are refused at devices: it is to be asked which device leads there.
@@ -270,6 +289,12 @@ impl HealthBook {
             if trouble.cause == Cause::NoUplink {
                 trouble.elsewhere |= !outlook.by_uplink;
                 return !(is_quiet && outlook.by_uplink && trouble.elsewhere);
+            }
+            // An association serves the flow and could not protect the packet, for a member of its chain is gone, say:
+            // only what gets through tells.
+            if trouble.cause.is_of_the_packet() {
+                let before = *trouble.progress.get_or_insert(outlook.progress);
+                return outlook.progress.left <= before.left || outlook.progress.carried <= before.carried;
             }
             match (outlook.spi, trouble.cause) {
                 (None, _) => true,

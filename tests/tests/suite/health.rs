@@ -7,7 +7,9 @@ use netio::lab::{Program, Running, Side};
 use ravelin::rig::{Rig, RigOptions};
 use serde_json::Value;
 use tests::sites::sh;
-use tests::{PATIENCE, associate, binary, copy_of_python, protect, protect_network, tcp_server, wait_until};
+use tests::{
+    PATIENCE, associate, binary, copy_of_python, program, protect, protect_network, tcp_server, wait_until,
+};
 
 const PORT: u16 = 7000;
 
@@ -243,6 +245,57 @@ fn who_leaves_by_another_device_is_named_until_the_routes_lead_by_an_uplink() {
     wait_until("the routes lead by an uplink", PATIENCE, || {
         stage.problem(Side::Alice, "no_uplink").is_none()
     });
+}
+
+/// The kernel half tells no local port of what it refuses, and the policy speaks of one local port alone.
+#[test]
+fn who_leaves_by_another_device_is_named_under_a_policy_by_local_ports_too() {
+    let (stage, _server) = Stage::build("rvl-healthport");
+    let policy = protect_network(&stage.app, &format!("{}/32", Side::Bob.v4()));
+    let policy = policy.replace("localport=any", &format!("localport={PORT}"));
+    assert!(policy.contains("localport=7000"), "{policy}");
+    stage.rig.set_policy(Side::Alice, &policy).unwrap();
+    stage.rig.reload(Side::Alice).unwrap();
+    let bob = Side::Bob.v4();
+    let make = format!(
+        "ip link add other0 type veth peer name other1; ip link set other0 up; ip link set other1 up; \
+         ip route add {bob}/32 dev other0; ip neigh add {bob} lladdr 02:00:00:00:00:99 dev other0 nud permanent"
+    );
+    sh(stage.rig.lab.alice().netns(), &make).unwrap();
+    let once = format!("import socket; socket.create_connection((\"{bob}\", {PORT}), None, (\"\", {PORT}))");
+    let _client = stage.rig.lab.alice().spawn(Program::new(&stage.app).args(["-c", &once])).unwrap();
+    stage.becomes(Side::Alice, "no_uplink");
+    assert_eq!((stage.status(Side::Alice).0, stage.state_of(Side::Alice).as_str()), (1, "blocked"));
+}
+
+/// A rule of the SPD speaks for a user's programs, which no application of the policy names.
+#[test]
+fn traffic_under_a_rule_of_the_spd_is_named_until_associations_serve_it() {
+    let (stage, _server) = Stage::build("rvl-healthrule");
+    let add = [
+        "spd",
+        "add",
+        "--name",
+        "lan",
+        "--direction",
+        "out",
+        "--selector",
+        "uid 65534",
+        "--action",
+        "protect",
+    ];
+    stage.rig.ravelin(Side::Alice, &add, "").unwrap();
+    let (python, bob) = (program("python3").display().to_string(), Side::Bob.v4().to_string());
+    let user =
+        ["--reuid", "65534", "--regid", "65534", "--clear-groups", &python, "-u", "-c", TRIES, &bob, "7001"];
+    let _client = stage.rig.lab.alice().spawn(Program::new(program("setpriv")).args(user)).unwrap();
+    let problem = stage.becomes(Side::Alice, "no_association");
+    assert_eq!((&problem["rule"], &problem["application"]), (&"lan".into(), &Value::Null), "{problem}");
+    assert!(problem["message"].as_str().unwrap().starts_with("traffic under rule lan "), "{problem}");
+    // It is none of the application's.
+    assert_eq!((stage.status(Side::Alice).0, stage.state_of(Side::Alice).as_str()), (1, "waiting"));
+    associate(&stage.rig).unwrap();
+    wait_until("well again", PATIENCE, || stage.status(Side::Alice).1["state"] == "ok");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use wire::Prefix;
+use wire::{DropReason, Prefix};
 
 const CURL: AppId = AppId(3);
 
@@ -26,22 +26,26 @@ fn ends(book: &mut HealthBook, reason: DropReason, spi: u32, now: u64) {
     ends_of(book, CURL, flow(), reason, spi, now);
 }
 
-fn ends_of(book: &mut HealthBook, app: AppId, flow: Flow, reason: DropReason, spi: u32, now: u64) {
-    let dropped = Dropped {
-        at: at(now),
-        reason,
+fn dropped(app: AppId) -> Dropped {
+    Dropped {
+        at: at(0),
+        reason: DropReason::NoSa,
         app,
         rule: 0,
-        spi,
+        spi: 0,
         sequence: 0,
         cookie: 0,
         mark: 0,
         len: 60,
-        flow: Some(flow),
+        flow: None,
         outer: None,
         flow_label: 0,
         scrub: None,
-    };
+    }
+}
+
+fn ends_of(book: &mut HealthBook, app: AppId, flow: Flow, reason: DropReason, spi: u32, now: u64) {
+    let dropped = Dropped { at: at(now), reason, spi, flow: Some(flow), ..dropped(app) };
     book.note(Ended { id: 1, at: Duration::ZERO, direction: Direction::Outbound, dropped }, at(now));
 }
 
@@ -49,8 +53,12 @@ fn causes(book: &HealthBook, now: u64) -> Vec<Cause> {
     book.causes(at(now))
 }
 
+fn question(flow: Flow) -> Question {
+    Question { who: Who::App(CURL), app: CURL, flow, by_class: false }
+}
+
 fn outlook(spi: Option<u32>, answered: bool) -> [Outlook; 1] {
-    [Outlook { protect: true, spi: spi.map(Spi), answered, by_uplink: false }]
+    [Outlook { protect: true, spi: spi.map(Spi), answered, ..Outlook::default() }]
 }
 
 #[test]
@@ -61,7 +69,7 @@ fn a_flow_that_gets_nothing_through_for_ten_seconds_is_a_problem_until_associati
     // Its last attempt was seven seconds before: it got nothing through all the same.
     ends(&mut book, DropReason::NoSa, 0, 103);
     assert_eq!(causes(&book, 110), [Cause::NoAssociation]);
-    assert_eq!(book.questions(), [(CURL, flow())]);
+    assert_eq!(book.questions(), [question(flow())]);
     book.judge(&outlook(None, false), at(111));
     assert_eq!(causes(&book, 111), [Cause::NoAssociation]);
     // The remedy in one direction is half of it.
@@ -81,7 +89,7 @@ fn the_reason_is_said_and_goes_with_the_policy_or_with_whoever_tried() {
         let mut book = HealthBook::default();
         ends(&mut book, reason, 0, 10);
         assert_eq!(causes(&book, 20), [cause]);
-        let not_protected = [Outlook { protect: false, spi: None, answered: false, by_uplink: false }];
+        let not_protected = [Outlook::default()];
         book.judge(&not_protected, at(21));
         assert_eq!(causes(&book, 21), []);
         ends(&mut book, reason, 0, 30);
@@ -183,7 +191,7 @@ fn a_group_that_no_association_serves_is_a_problem_until_nothing_is_refused() {
     // What is refused to no application is not its trouble, and one that policy protects no more has none.
     book.refused(AppId::NONE, group(9), 17, Cause::NoGroup, at(20));
     book.refused(CURL, group(9), 17, Cause::NoGroup, at(20));
-    book.judge(&[Outlook { protect: false, spi: None, answered: false, by_uplink: false }], at(21));
+    book.judge(&[Outlook::default()], at(21));
     assert_eq!(causes(&book, 40), []);
 }
 
@@ -219,13 +227,13 @@ fn what_is_served_from_one_address_hides_nothing_that_is_not_from_another() {
     let other = Flow { local: [192, 0, 2, 9].into(), ..flow() };
     ends_of(&mut book, CURL, other, DropReason::NoSa, 0, 100);
     ends_of(&mut book, CURL, flow(), DropReason::NoSa, 0, 101);
-    assert_eq!(book.questions(), [(CURL, flow()), (CURL, other)]);
-    let served = Outlook { protect: true, spi: Some(Spi(7)), answered: true, by_uplink: false };
-    let not = Outlook { protect: true, spi: None, answered: false, by_uplink: false };
+    assert_eq!(book.questions(), [question(flow()), question(other)]);
+    let served = Outlook { protect: true, spi: Some(Spi(7)), answered: true, ..Outlook::default() };
+    let not = Outlook { protect: true, ..Outlook::default() };
     book.judge(&[served, not], at(102));
     ends_of(&mut book, CURL, other, DropReason::NoSa, 0, 109);
     assert_eq!(causes(&book, 110), [Cause::NoAssociation]);
-    assert_eq!(book.questions(), [(CURL, other)]);
+    assert_eq!(book.questions(), [question(other)]);
 }
 
 /// A program that tries the whole network has its share of the book and no more.
@@ -236,9 +244,9 @@ fn an_application_with_many_troubles_leaves_room_for_others() {
         let remote = std::net::Ipv4Addr::from(0xc633_6400 + n).into();
         ends_of(&mut book, CURL, Flow { remote, ..flow() }, DropReason::NoSa, 0, 100);
     }
-    assert_eq!(book.troubles_of(CURL), TROUBLES_EACH);
+    assert_eq!(book.troubles_of(Who::App(CURL)), TROUBLES_EACH);
     ends_of(&mut book, AppId(4), flow(), DropReason::NoSa, 0, 100);
-    assert_eq!((book.troubles_of(AppId(4)), book.troubles.len()), (1, TROUBLES_EACH + 1));
+    assert_eq!((book.troubles_of(Who::App(AppId(4))), book.troubles.len()), (1, TROUBLES_EACH + 1));
 }
 
 /// Anybody on the wire can send one packet with a wrong check value. It is a problem where nothing else comes for long.
@@ -308,4 +316,102 @@ fn routes_by_an_uplink_do_not_hide_a_program_that_goes_by_another_device() {
     }
     book.judge(&by_uplink, at(247 + 301));
     assert_eq!(causes(&book, 247 + 301), []);
+}
+
+/// The kernel half tells no local port of what it refuses: a policy by local ports must not seem to refuse it.
+#[test]
+fn what_the_kernel_half_refuses_is_judged_by_the_class_of_the_network() {
+    let mut book = HealthBook::default();
+    let to = SocketAddr::new(peer(), 443);
+    for (cause, by_class) in [(Cause::NoUplink, true), (Cause::NoGroup, true), (Cause::NoAssociation, false)]
+    {
+        book.troubles.clear();
+        book.refused(CURL, to, 6, cause, at(0));
+        assert_eq!(book.questions()[0].by_class, by_class, "{cause:?}");
+    }
+}
+
+fn ends_by_rule(book: &mut HealthBook, rule: u32, reason: DropReason, now: u64) {
+    let flow = Some(flow());
+    let dropped = Dropped { rule, flow, reason, at: at(now), ..dropped(AppId::NONE) };
+    book.note(Ended { id: 1, at: Duration::ZERO, direction: Direction::Outbound, dropped }, at(now));
+}
+
+/// A gateway, or programs for which rules of the SPD speak: there is no application.
+#[test]
+fn traffic_of_no_application_is_named_by_its_rule() {
+    let mut book = HealthBook::default();
+    ends_by_rule(&mut book, SPD_RULE | 7, DropReason::NoSa, 100);
+    ends_by_rule(&mut book, 0, DropReason::NoSa, 100);
+    // That no rule is known says nothing of why another packet ended.
+    ends_by_rule(&mut book, 0, DropReason::ChainUnkeyed, 100);
+    let who = |book: &HealthBook, now| book.found(at(now)).iter().map(|one| one.who).collect::<Vec<_>>();
+    assert_eq!(who(&book, 110), [Some(Who::Rule(SPD_RULE | 7)), Some(Who::Rules)]);
+    assert_eq!(causes(&book, 110), [Cause::NoAssociation; 2]);
+    let questions = book.questions();
+    assert_eq!(questions.iter().map(|one| one.app).collect::<Vec<_>>(), [AppId::NONE; 2]);
+    // Associations for both directions, and a rule that is gone.
+    book.judge(&[Outlook::default(), outlook(None, false)[0]], at(111));
+    assert_eq!(who(&book, 111), [Some(Who::Rules)]);
+    book.judge(&outlook(Some(7), true), at(112));
+    assert_eq!(who(&book, 112), []);
+}
+
+/// An association serves the flow, and its packets end all the same.
+#[test]
+fn what_cannot_be_protected_is_a_problem_until_something_gets_through() {
+    let outlook = |left, carried| {
+        let progress = Progress { left, carried };
+        [Outlook { progress, ..outlook(Some(7), true)[0] }]
+    };
+    for reason in [
+        DropReason::ChainEncapsulation,
+        DropReason::ChainUnkeyed,
+        DropReason::ChainTooLong,
+        DropReason::ChainDead,
+        DropReason::ChainMissing,
+        DropReason::TransportAddress,
+        DropReason::TransportOptions,
+        DropReason::BeetAddress,
+        DropReason::PfpUnavailable,
+        DropReason::TooLong,
+        DropReason::NoRoom,
+    ] {
+        let mut book = HealthBook::default();
+        for second in 100..=110 {
+            ends(&mut book, reason, 0, second);
+            // Other applications get through by this association, and this one does by another.
+            let (left, carried) = if second % 2 == 0 { (50, 50 + second) } else { (50, 50) };
+            book.judge(&outlook(left, carried), at(second));
+        }
+        assert_eq!(causes(&book, 110), [Cause::CannotProtect(reason)]);
+        let found = book.found(at(110))[0];
+        assert_eq!(found.cause.code(), "cannot_protect");
+        assert!(found.cause.text().contains(reason.name()), "{}", found.cause.text());
+        book.judge(&outlook(51, 400), at(111));
+        assert_eq!(causes(&book, 111), []);
+    }
+}
+
+/// What policy says, what nobody can read, and what comes from outside.
+#[test]
+fn packets_that_were_to_end_are_no_problem() {
+    let mut book = HealthBook::default();
+    for reason in [
+        DropReason::PolicyDiscard,
+        DropReason::RuleDiscard,
+        DropReason::NoSpdEntry,
+        DropReason::ClearRefused,
+        DropReason::Scrubbed,
+        DropReason::BadChecksum,
+        DropReason::GsoInvalid,
+        DropReason::FragmentOverlap,
+        DropReason::TooBig,
+        DropReason::IcmpUnrelated,
+        DropReason::HandOver,
+    ] {
+        ends(&mut book, reason, 0, 10);
+        ends_by_rule(&mut book, SPD_RULE | 1, reason, 10);
+    }
+    assert_eq!(causes(&book, 60), []);
 }

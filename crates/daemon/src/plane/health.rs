@@ -2,18 +2,19 @@
 
 mod problem;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use engine::{Dropped, Tally};
+use engine::{Dropped, Outbound, Tally, Traffic};
 use netio::link::Links;
 use sadb::sa::Selectors;
+use sadb::spd::{Action, Class, Spd};
 use sadb::{Counters, Direction, Spi};
 use sockmon::SocketState;
 use wire::{AppId, DropReason, Flow, Services};
 
 use super::Plane;
-use crate::health::{ASSOCIATIONS, Ended, Outlook, Sample};
+use crate::health::{ASSOCIATIONS, Ended, Outlook, Progress, Question, Sample, Who};
 use crate::refused::Refused;
 
 /// Every so many looks, associations are compared.
@@ -35,6 +36,39 @@ fn sample(direction: Direction, spi: Spi, peer: IpAddr, selectors: Selectors, co
         replayed: drops(&[DropReason::Replayed, DropReason::ReplayTooOld]),
         forged: drops(&[DropReason::AuthFailed]),
     }
+}
+
+fn counted((app, of): (AppId, [Traffic; 2])) -> (AppId, u64) {
+    (app, of.iter().map(|traffic| traffic.packets).sum())
+}
+
+/// Whether policy demands protection for it, and the association that gives it.
+fn ahead(engine: &mut Outbound, spd: &Spd, left: &HashMap<AppId, u64>, question: &Question) -> Outlook {
+    let Question { who, app, flow, by_class } = question;
+    let (protect, index) = match who {
+        Who::App(app) => {
+            let (decision, index) = engine.preview_asking(*app, flow, Services::NONE);
+            let demanded = matches!(decision.action, Action::Protect { .. });
+            (if *by_class { is_of_protected_network(spd, *app, flow.remote) } else { demanded }, index.ok())
+        }
+        Who::Rule(number) => match engine.preview_rule(*number, *app, flow) {
+            Some(index) => (true, index.ok()),
+            None => (false, None),
+        },
+        Who::Rules => (true, engine.preview_answer(*app, flow).ok()),
+    };
+    let sa = index.and_then(|index| engine.sad().get(index));
+    let progress = Progress {
+        left: left.get(app).copied().unwrap_or(0),
+        carried: sa.map_or(0, |sa| sa.counters.packets),
+    };
+    Outlook { protect, spi: sa.map(sadb::OutboundSa::spi), progress, ..Outlook::default() }
+}
+
+/// Whether the application's policy protects the network of this peer, by whichever ports.
+fn is_of_protected_network(spd: &Spd, app: AppId, peer: IpAddr) -> bool {
+    let network = spd.get(app).and_then(|policy| policy.network(peer));
+    network.is_some_and(|network| matches!(network.class, Class::Protected(_)))
 }
 
 impl Plane {
@@ -89,34 +123,29 @@ impl Plane {
         Ok(())
     }
 
-    async fn outlooks(&self, questions: Vec<(AppId, Flow)>) -> Result<Vec<Outlook>, Refused> {
-        let asked = questions.clone();
-        let peers: Vec<IpAddr> = questions.iter().map(|(_, flow)| flow.remote).collect();
-        let outbound = self.outbound.ask(move |half| {
-            let look = |(app, flow): &(AppId, Flow)| {
-                let (decision, index) = half.engine.preview_asking(*app, flow, Services::NONE);
-                let protect = matches!(decision.action, sadb::spd::Action::Protect { .. });
-                let sad = half.engine.sad();
-                (protect, index.ok().and_then(|index| sad.get(index)).map(|sa| sa.spi()))
-            };
-            asked.iter().map(look).collect::<Vec<_>>()
+    async fn outlooks(&self, questions: Vec<Question>) -> Result<Vec<Outlook>, Refused> {
+        let spd = self.policy.compiled.spd.clone();
+        let (out, into) = (questions.clone(), questions.clone());
+        let ahead = self.outbound.ask(move |half| {
+            let left: HashMap<AppId, u64> = half.engine.tally().left_by_app().map(counted).collect();
+            out.iter().map(|question| ahead(&mut half.engine, &spd, &left, question)).collect::<Vec<_>>()
         });
-        let outbound = outbound.await?;
-        let inbound = self.inbound.ask(move |half| {
+        let ahead = ahead.await?;
+        let answered = self.inbound.ask(move |half| {
             let all: Vec<Selectors> =
                 half.engine.sad().list().map(|sa| sa.config().effective_selectors()).collect();
-            let is_served = |(app, flow): &(AppId, Flow)| {
+            let is_served = |Question { app, flow, .. }: &Question| {
                 all.iter().any(|selectors| selectors.covers(flow) && selectors.serves(*app))
             };
-            questions.iter().map(is_served).collect::<Vec<_>>()
+            into.iter().map(is_served).collect::<Vec<_>>()
         });
-        let inbound = inbound.await?;
+        let answered = answered.await?;
         let by_uplink = self.by_uplink(self.health.refused_at_devices());
-        let outlook = |(((protect, spi), answered), peer)| {
-            let by_uplink = by_uplink.contains(&peer);
-            Outlook { protect, spi, answered, by_uplink }
+        let outlook = |((ahead, answered), question): ((Outlook, bool), &Question)| {
+            let by_uplink = by_uplink.contains(&question.flow.remote);
+            Outlook { answered, by_uplink, ..ahead }
         };
-        Ok(outbound.into_iter().zip(inbound).zip(peers).map(outlook).collect())
+        Ok(ahead.into_iter().zip(answered).zip(&questions).map(outlook).collect())
     }
 
     /// Those of the peers that an ordinary packet of this host reaches by an uplink.
@@ -150,5 +179,20 @@ impl Plane {
         });
         samples.extend(inbound.await?);
         Ok(samples)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_protected_whichever_ports_its_items_choose() {
+        let text = "application app {\n  network 192.0.2.2 protected P;\n  network 192.0.2.3 trusted;\n  \
+                    protection P { localport=7000 remoteport=any encryption mandatory; }\n}\n";
+        let compiled = policy::compile(&policy::parse("p", text), &mut policy::AppTable::new(), 1);
+        let app = compiled.applications[0].id;
+        let is_protected = |peer: [u8; 4]| is_of_protected_network(&compiled.spd, app, peer.into());
+        assert_eq!([2, 3, 4].map(|last| is_protected([192, 0, 2, last])), [true, false, false]);
     }
 }

@@ -224,6 +224,7 @@ impl Plane {
                     path.local, path.remote
                 )),
                 application,
+                rule: None,
                 peer: Some(path.remote),
                 since_unix_seconds: Some(wall.saturating_sub(age).as_secs()),
             })

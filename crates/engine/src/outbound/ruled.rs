@@ -107,6 +107,17 @@ impl Outbound {
         self.ruling.is_some() && !answer && self.spd.get(meta.app).is_none()
     }
 
+    /// The association that a rule of the SPD has for a flow, by the number that packets carry, without using it.
+    /// `None`: there is no such rule, or it protects nothing. What packets have beside their flows (a user, a mark) is
+    /// not asked.
+    pub fn preview_rule(&self, number: u32, app: AppId, flow: &Flow) -> Option<Result<SaIndex, DropReason>> {
+        let snapshot = &self.ruling.as_ref()?.rules.snapshot;
+        let (_, rule) = snapshot.iter().find(|(_, rule)| rules::number(rule.key) == number)?;
+        let Action::Protect(protection) = &rule.action else { return None };
+        let key = PacketKey::of_flow(flow).app(app);
+        Some(self.association(rule, protection, &key, app, flow))
+    }
+
     /// The course that the rules give a packet.
     pub(super) fn rule(
         &mut self,

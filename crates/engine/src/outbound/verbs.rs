@@ -105,6 +105,14 @@ impl Outbound {
         (decision, sa)
     }
 
+    /// The association for an answer that the kernel made without a socket, without using it.
+    ///
+    /// # Errors
+    /// [`DropReason::NoSa`], [`DropReason::SaTooWeak`].
+    pub fn preview_answer(&mut self, app: AppId, flow: &Flow) -> Result<SaIndex, DropReason> {
+        self.sad.find_for_answer(app, flow, Services::AUTHENTICATED)
+    }
+
     /// Every association with its key and next sequence number, for another daemon. This daemon must not send
     /// afterwards.
     pub fn export(&self) -> Vec<OutboundState> {

@@ -10,7 +10,7 @@ use sadb::spd::{Level, PortRange, Spd};
 use sadb::{Mode, OutboundSa, SaConfig, Selectors, Spi, TrafficSelector};
 use std::sync::Arc;
 use support::*;
-use wire::{AppId, DropReason, Meta, Packet, Prefix, Services, protocol, stage};
+use wire::{AppId, DropReason, Flow, Meta, Packet, Prefix, Services, protocol, stage};
 
 fn protect(bundle: &[&str], services: Services, level: Level) -> Action {
     let bundle = bundle.iter().map(|text| text.parse().unwrap()).collect();
@@ -329,4 +329,33 @@ fn the_mark_of_an_unstamped_packet_is_a_selector() {
     };
     assert!(matches!(alice.handle(marked(5))[..], [Outcome::Clear(_)]));
     assert_eq!(alice.refuse(marked(6)).reason, DropReason::NoSpdEntry);
+}
+
+/// What is asked once a second of a flow whose packets ended under a rule.
+#[test]
+fn a_rule_is_asked_for_the_association_that_it_has_for_a_flow() {
+    let (local, remote) = hosts(false);
+    let (local_port, remote_port) = (40000, 53);
+    let flow = Flow {
+        opaque: false,
+        local: local.into(),
+        remote: remote.into(),
+        local_port,
+        remote_port,
+        protocol: protocol::UDP,
+    };
+    let rules = [
+        (Direction::Out, "remote 192.0.2.0/24 remote-port 53", by(&["esp/transport"])),
+        (Direction::Out, "remote 192.0.2.0/24", Action::Bypass),
+    ];
+    let ask = |alice: &Sender, number| alice.engine.preview_rule(number, AppId::NONE, &flow);
+    let without = alice(&rules, &[]);
+    assert_eq!(ask(&without, SPD_RULE | 1), Some(Err(DropReason::NoSa)));
+    // One of the wrong mode is none.
+    let unfit = alice(&rules, &[config(0x1000, Mode::Tunnel)]);
+    assert_eq!(ask(&unfit, SPD_RULE | 1), Some(Err(DropReason::NoSa)));
+    let with = alice(&rules, &[config(0x1000, Mode::Transport)]);
+    let found = ask(&with, SPD_RULE | 1).unwrap().unwrap();
+    assert_eq!(with.engine.sad().get(found).unwrap().spi(), Spi(0x1000));
+    assert_eq!([SPD_RULE | 2, SPD_RULE | 3, 1].map(|number| ask(&with, number)), [None; 3]);
 }

@@ -4,12 +4,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use api::{AppHealth, AppState, Problem};
+use engine::SPD_RULE;
 use sadb::sa::Selectors;
 use sadb::spd::{Class, Level};
-use wire::{AppId, Flow, Prefix, Services};
+use wire::{Prefix, Services};
 
 use crate::associations::protocol_word;
-use crate::health::{ASSOCIATIONS, Cause};
+use crate::health::{ASSOCIATIONS, Found, Who};
 use crate::plane::Plane;
 
 /// Applications that are told one by one.
@@ -20,24 +21,26 @@ impl Plane {
     pub(crate) fn flow_problems(&self) -> Vec<Problem> {
         let (now, wall) = (netio::clock::monotonic(), netio::clock::wall());
         let found = self.health.found(now).into_iter();
-        found
-            .map(|(app, peer, cause, since, flow)| {
-                self.told((app, peer), cause, now.since(since), wall, flow)
-            })
-            .collect()
+        found.map(|found| self.told(&found, now.since(found.since), wall)).collect()
     }
 
-    fn told(
-        &self,
-        (app, peer): (AppId, IpAddr),
-        cause: Cause,
-        age: Duration,
-        wall: Duration,
-        flow: Option<Flow>,
-    ) -> Problem {
-        let application = (app != AppId::NONE).then(|| self.policy.app_name(app));
-        let who =
-            application.as_ref().map_or_else(|| "traffic".to_owned(), |name| format!("application {name}"));
+    fn told(&self, found: &Found, age: Duration, wall: Duration) -> Problem {
+        let Found { peer, cause, flow, .. } = *found;
+        let (application, rule, who) = match found.who {
+            Some(Who::App(app)) => {
+                let name = self.policy.app_name(app);
+                (Some(name.clone()), None, format!("application {name}"))
+            }
+            Some(Who::Rule(number)) => {
+                let name = self.rules.name_of(number).unwrap_or_else(|| (number & !SPD_RULE).to_string());
+                let who = format!("traffic under rule {name}");
+                (None, Some(name), who)
+            }
+            Some(Who::Rules) => {
+                (None, Some("unknown".to_owned()), "traffic under the rules of the SPD".to_owned())
+            }
+            None => (None, None, "traffic".to_owned()),
+        };
         let explain = match (&application, flow) {
             (Some(name), Some(flow)) => {
                 let to = match flow.remote_port {
@@ -47,19 +50,20 @@ impl Plane {
                 let protocol = protocol_word(flow.protocol);
                 format!("`ravelin explain --app {name} --to {to}/{protocol}` says what is demanded")
             }
+            _ if rule.is_some() => {
+                "`ravelin spd list` shows the rules, `ravelin explain --drop all` says what ended".to_owned()
+            }
             _ => "`ravelin explain --drop all` says what ended".to_owned(),
         };
         let local = flow.map(|flow| flow.local).filter(|local| !local.is_unspecified());
         let from = local.map_or_else(String::new, |local| format!(" from {local}"));
+        let (seconds, text) = (age.as_secs(), cause.text());
         Problem {
             code: cause.code().to_owned(),
-            message: format!(
-                "{who} gets nothing through to {peer}{from} for {} s: {}",
-                age.as_secs(),
-                cause.text()
-            ),
+            message: format!("{who} gets nothing through to {peer}{from} for {seconds} s: {text}"),
             remedy: Some(cause.remedy(&explain)),
             application,
+            rule,
             peer: Some(peer),
             since_unix_seconds: Some(wall.saturating_sub(age).as_secs()),
         }
@@ -111,6 +115,7 @@ impl Plane {
                 // Short packets arrive all the same.
                 problem.code != "long_packets"
                     && problem.application.is_none()
+                    && problem.rule.is_none()
                     && problem.peer.is_some_and(to)
                     && problem.since_unix_seconds.is_some()
             });
