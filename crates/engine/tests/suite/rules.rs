@@ -336,14 +336,7 @@ fn the_mark_of_an_unstamped_packet_is_a_selector() {
 fn a_rule_is_asked_for_the_association_that_it_has_for_a_flow() {
     let (local, remote) = hosts(false);
     let (local_port, remote_port) = (40000, 53);
-    let flow = Flow {
-        opaque: false,
-        local: local.into(),
-        remote: remote.into(),
-        local_port,
-        remote_port,
-        protocol: protocol::UDP,
-    };
+    let flow = Flow { opaque: false, local, remote, local_port, remote_port, protocol: protocol::UDP };
     let rules = [
         (Direction::Out, "remote 192.0.2.0/24 remote-port 53", by(&["esp/transport"])),
         (Direction::Out, "remote 192.0.2.0/24", Action::Bypass),
