@@ -16,9 +16,10 @@ use std::time::Duration;
 use engine::{Dropped, SPD_RULE};
 use sadb::sa::Selectors;
 use sadb::{Direction, Spi};
-use wire::{AppId, Flow, Time};
+use wire::{AppId, DropReason, Flow, Time};
 
 use crate::associations::groups_of;
+use crate::datapath::Unsent;
 
 pub use cause::Cause;
 pub(crate) use problem::Found;
@@ -26,7 +27,7 @@ pub(crate) use problem::Found;
 /// How long nothing gets through before that is a problem.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// A flow that has not tried for so long is given up.
-const GIVEN_UP: Duration = Duration::from_secs(300);
+pub(crate) const GIVEN_UP: Duration = Duration::from_secs(300);
 /// What the kernel half refuses counts for at least so long after the last refusal. It is shorter than the ten
 /// seconds within which `status` must say that all is well again.
 const REFUSAL_QUIET: Duration = Duration::from_secs(8);
@@ -175,10 +176,14 @@ pub struct HealthBook {
     suspicions: HashMap<(Direction, IpAddr, Spi), Suspicion>,
     samples: HashMap<(Direction, IpAddr, Spi), Sample>,
     drops: VecDeque<Ended>,
+    /// How many of each kind they are.
+    kinds: BTreeMap<(AppId, DropReason), usize>,
     /// Peers whose association has ended at a hard limit, and when.
     ended: BTreeMap<IpAddr, Time>,
     /// Drops that the engine's halves had noted at the last look.
     pub(crate) seen: [u64; 2],
+    /// Peers to whom the kernel sends nothing, at the last look.
+    pub(crate) unsent: Unsent,
     pub(crate) ticks: u32,
 }
 
@@ -207,10 +212,28 @@ impl HealthBook {
             let (spi, since) = (dropped.spi, dropped.at.min(now));
             self.tried(who, Trouble { spi, since, ..Trouble::new(cause, dropped.app, flow, now) });
         }
-        if self.drops.len() == DROPS {
-            self.drops.pop_front();
-        }
+        self.remember(ended);
+    }
+
+    /// Remember an end in the place of the oldest one of the kind that has most places: whoever sends packets that end
+    /// for many reasons pushes out those, and nobody else's.
+    fn remember(&mut self, ended: Ended) {
+        let kind = |ended: &Ended| (ended.dropped.app, ended.dropped.reason);
+        *self.kinds.entry(kind(&ended)).or_default() += 1;
         self.drops.push_back(ended);
+        if self.drops.len() <= DROPS {
+            return;
+        }
+        let Some(largest) = self.kinds.iter().max_by_key(|(_, count)| **count).map(|(kind, _)| *kind) else {
+            return;
+        };
+        if let Some(at) = self.drops.iter().position(|ended| kind(ended) == largest) {
+            self.drops.remove(at);
+        }
+        if let Some(count) = self.kinds.get_mut(&largest) {
+            *count -= 1;
+        }
+        self.kinds.retain(|_, count| *count > 0);
     }
 
     fn tried(&mut self, who: Who, mut fresh: Trouble) {

@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use netio::link::Links;
+use netio::link::{Link, Links};
 use netio::netns::Netns;
 use serde::{Deserialize, Serialize};
 
@@ -168,15 +168,45 @@ fn setting(name: &str) -> netio::Result<Option<String>> {
     }
 }
 
-/// What is wrong with the TUN's device, if anything. What is redirected to it is refused meanwhile.
-pub fn tun_fault(name: &str, index: u32) -> Option<String> {
-    let links = match Links::open().and_then(|mut links| links.list()) {
-        Ok(links) => links,
-        Err(error) => return Some(error.to_string()),
-    };
+/// What is wrong with the TUN's device. What is redirected to it is refused meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TunFault {
+    /// It was deleted.
+    #[error("the TUN {0} is gone")]
+    Gone(String),
+    /// Someone set it down.
+    #[error("the TUN {0} is down")]
+    Down(String),
+    /// The kernel does not say.
+    #[error("{0}")]
+    Unknown(String),
+}
+
+impl TunFault {
+    /// What is done about it, and by whom. The daemon can set a device up, and does not make it again.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            TunFault::Gone(_) => "start the daemon again; what must be protected is refused meanwhile",
+            TunFault::Down(_) => {
+                "the daemon sets it up again within seconds; what must be protected is refused meanwhile"
+            }
+            TunFault::Unknown(_) => "try again",
+        }
+    }
+}
+
+/// What is wrong with the TUN's device, if anything.
+pub fn tun_fault(name: &str, index: u32) -> Option<TunFault> {
+    match Links::open().and_then(|mut links| links.list()) {
+        Ok(links) => tun_fault_among(name, index, &links),
+        Err(error) => Some(TunFault::Unknown(error.to_string())),
+    }
+}
+
+fn tun_fault_among(name: &str, index: u32, links: &[Link]) -> Option<TunFault> {
     match links.iter().find(|link| link.index == index) {
-        None => Some(format!("the TUN {name} is gone; start the daemon again")),
-        Some(link) if !link.up => Some(format!("the TUN {name} is down")),
+        None => Some(TunFault::Gone(name.to_owned())),
+        Some(link) if !link.up => Some(TunFault::Down(name.to_owned())),
         Some(_) => None,
     }
 }
@@ -193,6 +223,9 @@ pub fn tun_owner_fault(name: &str) -> Option<String> {
 /// If it does not come up, or is gone.
 pub fn revive_tun(name: &str, index: u32) -> Result<(), String> {
     let Some(fault) = tun_fault(name, index) else { return Ok(()) };
+    if let TunFault::Gone(_) = fault {
+        return Err(format!("{fault}; {}", fault.remedy()));
+    }
     tracing::warn!("{fault}; setting it up");
     Links::open().and_then(|mut links| links.set_up(index, true)).map_err(|error| format!("{fault}: {error}"))
 }

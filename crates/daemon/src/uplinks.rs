@@ -91,16 +91,30 @@ fn among(config: &Config, all: &[Link], defaults: &[u32]) -> Result<Vec<Uplink>,
     if chosen.is_empty() { Err(UplinkError::None) } else { Ok(chosen) }
 }
 
-/// Why protected packets cannot leave or arrive by the uplinks, each with its remedy. An uplink can be a port of another device (a bridge, a
-/// bond), by which packets leave instead; or no uplink is up.
-pub fn faults(uplinks: &[Device]) -> Vec<(String, String)> {
+/// Why protected packets cannot leave or arrive by the uplinks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UplinkFault {
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
+    /// Nothing leaves this host.
+    pub closed: bool,
+}
+
+/// What is wrong with the uplinks. An uplink can be a port of another device (a bridge, a bond), by which packets leave
+/// instead; or no uplink is up.
+pub fn faults(uplinks: &[Device]) -> Vec<UplinkFault> {
     match Links::open().and_then(|mut links| links.list()) {
         Ok(all) => faults_among(uplinks, &all),
-        Err(error) => vec![(format!("cannot look at the uplinks: {error}"), "try again".to_owned())],
+        Err(error) => {
+            let (message, remedy) = (format!("cannot look at the uplinks: {error}"), "try again".to_owned());
+            vec![UplinkFault { message, remedy, closed: false }]
+        }
     }
 }
 
-fn faults_among(uplinks: &[Device], all: &[Link]) -> Vec<(String, String)> {
+fn faults_among(uplinks: &[Device], all: &[Link]) -> Vec<UplinkFault> {
     let by_index = |index: u32| all.iter().find(|link| link.index == index);
     let mut faults = Vec::new();
     for link in uplinks.iter().filter_map(|uplink| by_index(uplink.index)) {
@@ -112,18 +126,21 @@ fn faults_among(uplinks: &[Device], all: &[Link]) -> Vec<(String, String)> {
         }
         let (port, whole) = (&link.name, &master.name);
         let kind = master.kind.as_deref().unwrap_or("device");
-        faults.push((
-            format!("the uplink {port} is a port of the {kind} {whole}: this host's packets leave by {whole}, which is not guarded"),
-            format!("write {whole} for {port} in `uplinks` of the configuration, and restart the daemon"),
-        ));
+        faults.push(UplinkFault {
+            message: format!("the uplink {port} is a port of the {kind} {whole}: this host's packets leave by {whole}, which is not guarded"),
+            remedy: format!("write {whole} for {port} in `uplinks` of the configuration, and restart the daemon"),
+            closed: false,
+        });
     }
-    let mut links = uplinks.iter().filter_map(|uplink| by_index(uplink.index)).peekable();
-    if links.peek().is_some() && links.all(|link| !link.up || !link.running) {
+    let mut links = uplinks.iter().filter_map(|uplink| by_index(uplink.index));
+    // One that was deleted is not up either.
+    if !uplinks.is_empty() && links.all(|link| !link.up || !link.running) {
         let names: Vec<&str> = uplinks.iter().map(|uplink| uplink.name.as_str()).collect();
-        faults.push((
-            format!("no uplink is up: {}", names.join(", ")),
-            "`ip link` shows them; nothing reaches another host meanwhile".to_owned(),
-        ));
+        faults.push(UplinkFault {
+            message: format!("no uplink is up: {}", names.join(", ")),
+            remedy: "`ip link` shows them; nothing reaches another host meanwhile".to_owned(),
+            closed: true,
+        });
     }
     faults
 }
@@ -185,13 +202,17 @@ mod tests {
             let of = |index: &u32| all.iter().find(|link| link.index == *index).unwrap();
             indices.iter().map(|index| Device { name: of(index).name.clone(), index: *index }).collect()
         };
-        let [(message, remedy)] = &faults_among(&devices(&[2, 3]), &all)[..] else { panic!() };
-        assert!(message.contains("eth0 is a port of the bridge br0") && remedy.contains("br0"), "{message}");
+        let [fault] = &faults_among(&devices(&[2, 3]), &all)[..] else { panic!() };
+        assert!(fault.message.contains("eth0 is a port of the bridge br0"), "{fault:?}");
+        assert!(fault.remedy.contains("br0") && !fault.closed, "{fault:?}");
         assert_eq!(faults_among(&devices(&[5, 3, 4]), &all), []);
         // The bridge is an uplink as well as its port.
         assert_eq!(faults_among(&devices(&[5, 2]), &all), []);
-        let [(message, _)] = &faults_among(&devices(&[4]), &all)[..] else { panic!() };
-        assert!(message.contains("no uplink is up: eth2"), "{message}");
+        let [fault] = &faults_among(&devices(&[4]), &all)[..] else { panic!() };
+        assert!(fault.message.contains("no uplink is up: eth2") && fault.closed, "{fault:?}");
+        let gone = Device { name: "eth9".to_owned(), index: 9 };
+        let [fault] = &faults_among(&[gone], &all)[..] else { panic!() };
+        assert!(fault.message.contains("no uplink is up: eth9") && fault.closed, "{fault:?}");
         assert_eq!(faults_among(&[], &all), []);
     }
 }

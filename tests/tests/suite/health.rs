@@ -298,6 +298,41 @@ fn traffic_under_a_rule_of_the_spd_is_named_until_associations_serve_it() {
     wait_until("well again", PATIENCE, || stage.status(Side::Alice).1["state"] == "ok");
 }
 
+/// The engine seals, and this host's firewall refuses what it sealed. Then the device of the engine is gone.
+#[test]
+fn what_this_hosts_own_kernel_does_not_send_is_named_and_nobody_is_called_protected() {
+    let (stage, _server) = Stage::build("rvl-unsent");
+    associate(&stage.rig).unwrap();
+    let client = stage.tries();
+    client.wait_for_output("answered", PATIENCE).unwrap();
+    let alice = stage.rig.lab.alice().netns();
+    let close = "nft add table inet f; nft add chain inet f out '{ type filter hook output priority 0; }'; \
+                 nft add rule inet f out udp dport 4500 drop";
+    sh(alice, close).unwrap();
+    let problem = stage.becomes(Side::Alice, "not_sent");
+    assert!(problem["message"].as_str().unwrap().contains("not permitted"), "{problem}");
+    assert!(problem["remedy"].as_str().unwrap().contains("firewall"), "{problem}");
+    assert_eq!((stage.status(Side::Alice).0, stage.state_of(Side::Alice).as_str()), (1, "blocked"));
+    sh(alice, "nft delete table inet f").unwrap();
+    wait_until("sent again", PATIENCE, || stage.problem(Side::Alice, "not_sent").is_none());
+    wait_until("protected again", PATIENCE * 2, || stage.state_of(Side::Alice) == "protected");
+
+    let (_, status) = stage.status(Side::Alice);
+    let tun = status["tun"]["name"].as_str().unwrap();
+    sh(alice, &format!("ip link del {tun}")).unwrap();
+    wait_until("gone", PATIENCE, || stage.problem(Side::Alice, "failed").is_some());
+    let (_, status) = stage.status(Side::Alice);
+    let said: Vec<&str> = status["problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|problem| problem["remedy"].as_str())
+        .collect();
+    assert!(said.iter().any(|remedy| remedy.contains("start the daemon again")), "{said:?}");
+    assert!(!said.iter().any(|remedy| remedy.contains("sets it up again")), "{said:?}");
+    assert_eq!(stage.state_of(Side::Alice), "blocked");
+}
+
 #[test]
 fn without_a_daemon_who_is_closed_is_named_and_detach_asks() {
     let (mut stage, _server) = Stage::build("rvl-closed");

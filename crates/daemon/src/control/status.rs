@@ -77,9 +77,9 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
         .await?;
     let kernel = plane.kernel_counters()?;
     let translation = plane.translation().await?;
-    let (problems, unguarded) = problems(plane, [&outbound, &inbound]);
+    let Found { problems, unguarded, closed } = problems(plane, [&outbound, &inbound]);
     let policy = &plane.policy;
-    let protection = plane.protection(&problems).await;
+    let protection = plane.protection(&problems, closed.as_deref()).await;
     Ok(Status {
         protection,
         crypto: crate::crypto_units::report(&plane.keys.registry, plane.config.crypto.legacy),
@@ -151,10 +151,19 @@ fn subjects(applications: &[policy::Application]) -> Subjects {
     Subjects { counts, applications: chosen.collect(), more: applications.len().saturating_sub(TOLD) }
 }
 
-/// What is not as it should be, and the uplinks that are not guarded.
-fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
+/// What is not as it should be.
+struct Found {
+    problems: Vec<Problem>,
+    /// The uplinks that are not guarded.
+    unguarded: Vec<u32>,
+    /// Why nothing that must be protected leaves this host, if that is so.
+    closed: Option<String>,
+}
+
+fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
     let mut problems = Vec::new();
     let mut unguarded = Vec::new();
+    let mut closed = None;
     let problem = |code: &str, message: String, remedy: &str| Problem {
         code: code.to_owned(),
         message,
@@ -167,16 +176,25 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
     }
     // Without a kernel half there is no device either.
     let tun = plane.monitor.as_ref().and_then(|_| host::tun_fault(&plane.tun.name, plane.tun.index));
-    if let Some(fault) = tun {
-        let remedy =
-            "the daemon sets it up again within seconds; what must be protected is refused meanwhile";
-        problems.push(problem("failed", fault, remedy));
+    // What the threads hear from a device that is known to be gone or down is no other fault.
+    let mut faults: Vec<&String> = Vec::new();
+    match &tun {
+        Some(fault) => {
+            problems.push(problem("failed", fault.to_string(), fault.remedy()));
+            if !matches!(fault, host::TunFault::Unknown(_)) {
+                closed = Some(fault.to_string());
+            }
+        }
+        None => {
+            closed.clone_from(&outbound.fault);
+            faults.extend([outbound, inbound].into_iter().filter_map(|half| half.fault.as_ref()));
+        }
     }
     if let Some(fault) = plane.monitor.as_ref().and_then(|_| host::tun_owner_fault(&plane.tun.name)) {
         problems.push(problem("failed", fault, "restart the daemon, which makes it root's"));
     }
-    for fault in halves.iter().filter_map(|half| half.fault.as_ref()) {
-        let remedy = "set the device up again, or restart the daemon; protected traffic is refused meanwhile";
+    for fault in faults {
+        let remedy = "restart the daemon if this does not end; protected traffic is refused meanwhile";
         problems.push(problem("failed", fault.clone(), remedy));
     }
     if let Some(fault) = plane.gateway_fault() {
@@ -184,8 +202,11 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
         problems.push(problem("failed", fault, remedy));
     }
     let uplinks = plane.monitor.as_ref().map(|_| crate::uplinks::faults(&plane.uplinks));
-    for (fault, remedy) in uplinks.unwrap_or_default() {
-        problems.push(problem("failed", fault, &remedy));
+    for fault in uplinks.unwrap_or_default() {
+        if fault.closed {
+            closed.get_or_insert_with(|| fault.message.clone());
+        }
+        problems.push(problem("failed", fault.message, &fault.remedy));
     }
     for device in unheard(plane) {
         let message =
@@ -224,7 +245,7 @@ fn problems(plane: &Plane, halves: [&Half; 2]) -> (Vec<Problem>, Vec<u32>) {
     if let Some(error) = &plane.policy.last_error {
         problems.push(problem("refused", error.clone(), "correct what it says and reload the policy"));
     }
-    (problems, unguarded)
+    Found { problems, unguarded, closed }
 }
 
 /// Uplinks that came, or were made anew, when the sockets for frames had been opened: those of the kernel are deaf.

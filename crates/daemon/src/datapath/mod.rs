@@ -10,6 +10,7 @@ mod losses;
 mod murmur;
 mod outbound_thread;
 mod teller;
+mod unsent;
 
 pub use handle::{Handle, Inbox, Next, Unanswered, channel};
 pub use inbound_thread::{InboundHalf, InboundThread};
@@ -17,6 +18,7 @@ pub use losses::Losses;
 use murmur::Murmur;
 pub use outbound_thread::{OutboundHalf, OutboundThread, Unfit};
 pub use teller::{Teller, Told, tellers};
+pub use unsent::Unsent;
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use sockmon::Marks;
 use wire::ip::{self, Headers};
 use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
 
-use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, frames, pool};
+use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, Unsent, frames, pool};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use crate::gateway;
@@ -41,6 +41,8 @@ pub struct OutboundHalf {
     pub marks: Marks,
     /// Outer packets that the kernel did not take for their routes, since the control plane last looked at these.
     pub unfit: Vec<Unfit>,
+    /// Peers to whom the kernel sends nothing.
+    pub unsent: Unsent,
 }
 
 /// An outer packet that did not fit its route.
@@ -70,6 +72,7 @@ impl OutboundHalf {
             mtus: gateway::Mtus::default(),
             marks: Marks::default(),
             unfit: Vec::new(),
+            unsent: Unsent::default(),
         }
     }
 
@@ -85,6 +88,12 @@ impl OutboundHalf {
         self.teller.look_at_routes();
     }
 
+    /// What the kernel answered when it was to send something to a peer.
+    #[inline]
+    fn answered(&mut self, peer: IpAddr, answer: Result<(), DropReason>) {
+        note(&mut self.losses, &mut self.unsent, peer, answer);
+    }
+
     /// Pass events on.
     fn tell(&mut self) {
         self.teller.tell_all(std::iter::from_fn(|| self.engine.poll_event()));
@@ -93,6 +102,16 @@ impl OutboundHalf {
             let now = clock::monotonic();
             self.engine.take_audits(now, &mut |audited| self.auditor.packet("out", now, &audited));
         }
+    }
+}
+
+/// Count what the kernel did not take, and remember for whom.
+#[inline]
+fn note(losses: &mut Losses, unsent: &mut Unsent, peer: IpAddr, answer: Result<(), DropReason>) {
+    losses.refused(answer);
+    match answer {
+        Ok(()) => unsent.sent(peer),
+        Err(reason) => unsent.refused(peer, reason, netio::udp::take_errno(), clock::monotonic()),
     }
 }
 
@@ -282,10 +301,10 @@ impl OutboundThread {
                         false => None,
                     };
                     let mtu = path.map_or(half.mtus.raw, usize::from);
-                    let (losses, mut too_big) = (&mut half.losses, false);
-                    self.raw.send(packet, mtu, pool, &mut |reason| {
-                        losses.count(reason, 1);
-                        too_big |= reason == DropReason::TooBig;
+                    let (losses, unsent, mut too_big) = (&mut half.losses, &mut half.unsent, false);
+                    self.raw.send(packet, mtu, pool, &mut |peer, answer| {
+                        note(losses, unsent, peer, answer);
+                        too_big |= answer == Err(DropReason::TooBig);
                     });
                     if too_big {
                         half.did_not_fit(None);
@@ -295,23 +314,26 @@ impl OutboundThread {
                 Err(error) => Err(error.into()),
             },
         };
-        if answer == Err(DropReason::TooBig)
-            && let Ok(headers) = Headers::parse(packet.bytes())
-        {
-            let (spi, remote) = (Spi(packet.meta.spi), headers.dst);
-            half.did_not_fit(Some(Unfit { spi, remote, len: packet.bytes().len() }));
+        match Headers::parse(packet.bytes()) {
+            Ok(headers) => {
+                let (spi, remote) = (Spi(packet.meta.spi), headers.dst);
+                if answer == Err(DropReason::TooBig) {
+                    half.did_not_fit(Some(Unfit { spi, remote, len: packet.bytes().len() }));
+                }
+                half.answered(remote, answer);
+            }
+            Err(_) => half.losses.refused(answer),
         }
-        half.losses.refused(answer);
         pool.put(packet.into_buf());
     }
 
     /// Nothing is to overtake the bare packets that wait, or nothing follows them.
     #[inline]
     fn send_bare(&mut self, half: &mut OutboundHalf, pool: &mut Pool) {
-        let (losses, mut too_big) = (&mut half.losses, false);
-        self.raw.flush(pool, &mut |reason| {
-            losses.count(reason, 1);
-            too_big |= reason == DropReason::TooBig;
+        let (losses, unsent, mut too_big) = (&mut half.losses, &mut half.unsent, false);
+        self.raw.flush(pool, &mut |peer, answer| {
+            note(losses, unsent, peer, answer);
+            too_big |= answer == Err(DropReason::TooBig);
         });
         if too_big {
             half.did_not_fit(None);
@@ -328,6 +350,13 @@ impl OutboundThread {
                     let framed = frames::send_burst(&mut self.frames, &burst);
                     let sent = framed.unwrap_or_else(|| self.udp.send_burst(&burst));
                     half.losses.burst(&burst, &sent);
+                    match sent.dropped {
+                        Some(reason) if sent.datagrams == 0 => {
+                            let (errno, now) = (netio::udp::take_errno(), clock::monotonic());
+                            half.unsent.refused(burst.header.dst, reason, errno, now);
+                        }
+                        _ => half.unsent.sent(burst.header.dst),
+                    }
                     if sent.dropped == Some(DropReason::TooBig) {
                         half.did_not_fit(Some(unfit(&burst)));
                     }

@@ -27,6 +27,8 @@ pub enum Cause {
     NotAuthentic,
     /// Protected packets leave, and nothing comes back.
     Unanswered,
+    /// This host's kernel did not send what was protected, by the number of its error.
+    NotSent(Option<i32>),
     /// The engine could not protect it, for another reason.
     CannotProtect(DropReason),
 }
@@ -105,6 +107,7 @@ impl Cause {
             Cause::Replayed => "replayed",
             Cause::NotAuthentic => "not_authentic",
             Cause::Unanswered => "unanswered",
+            Cause::NotSent(_) => "not_sent",
             Cause::CannotProtect(_) => "cannot_protect",
         }
     }
@@ -123,6 +126,12 @@ impl Cause {
             Cause::Replayed => "every packet of the peer is dropped as a replay",
             Cause::NotAuthentic => "every packet of the peer has a wrong integrity check value",
             Cause::Unanswered => "its packets leave protected, and nothing comes back",
+            Cause::NotSent(errno) => {
+                let why = errno.map_or_else(String::new, |number| {
+                    format!(" ({})", std::io::Error::from_raw_os_error(number))
+                });
+                return format!("this host's kernel does not send the protected packets{why}");
+            }
             Cause::CannotProtect(reason) => {
                 return format!("it cannot be protected ({reason}: {})", reason.text().trim_end_matches('.'));
             }
@@ -162,6 +171,13 @@ impl Cause {
             }
             Cause::Unanswered => {
                 "look at the peer (`ravelin status` there): it may be down, or have no association for its answers"
+            }
+            Cause::NotSent(Some(libc::EPERM | libc::EACCES)) => {
+                "let the firewall of this host pass the protected packets out (`nft list ruleset`; UDP port 4500, ESP and AH)"
+            }
+            Cause::NotSent(_) => {
+                "`ip route get` says how the peer is reached; look at the route, the device, the associations' local \
+                 addresses, and the firewall of this host"
             }
             Cause::CannotProtect(_) => {
                 "`ravelin sa list` shows the association and its chain: give it what these packets need"

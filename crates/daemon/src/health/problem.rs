@@ -31,6 +31,10 @@ impl HealthBook {
                 Found { who: Some(*who), peer: *peer, cause, since, flow }
             })
             .collect();
+        out.extend(self.unsent.found(now).map(|(peer, refusal)| {
+            let (cause, since) = (Cause::NotSent(refusal.errno), refusal.since);
+            Found { who: None, peer, cause, since, flow: None }
+        }));
         let told: BTreeSet<IpAddr> = out.iter().map(|one| one.peer).collect();
         for ((direction, peer, _), one) in &self.suspicions {
             let waits = one.waits.filter(|(_, at)| now.since(*at) < EVIDENCE);

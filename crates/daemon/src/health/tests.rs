@@ -1,5 +1,5 @@
 use super::*;
-use wire::{DropReason, Prefix};
+use wire::Prefix;
 
 const CURL: AppId = AppId(3);
 
@@ -414,4 +414,37 @@ fn packets_that_were_to_end_are_no_problem() {
         ends_by_rule(&mut book, SPD_RULE | 1, reason, 10);
     }
     assert_eq!(causes(&book, 60), []);
+}
+
+/// Anybody can send packets that end for twenty reasons.
+#[test]
+fn a_flood_of_many_kinds_leaves_the_ends_of_others_in_the_history() {
+    let mut book = HealthBook::default();
+    for second in 0..20 {
+        ends(&mut book, DropReason::NoSa, 0, second);
+    }
+    for n in 0..10_000usize {
+        let reason = DropReason::ALL[n % 20];
+        ends_of(&mut book, AppId::NONE, flow(), reason, 0, 30);
+    }
+    assert_eq!(book.drops().filter(|ended| ended.dropped.app == CURL).count(), 20);
+    assert_eq!((book.drops().count(), book.kinds.values().sum::<usize>()), (DROPS, DROPS));
+    assert_eq!(book.drops().next().unwrap().dropped.at, at(30));
+}
+
+#[test]
+fn a_peer_to_whom_the_kernel_sends_nothing_is_a_problem_until_it_does() {
+    let mut book = HealthBook::default();
+    book.unsent.refused(peer(), DropReason::Unroutable, Some(libc::EPERM), at(100));
+    // That nothing comes back is no wonder.
+    for now in 0..8 {
+        book.compare(vec![sample(Direction::Outbound, now + 1, 0)], at(100 + 2 * now));
+    }
+    assert_eq!((causes(&book, 109), causes(&book, 110)), (vec![], vec![Cause::NotSent(Some(libc::EPERM))]));
+    let found = book.found(at(110))[0];
+    assert_eq!((found.cause.code(), found.peer), ("not_sent", peer()));
+    assert!(found.cause.text().contains("not permitted"), "{}", found.cause.text());
+    assert!(found.cause.remedy("").contains("firewall"));
+    book.unsent.sent(peer());
+    assert_eq!(causes(&book, 111), [Cause::OneDirection]);
 }

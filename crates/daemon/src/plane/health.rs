@@ -110,7 +110,9 @@ impl Plane {
     /// If a data thread does not answer.
     pub async fn hear_drops(&mut self) -> Result<(), Refused> {
         let [out, into] = self.health.seen;
-        let (outbound, out) = self.outbound.ask(move |half| news(half.engine.tally(), out)).await?;
+        let ahead = self.outbound.ask(move |half| (news(half.engine.tally(), out), half.unsent.clone()));
+        let ((outbound, out), unsent) = ahead.await?;
+        self.health.unsent = unsent;
         let (inbound, into) = self.inbound.ask(move |half| news(half.engine.tally(), into)).await?;
         self.health.seen = [out, into];
         let (now, wall) = (netio::clock::monotonic(), netio::clock::wall());

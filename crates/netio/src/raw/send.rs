@@ -6,13 +6,16 @@ use crate::sockopt;
 use crate::udp::{patiently, send_many};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wire::ip::Headers;
 use wire::ipv4::Ipv4;
 use wire::{Buf, DropReason, Packet, Pool, fragment, stage};
 
 /// Packets given to the kernel with one system call.
 const BATCH: usize = 64;
+
+/// What the kernel answers for one packet.
+type Answer = std::result::Result<(), DropReason>;
 
 /// Sends whole outer packets of both families as they are. Those of one family leave in the order in which they were given.
 #[derive(Debug)]
@@ -50,45 +53,44 @@ impl RawSender {
 
     /// Take an outer packet, to leave with the next call: [`RawSender::flush`], or when there are enough. One that may be
     /// fragmented, and does not fit the device, leaves in fragments that fit `path_mtu`; for the others that is
-    /// [`DropReason::TooBig`]. `refused` hears of each packet that the kernel does not take; buffers go to `pool`.
+    /// [`DropReason::TooBig`]. `answered` hears of each packet, with its destination, whether the kernel took it; buffers go to
+    /// `pool`.
     pub fn send(
         &mut self,
         mut packet: Packet<stage::Outer>,
         path_mtu: usize,
         pool: &mut Pool,
-        refused: &mut impl FnMut(DropReason),
+        answered: &mut impl FnMut(IpAddr, Answer),
     ) {
         let headers = match Headers::parse(packet.bytes()) {
             Ok(headers) => headers,
             Err(error) => {
-                refused(error.into());
+                answered(Ipv4Addr::UNSPECIFIED.into(), Err(error.into()));
                 return pool.put(packet.into_buf());
             }
         };
         packet.buf_mut().truncate(headers.total_len);
         let lane = if headers.dst.is_ipv4() { Some(&mut self.v4) } else { self.v6.as_mut() };
         let Some(lane) = lane else {
-            refused(DropReason::Unroutable);
+            answered(headers.dst, Err(DropReason::Unroutable));
             return pool.put(packet.into_buf());
         };
         if packet.meta.may_fragment && packet.bytes().len() > path_mtu {
-            lane.flush(pool, refused);
-            if let Err(reason) = self.send_pieces(packet.bytes(), &headers, path_mtu) {
-                refused(reason);
-            }
+            lane.flush(pool, answered);
+            answered(headers.dst, self.send_pieces(packet.bytes(), &headers, path_mtu));
             return pool.put(packet.into_buf());
         }
         lane.waiting.push((packet, headers.dst));
         if lane.waiting.len() >= BATCH {
-            lane.flush(pool, refused);
+            lane.flush(pool, answered);
         }
     }
 
     /// Send the packets that wait, and give their buffers to `pool`.
     #[inline]
-    pub fn flush(&mut self, pool: &mut Pool, refused: &mut impl FnMut(DropReason)) {
+    pub fn flush(&mut self, pool: &mut Pool, answered: &mut impl FnMut(IpAddr, Answer)) {
         for lane in std::iter::once(&mut self.v4).chain(&mut self.v6) {
-            lane.flush(pool, refused);
+            lane.flush(pool, answered);
         }
     }
 
@@ -126,15 +128,15 @@ impl Lane {
     /// One call for all, and one more behind each packet that the kernel refuses. A queue that stays full refuses all that are
     /// left.
     #[inline]
-    fn flush(&mut self, pool: &mut Pool, refused: &mut impl FnMut(DropReason)) {
+    fn flush(&mut self, pool: &mut Pool, answered: &mut impl FnMut(IpAddr, Answer)) {
         if self.waiting.is_empty() {
             return;
         }
-        self.transmit(refused);
+        self.transmit(answered);
         self.waiting.drain(..).for_each(|(packet, _)| pool.put(packet.into_buf()));
     }
 
-    fn transmit(&self, refused: &mut impl FnMut(DropReason)) {
+    fn transmit(&self, answered: &mut impl FnMut(IpAddr, Answer)) {
         let mut names = [const { Name::NONE }; BATCH];
         let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
         // SAFETY: mmsghdr is plain old data; all zeroes is a valid value of it.
@@ -160,15 +162,17 @@ impl Lane {
                 full = sent.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock);
                 sent.inspect(|n| taken = *n)
             });
+            let mut those = self.waiting.iter().skip(done).map(|(_, dst)| *dst);
+            those.by_ref().take(taken).for_each(|dst| answered(dst, Ok(())));
             done += taken;
             match sent {
                 Ok(()) => {}
                 Err(reason) if full => {
-                    (done..count).for_each(|_| refused(reason));
+                    those.for_each(|dst| answered(dst, Err(reason)));
                     return;
                 }
                 Err(reason) => {
-                    refused(reason);
+                    those.take(1).for_each(|dst| answered(dst, Err(reason)));
                     done += 1;
                 }
             }

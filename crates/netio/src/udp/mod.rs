@@ -22,6 +22,7 @@ pub(crate) use control::IPV6_FLOWINFO;
 pub use holder::{Holder, holders};
 pub use receive::Received;
 pub(crate) use receive::{Arrived, receive};
+pub use send::take_errno;
 pub(crate) use send::{Outgoing, patiently, send_whole};
 pub use socket::Family;
 

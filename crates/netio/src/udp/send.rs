@@ -5,6 +5,7 @@ use super::{Family, UdpTransport};
 use crate::error::check_len;
 use crate::poll;
 use socket2::{SockAddr, Socket};
+use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
@@ -116,8 +117,21 @@ pub(super) fn transmit(
     check_len(unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) })
 }
 
+thread_local! {
+    /// The number of the error for which the kernel last refused a packet of this thread.
+    static ERRNO: Cell<Option<i32>> = const { Cell::new(None) };
+}
+
+/// The number of the error (errno) for which the kernel last refused a packet of this thread, by whichever sender. It is
+/// told once.
+pub fn take_errno() -> Option<i32> {
+    ERRNO.take()
+}
+
 /// The kernel's refusal, in the house's words.
+#[cold]
 fn reason(error: &io::Error) -> DropReason {
+    ERRNO.set(error.raw_os_error());
     match error.raw_os_error() {
         Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => DropReason::Backpressure,
         Some(libc::EMSGSIZE) => DropReason::TooBig,

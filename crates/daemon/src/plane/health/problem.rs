@@ -69,13 +69,16 @@ impl Plane {
         }
     }
 
-    /// Which applications are protected and which not, and why; those that are not first.
-    pub(crate) async fn protection(&self, problems: &[Problem]) -> Vec<AppHealth> {
+    /// Which applications are protected and which not, and why; those that are not first. `closed` is why nothing that
+    /// must be protected leaves this host, if that is so.
+    pub(crate) async fn protection(&self, problems: &[Problem], closed: Option<&str>) -> Vec<AppHealth> {
         let out = self.outbound.ask(|half| {
             let all = half.engine.sad().list().take(ASSOCIATIONS);
-            all.map(|(_, sa)| sa.config().effective_selectors()).collect::<Vec<_>>()
+            let of =
+                |sa: &sadb::OutboundSa| (sa.config().effective_selectors(), sa.config().endpoints.remote);
+            all.map(|(_, sa)| of(sa)).collect::<Vec<_>>()
         });
-        let out = out.await.unwrap_or_default();
+        let (out, ends): (Vec<Selectors>, Vec<IpAddr>) = out.await.unwrap_or_default().into_iter().unzip();
         let into = self.inbound.ask(|half| {
             let all = half.engine.sad().list().take(ASSOCIATIONS);
             all.map(|sa| sa.config().effective_selectors()).collect::<Vec<_>>()
@@ -109,6 +112,10 @@ impl Plane {
                 .filter(|network| matches!(network.class, Class::Protected(_)))
                 .map(|network| network.prefix)
                 .collect();
+            if let Some(why) = closed.filter(|_| protects && demands) {
+                told.push(say(AppState::Blocked, format!("failed: {why}")));
+                continue;
+            }
             // A trouble of an association that applications share names none of them.
             let shared = problems.iter().find(|problem| {
                 let to = |peer: IpAddr| protected.iter().any(|network| network.contains(peer));
@@ -129,6 +136,17 @@ impl Plane {
                     .any(|network| sa.meets(&Selectors { remote: *network, app: sa.app, ..Selectors::ANY }))
             };
             let serves = |sas: &[Selectors]| sas.iter().any(|sa| sa.serves(app.id) && meets(sa));
+            // All of its associations lead to peers to whom this host's kernel sends nothing.
+            let mut ends = out.iter().zip(&ends).filter(|(sa, _)| sa.serves(app.id) && meets(sa)).peekable();
+            let unsent =
+                |end: &IpAddr| problems.iter().find(|p| p.code == "not_sent" && p.peer == Some(*end));
+            if demands
+                && let Some(problem) = ends.peek().and_then(|(_, end)| unsent(end))
+                && ends.all(|(_, end)| unsent(end).is_some())
+            {
+                told.push(say(AppState::Blocked, format!("{}: {}", problem.code, problem.message)));
+                continue;
+            }
             let (state, why) = match (protects, serves(&out), serves(&into)) {
                 (false, _, _)
                     if networks.iter().all(|n| matches!(n.class, Class::Untrusted))
