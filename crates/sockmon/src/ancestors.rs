@@ -22,8 +22,8 @@ pub fn mask(bits: &Bits) -> u64 {
     bits.values().fold(0, |mask, bit| mask | 1 << bit)
 }
 
-/// The bit that every image is to have. One that an image of before has is not given to another at once: processes have it
-/// still. Nothing is written.
+/// The bit that every image is to have. One that an image of before has is not given to another at once: processes have
+/// it still. Nothing is written.
 pub fn choose(maps: &Maps, images: &BTreeSet<Image>) -> Result<Bits, SockmonError> {
     let in_force = maps.config()?.ancestors;
     let mut known: BTreeMap<u64, u32> = BTreeMap::new();

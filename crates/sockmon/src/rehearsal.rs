@@ -45,8 +45,8 @@ impl Rehearsal {
         Ok(Some(Rehearsal { maps, marks, directories, known }))
     }
 
-    /// The kernel's numbers of files. stat(2) tells all but the generation, which only programs can read: it is that of the maps,
-    /// and of files that are new to them it does not matter.
+    /// The kernel's numbers of files. stat(2) tells all but the generation, which only programs can read: it is that of
+    /// the maps, and of files that are new to them it does not matter.
     fn numbers(&self, files: &[&OwnedFd]) -> Result<Vec<Option<Identity>>, SockmonError> {
         let number = |file: &&OwnedFd| {
             let about = rustix::fs::fstat(file).ok()?;

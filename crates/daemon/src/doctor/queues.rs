@@ -119,8 +119,8 @@ mod tests {
         assert_eq!(check.state, CheckState::Warn);
         assert!(
             check.found.starts_with(
-                "netlink port 812 (process suricata, if the number is one of this host's) holds queues 0, 1; netlink port 4294963201 holds \
-                 queue 77; while a rule"
+                "netlink port 812 (process suricata, if the number is one of this host's) holds queues 0, 1; netlink port \
+                 4294963201 holds queue 77; while a rule"
             ),
             "{}",
             check.found

@@ -73,8 +73,8 @@ pub fn is_open(stream: &UnixStream) -> io::Result<bool> {
     Ok(asked.iter().all(|answer| !answer.revents().intersects(gone)))
 }
 
-/// Receive what [`send`] sent. The stream's time for reading, if it has one, is for the message as a whole, however many octets come
-/// at a time.
+/// Receive what [`send`] sent. The stream's time for reading, if it has one, is for the message as a whole, however many
+/// octets come at a time.
 ///
 /// # Errors
 /// If the peer went away, sent something else, or took too long.

@@ -44,8 +44,9 @@ pub(super) fn configuration_note(config: &Config) -> Option<String> {
     match Config::load(&config.file) {
         Ok(now) if now == *config => None,
         Ok(now) if now.marks != config.marks => Some(format!(
-            "{file} was changed and was not read: a reload reads the policy alone; sockets have their marks where mark_mask was, so the new \
-             one needs a stop, `ravelin detach` (traffic is unprotected until the daemon runs) and a new start"
+            "{file} was changed and was not read: a reload reads the policy alone; sockets have their marks where mark_mask \
+             was, so the new one needs a stop, `ravelin detach` (traffic is unprotected until the daemon runs) and a new \
+             start"
         )),
         Ok(_) => Some(format!(
             "{file} was changed and was not read: a reload reads the policy alone; `ravelin run --take-over` goes on with the new settings \
@@ -241,5 +242,25 @@ impl Plane {
             waiting: self.waiting(),
             ..answer
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_file_is_told_and_no_take_over_is_promised_for_another_mark_mask() {
+        let file = std::env::temp_dir().join(format!("ravelin-note-{}.toml", std::process::id()));
+        let text = "instance = \"main\"\npolicy = \"/etc/ravelin/policy\"\n";
+        std::fs::write(&file, text).unwrap();
+        let config = Config::load(&file).unwrap();
+        assert_eq!(configuration_note(&config), None);
+        std::fs::write(&file, format!("{text}uplinks = [\"eth7\"]\n")).unwrap();
+        assert!(configuration_note(&config).unwrap().contains("--take-over` goes on"));
+        std::fs::write(&file, format!("{text}mark_mask = 0x003fffff\n")).unwrap();
+        let note = configuration_note(&config).unwrap();
+        assert!(note.contains("ravelin detach") && !note.contains("--take-over"), "{note}");
+        std::fs::remove_file(&file).unwrap();
     }
 }

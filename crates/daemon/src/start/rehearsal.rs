@@ -57,8 +57,8 @@ fn same_namespace(record: &Record, own: u64) -> Result<(), RunError> {
         return Ok(());
     }
     Err(RunError::Unfit(format!(
-        "the instance is in another network namespace (cookie {}) than this process (cookie {own}); run it there, or take the instance off \
-         the host with `ravelin detach` first (traffic is unprotected until the daemon runs)",
+        "the instance is in another network namespace (cookie {}) than this process (cookie {own}); run it there, or take \
+         the instance off the host with `ravelin detach` first (traffic is unprotected until the daemon runs)",
         record.netns
     )))
 }
