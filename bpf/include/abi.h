@@ -439,8 +439,9 @@ struct rvl_listener_key {
 struct rvl_endpoint_key {
 	__u64 netns; /* its cookie */
 	__u8 addr[16]; /* this host's */
+	__u32 device; /* that the listener is bound to: another program may listen at the same address by another one */
 	__u16 port; /* in host order */
-	__u16 zero[3];
+	__u16 zero;
 };
 
 struct rvl_endpoint {

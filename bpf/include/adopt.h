@@ -154,6 +154,7 @@ static __always_inline void note_sctp_listener(struct sock *sk, __u16 app, __u8 
 	struct rvl_endpoint_key key = {};
 
 	key.netns = common->skc_net.net->net_cookie;
+	key.device = common->skc_bound_dev_if;
 	key.port = common->skc_num;
 	if (common->skc_family == AF_INET6)
 		__builtin_memcpy(key.addr, &common->skc_v6_rcv_saddr, 16);

@@ -75,7 +75,14 @@ static __noinline int is_refused_to_encapsulation(struct __sk_buff *skb, const s
 	__u32 size = sizeof(tuple.ipv4);
 	__u16 app = 0;
 
-	if (!cfg || !may_be_udp(skb) || !parse(skb, 0, &h) || h.protocol != IPPROTO_UDP || h.later_fragment)
+	if (!cfg || !may_be_udp(skb))
+		return 0;
+	/* The kernel may read further than we do. */
+	if (!parse(skb, 0, &h)) {
+		count(RVL_C_INGRESS_MALFORMED);
+		return 1;
+	}
+	if (h.protocol != IPPROTO_UDP || h.later_fragment)
 		return 0;
 	if (h.version == 4) {
 		tuple.ipv4.saddr = h.source.words[3];

@@ -24,6 +24,7 @@ static __always_inline void endpoint_at(struct rvl_endpoint_key *key, struct bpf
 
 	__builtin_memset(key, 0, sizeof(*key));
 	key->netns = kernel->__sk_common.skc_net.net->net_cookie;
+	key->device = sk->bound_dev_if;
 	key->port = sk->src_port;
 	if (local)
 		__builtin_memcpy(key->addr, local, 16);

@@ -74,25 +74,35 @@ int option_return(__u64 *ctx)
 SEC("lsm/socket_sendmsg")
 int sender_lsm(__u64 *ctx)
 {
-	return judge_sender((struct socket *)ctx[0]);
+	int error = judge_session((struct socket *)ctx[0], RVL_HOOK_SENDMSG);
+
+	return error ? error : judge_sender((struct socket *)ctx[0]);
+}
+
+/* In front of the security modules a program that may refuse reaches no storage of sockets, and one that reaches it may not refuse: two. */
+SEC("fentry/security_socket_sendmsg")
+int sender_entry(__u64 *ctx)
+{
+	judge_sender((struct socket *)ctx[0]);
+	return 0;
 }
 
 SEC("fmod_ret/security_socket_sendmsg")
 int sender_return(__u64 *ctx)
 {
-	return judge_sender((struct socket *)ctx[0]);
+	return judge_session((struct socket *)ctx[0], RVL_HOOK_SENDMSG);
 }
 
 SEC("lsm/socket_connect")
 int session_lsm(__u64 *ctx)
 {
-	return judge_session((struct socket *)ctx[0]);
+	return judge_session((struct socket *)ctx[0], RVL_HOOK_CONNECT);
 }
 
 SEC("fmod_ret/security_socket_connect")
 int session_return(__u64 *ctx)
 {
-	return judge_session((struct socket *)ctx[0]);
+	return judge_session((struct socket *)ctx[0], RVL_HOOK_CONNECT);
 }
 
 #endif

@@ -39,14 +39,21 @@ static __always_inline int refuse_session(struct sock *sk, const struct rvl_conf
 	return -EPERM;
 }
 
-/* A call of connect: that of a socket of L2TP makes a session of it. PPPoE has frames that the devices look at. */
-static __always_inline int judge_session(struct socket *socket)
+/*
+ * A call on a socket of AF_PPPOX: to connect one of L2TP makes a session of it. Frames of PPPoE are the devices' to look at, and in another
+ * network namespace nobody's: they are not sent there.
+ */
+static __always_inline int judge_session(struct socket *socket, __u8 hook)
 {
+	const struct rvl_config *cfg = configuration();
 	struct sock *sk = socket->sk;
 
-	if (!sk || sk->__sk_common.skc_family != AF_PPPOX || sk->sk_protocol != PX_PROTO_OL2TP)
+	if (!sk || !cfg || sk->__sk_common.skc_family != AF_PPPOX)
 		return 0;
-	return refuse_session(sk, configuration(), RVL_HOOK_CONNECT);
+	if (sk->sk_protocol != PX_PROTO_OL2TP &&
+	    (hook == RVL_HOOK_CONNECT || sk->__sk_common.skc_net.net->net_cookie == cfg->netns))
+		return 0;
+	return refuse_session(sk, cfg, hook);
 }
 
 /* The calling process sends by a socket. An error: the policies do not compare, or there is no room for the stamp. */
@@ -59,13 +66,11 @@ static __always_inline int judge_sender(struct socket *socket)
 	struct rvl_socket *stamp;
 	__u16 has, is;
 
-	if (sk && sk->__sk_common.skc_family == AF_PPPOX)
-		return refuse_session(sk, cfg, RVL_HOOK_SENDMSG);
 	if (!cfg || !sk || (sk->__sk_common.skc_family != AF_INET && sk->__sk_common.skc_family != AF_INET6))
 		return 0;
-	if (sk->sk_protocol == IPPROTO_TCP || sk->sk_protocol == IPPROTO_MPTCP) {
-		if (sk->sk_type == SOCK_STREAM)
-			note_writer(sk);
+	/* A raw socket may have the protocol of either. */
+	if (sk->sk_type == SOCK_STREAM && sk->sk_protocol != IPPROTO_SCTP) {
+		note_writer(sk);
 		return 0;
 	}
 	if (!follows_sender(sk))

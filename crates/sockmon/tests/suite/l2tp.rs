@@ -58,7 +58,7 @@ if way == "hear":
 "#;
 
 /// The programs of the kernel half that keep sessions from programs of policy, where the kernel takes them.
-const AT_CALLS: [&str; 4] = ["sender_lsm", "sender_return", "session_lsm", "session_return"];
+const AT_CALLS: [&str; 5] = ["sender_lsm", "sender_entry", "sender_return", "session_lsm", "session_return"];
 
 /// What the peer sends for the session: a data message of version 2 with the tunnel's and the session's number (RFC 2661 section 3.1).
 fn message(text: &str) -> Vec<u8> {

@@ -22,7 +22,7 @@ def send(kind, data):
 send(2, attribute(1, struct.pack(">BBH", 1, 0, 0)))  # bind
 send(2, attribute(2, struct.pack(">IB", 0, 1)))  # copy no octets
 client = subprocess.Popen(["/usr/bin/setpriv", "--reuid", "65534", "--clear-groups", "/usr/bin/python3", "-c", sys.argv[1], *sys.argv[2:]])
-held, end = [], time.time() + 2
+held, end = [], time.time() + 30
 while (left := end - time.time()) > 0:
     if not select.select([s], [], [], left)[0]:
         break
@@ -33,6 +33,7 @@ while (left := end - time.time()) > 0:
         size, name = struct.unpack_from("HH", data, at)
         if name & 0x3fff == 1:
             held.append(struct.unpack_from(">I", data, at + 4)[0])
+            end = min(end, time.time() + 2)
         at += size + 3 & ~3
 client.wait()
 time.sleep(2)  # behind the grace period that frees what the socket pointed to
@@ -167,7 +168,7 @@ fn what_a_queue_gives_back_is_its_senders() {
         println!("skipped: this kernel takes no program at its security hooks");
         return;
     }
-    if !queues(&world, "meta l4proto {udp, icmp}") {
+    if !queues(&world, "meta l4proto {udp, icmp, tcp}") {
         return;
     }
     let mut queue = Queue::start(&world);
@@ -175,9 +176,10 @@ fn what_a_queue_gives_back_is_its_senders() {
     // Sockets that an unnamed program has opened and connected, in the hands of one that policy names.
     let mut program = world.start("unnamed");
     program.run(&["open u udp4", "connect u 10.99.0.2:9", "open r icmp4", "connect r 10.99.0.2:0"]);
+    program.run(&["open t rawtcp4", "connect t 10.99.0.2:0"]);
     let path = world.executable("strict");
     assert_eq!(program.ask(&format!("exec {}", path.display())), "ready");
-    for name in ["u", "r"] {
+    for name in ["u", "r", "t"] {
         program.run(&[&format!("send {name} 100")]);
         queue.passes();
         let seen = world.seen_within(SOON * 4).expect("on the TUN");
