@@ -339,3 +339,61 @@ fn what_a_start_cannot_have_is_found_before_the_other_daemon_gives_its_keys_away
     rig.adopt(Side::Alice, new).unwrap();
     assert_eq!(sas(&before).len(), sas(&rig.json(Side::Alice, &["sa", "list"]).unwrap()).len());
 }
+
+/// A kernel half keeps its marks and has so much room; which of it a configuration and a policy need is planned first.
+#[test]
+fn what_does_not_fit_the_kernel_half_is_found_before_the_other_daemon_gives_its_keys_away() {
+    let python = program("python3");
+    let mut rig = protected_rig("rvl-nofit", true, &[&python]).unwrap();
+    let before = rig.json(Side::Alice, &["sa", "list"]).unwrap();
+    assert!(!sas(&before).is_empty());
+    let good = std::fs::read_to_string(rig.policy_file(Side::Alice)).unwrap();
+    let blocks = |numbers: std::ops::Range<u32>, header: &dyn Fn(u32) -> String| -> String {
+        let terms = "localport=any remoteport=any encryption mandatory;";
+        let rest = format!("{{\n  network 203.0.113.1 protected P;\n  protection P {{ {terms} }}\n}}\n");
+        numbers.map(|n| format!("application {} {rest}", header(n))).collect()
+    };
+    let behind = |numbers| blocks(numbers, &|n| format!("from \"program-{n}\""));
+    let groups = blocks(0..300, &|n| format!("cgroup \"/program-{n}\""));
+    let choices = blocks(0..33, &|n| format!("\"/usr/bin/env\" uid {n}"));
+    let same = String::new();
+    for (lines, policy, word) in [
+        ("mark_mask = 0x003fffff\n", &same, "mark_mask = 0x8307ffff"),
+        ("", &behind(0..80), "80 programs behind `from`, at most 64 fit"),
+        ("", &groups, "300 control groups"),
+        ("", &choices, "33 subjects with qualifiers"),
+    ] {
+        rig.configure(Side::Alice, lines);
+        rig.set_policy(Side::Alice, &format!("{good}{policy}")).unwrap();
+        let refused = rig.launch(Side::Alice, &["--take-over"]).unwrap().finish(PATIENCE).unwrap();
+        let said = refused.err();
+        assert!(!refused.status.success() && said.contains(word), "{said}");
+        assert!(!said.contains("handed over and ended"), "{said}");
+        let after = rig.json(Side::Alice, &["sa", "list"]).unwrap();
+        assert_eq!(sas(&before).len(), sas(&after).len(), "{word}");
+    }
+}
+
+/// Who is somewhere else, or would get a device that is gone, leaves the other daemon as it is.
+#[test]
+fn a_take_over_from_another_namespace_or_without_the_tun_leaves_the_other_daemon_its_keys() {
+    let python = program("python3");
+    let rig = protected_rig("rvl-elsewhere", true, &[&python]).unwrap();
+    let before = sas(&rig.json(Side::Alice, &["sa", "list"]).unwrap()).len();
+    assert!(before > 0);
+    let run =
+        Program::new(binary()).args(["run", "--config"]).arg(rig.config_file(Side::Alice)).arg("--take-over");
+    let refused = rig.lab.bob().run_program(run, PATIENCE).unwrap();
+    assert!(
+        !refused.status.success() && refused.err().contains("another network namespace"),
+        "{}",
+        refused.err()
+    );
+    assert_eq!(before, sas(&rig.json(Side::Alice, &["sa", "list"]).unwrap()).len());
+    tests::sites::sh(rig.lab.alice().netns(), "ip link del rvl0").unwrap();
+    let refused = rig.launch(Side::Alice, &["--take-over"]).unwrap().finish(PATIENCE).unwrap();
+    let said = refused.err();
+    assert!(!refused.status.success() && said.contains("without its TUN"), "{said}");
+    assert!(!said.contains("handed over and ended"), "{said}");
+    assert_eq!(before, sas(&rig.json(Side::Alice, &["sa", "list"]).unwrap()).len());
+}
