@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::refused::{Fault, Refused};
 
-/// The longest request: an association is a few hundred octets.
+/// The longest request in octets; one for an association has a few hundred.
 pub(crate) const MAX_REQUEST: usize = 64 << 10;
 
 pub(crate) async fn nothing_here() -> Answer<()> {
@@ -17,7 +17,8 @@ pub(crate) async fn nothing_here() -> Answer<()> {
     Answer(Err(refused.remedy("use the `ravelin` command of the daemon's own version")))
 }
 
-/// What is refused before it reaches a handler (a method, a length, a path that is no text), in the form of every refusal.
+/// Give a refusal that was made before any handler (a method, a length, a path that is no text) the form of every
+/// refusal.
 pub(crate) async fn in_our_words(answer: Response) -> Response {
     let (head, body) = answer.into_parts();
     let is_json = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/json");

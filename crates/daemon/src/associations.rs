@@ -20,10 +20,10 @@ use zeroize::Zeroizing;
 use crate::config::KEEPALIVE;
 use crate::refused::{Fault, Refused};
 
-/// Stands for the suite of a chain's member without key; never used.
+/// The suite of a chain's member without key; it is never used.
 const NO_SUITE: SuiteId = SuiteId::AES_128_GCM;
 
-/// What names a suite.
+/// Examples of names of suites, for remedies.
 const SUITES: &str = "for example aes128gcm, chacha20poly1305, aes256cbc-sha256; for AH sha256";
 
 /// What a request leaves to its surroundings.
@@ -239,7 +239,7 @@ pub struct SaView {
 }
 
 impl SaView {
-    /// Of an outbound association.
+    /// What is told about an outbound association.
     pub fn outbound(sa: &OutboundSa, now: Time) -> SaView {
         let sequence = sa.next_sequence().saturating_sub(1);
         let mut view = SaView::new(sa.config(), sequence, sa.life.state(), &sa.counters);
@@ -247,7 +247,7 @@ impl SaView {
         view
     }
 
-    /// Of an inbound association.
+    /// What is told about an inbound association.
     pub fn inbound(sa: &InboundSa) -> SaView {
         SaView::new(sa.config(), sa.replay.top(), sa.life.state(), &sa.counters)
     }
@@ -262,7 +262,7 @@ impl SaView {
         self.app
     }
 
-    /// With the name of its application.
+    /// What is told about the association, with the name of its application.
     pub fn named(self, name: impl FnOnce(AppId) -> String) -> SaInfo {
         let mut info = self.info;
         info.selectors.app = self.app.map(name);

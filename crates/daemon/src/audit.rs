@@ -4,7 +4,7 @@ use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
 use tokio::net::UnixListener;
 
-/// What audit lines are filtered by: no filter of the log leaves them out.
+/// The target of audit lines: no filter of the log leaves them out.
 pub(crate) const TARGET: &str = "audit";
 
 /// The other end of a connection to the control socket, as the kernel said when it was made (SO_PEERCRED).
@@ -17,7 +17,7 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// The daemon itself.
+    /// The daemon itself as the one that asks.
     pub fn myself() -> Asker {
         Asker { uid: rustix::process::getuid().as_raw(), pid: i32::try_from(std::process::id()).ok() }
     }

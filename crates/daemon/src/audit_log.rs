@@ -31,12 +31,12 @@ impl Auditor {
         Ok(Auditor { log: JsonLog::start("rvl-audit", "audit log", options)? })
     }
 
-    /// Whether anybody listens.
+    /// Whether there is an audit log to write to.
     pub fn is_on(&self) -> bool {
         self.log.is_on()
     }
 
-    /// What was counted.
+    /// The counts of the audit log's entries.
     pub fn counts(&self) -> LogCounts {
         self.log.counts()
     }
@@ -106,7 +106,7 @@ impl Auditor {
         self.log.tell(clock::wall(), fields);
     }
 
-    /// So many more of a kind could not be told one by one.
+    /// Write that so many more of a kind could not be told one by one.
     pub fn left_out(&self, of: &str, count: u64, text: &str) {
         let fields = json_log::fields(json!({ "event": "left_out", "of": of, "count": count, "text": text }));
         self.log.tell(clock::wall(), fields);

@@ -26,7 +26,8 @@ static LOG: OnceLock<Log> = OnceLock::new();
 
 struct Log {
     handle: reload::Handle<EnvFilter, Registry>,
-    /// As it was asked for at the start, by `RAVELIN_LOG` perhaps: that may name what [`checked`] does not know.
+    /// The filter that was asked for at the start, perhaps by `RAVELIN_LOG`: that may name what [`checked`] does not
+    /// know.
     default: String,
     now: Mutex<Now>,
 }

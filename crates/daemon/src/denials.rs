@@ -16,20 +16,20 @@ const KEPT: usize = 1024;
 /// Refusals of one application and reason that are told in a second, where the configuration does not say.
 pub(crate) const PER_SECOND: u32 = 32;
 
-/// One refusal.
+/// A refusal by the kernel half that is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// Its number since the daemon's start, from 1.
+    /// The number of the refusal since the daemon's start, from 1.
     pub id: u64,
     /// When the daemon heard of it, since 1970: up to a second behind.
     pub at: Duration,
     /// The generation of the policy that was in force.
     pub generation: u64,
-    /// What happened.
+    /// The event that the kernel half reported.
     pub event: Event,
 }
 
-/// The last refusals.
+/// The last refusals by the kernel half, and counts of what is not among them.
 #[derive(Debug, Default)]
 pub struct Denials {
     last: VecDeque<Denial>,
@@ -69,7 +69,7 @@ impl Measure {
 }
 
 impl Denials {
-    /// Remember one.
+    /// Remember a refusal, and forget the oldest one if there are too many.
     pub fn add(&mut self, event: Event, at: Duration, generation: u64) {
         let id = self.next_id();
         if self.last.len() == KEPT {
@@ -78,18 +78,18 @@ impl Denials {
         self.last.push_back(Denial { id, at, generation, event });
     }
 
-    /// The next number; the engine's ends of packets have theirs from here too.
+    /// Take the next number; the engine's ends of packets have theirs from here too.
     pub fn next_id(&mut self) -> u64 {
         self.count += 1;
         self.count
     }
 
-    /// The one with this number, if it is still remembered.
+    /// The refusal with this number, if it is still remembered.
     pub fn find(&self, id: u64) -> Option<&Denial> {
         self.last.iter().find(|denial| denial.id == id)
     }
 
-    /// All that are remembered, the newest first.
+    /// All refusals that are remembered, the newest first.
     pub fn newest(&self) -> impl Iterator<Item = &Denial> {
         self.last.iter().rev()
     }

@@ -14,18 +14,18 @@ use crate::state;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DetachError {
-    /// A daemon runs.
+    /// A daemon of the instance runs.
     #[error("{0}; stop it first, or run it with --detach-on-exit")]
     Running(SocketError),
     /// Whether a daemon runs cannot be told.
     #[error("the lock of the instance: {0}")]
     Lock(SocketError),
-    /// A file.
+    /// The files of the instance cannot be removed.
     #[error("{0}")]
     File(#[from] std::io::Error),
 }
 
-/// What was done.
+/// The outcome of taking an instance off the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Detached {
     /// What was removed, one line each.
@@ -59,8 +59,8 @@ pub fn detach(instance: &str) -> Result<Detached, DetachError> {
     Ok(done)
 }
 
-/// As [`detach`], for a daemon that holds its own lock and is about to end. The instance's files stay. A step that fails keeps
-/// none after it from being done.
+/// Take an instance off the host as [`detach`] does, for a daemon that holds its own lock and is about to end. The
+/// instance's files stay. A step that fails does not keep the steps after it from being done.
 pub(crate) fn take_down(instance: &str, run_dir: &Path) -> Detached {
     let mut done = Detached::default();
     // The programs first: a TUN that goes before them would turn "refused" into "unroutable", not into a leak.

@@ -3,8 +3,8 @@
 /// A device that the daemon looks after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Its name.
+    /// The name of the device.
     pub name: String,
-    /// Its index.
+    /// The kernel's index of the device.
     pub index: u32,
 }

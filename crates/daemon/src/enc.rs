@@ -8,17 +8,17 @@ use crate::monitor::Monitor;
 /// The enc device; looked after once a second.
 #[derive(Debug)]
 pub struct Enc {
-    /// `None`: not wanted.
+    /// The name of the device; `None`: none is wanted.
     name: Option<String>,
     device: Option<EncDevice>,
-    /// The kernel half copies.
+    /// Whether the kernel half copies packets to the device.
     fed: bool,
-    /// What was last wrong, so that it is said once.
+    /// The fault that was last logged, so that it is logged once.
     said: String,
 }
 
 impl Enc {
-    /// To be made under this name, if any, at the first look.
+    /// An enc device that is made under this name, if any, at the first look.
     pub fn new(name: Option<String>) -> Enc {
         Enc { name, device: None, fed: false, said: String::new() }
     }

@@ -11,11 +11,11 @@ use tokio::sync::{broadcast, mpsc};
 /// Events that a slow reader may lag behind.
 const DEPTH: usize = 1024;
 
-/// Everybody who listens.
+/// The hub that tells events to everybody who listens.
 #[derive(Debug)]
 pub struct Hub {
     pub(crate) sender: broadcast::Sender<Event>,
-    /// How many of them answer acquires.
+    /// The number of listeners that answer acquires.
     pub(crate) answering: usize,
 }
 

@@ -92,7 +92,7 @@ impl FlowBook {
     }
 }
 
-/// Whose flows a configuration wants counted.
+/// The flows that a configuration wants counted.
 pub fn counted(config: Option<&FlowsConfig>) -> Counted {
     match config {
         None => Counted::Nothing,

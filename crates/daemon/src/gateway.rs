@@ -30,21 +30,21 @@ use crate::refused::{Fault, Refused};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GatewayError {
-    /// The configuration names one that is not there.
+    /// The configuration names an inside interface that is not there.
     #[error("there is no interface {0:?}, which `inside` in [gateway] names")]
     Missing(String),
     /// The kernel does not say.
     #[error(transparent)]
     Netio(#[from] netio::Error),
-    /// The file of rules.
+    /// The file of rules cannot be read, or has a fault.
     #[error("{file}: {text}")]
     Rules {
         /// The file, with the line if it is one.
         file: String,
-        /// What is wrong.
+        /// The text that says what is wrong.
         text: String,
     },
-    /// What the daemon before gave.
+    /// The rules that the daemon before handed over have a fault.
     #[error("the rules handed over: {0}")]
     Handed(String),
 }
@@ -93,7 +93,7 @@ fn inside_mtu(insides: &[Device]) -> netio::Result<usize> {
 /// kernel, as a router, would answer the whole packet with "packet too big" (RFC 8200 section 5): its sender could do nothing.
 #[derive(Debug, Default)]
 pub struct Cutter {
-    /// Longer packets are cut; 0: none is, this host is no gateway.
+    /// The MTU beyond which packets are cut; 0: none is, this host is no gateway.
     mtu: usize,
     /// Addresses of this host. What is for them is joined here, and stays whole.
     own: Vec<Ipv6Addr>,
@@ -104,14 +104,15 @@ pub struct Cutter {
 /// The largest packets that leave in one piece, for answers to those that are larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mtus {
-    /// Outside, bare.
+    /// The largest packet in octets that leaves for the outside without UDP around it.
     pub raw: usize,
-    /// To every network behind this host.
+    /// The largest packet in octets that reaches every network behind this host.
     pub inside: usize,
 }
 
 impl Mtus {
-    /// Of the path, if it is known, and of the inside interfaces; zero: there are none.
+    /// The sizes for a path of this MTU (1500 if it is not known) and for inside interfaces of that one (0 if there are
+    /// none).
     pub fn new(path: Option<u16>, inside: usize) -> Mtus {
         Mtus {
             raw: path.map_or(1500, usize::from),
@@ -119,7 +120,7 @@ impl Mtus {
         }
     }
 
-    /// As the inside interfaces are.
+    /// The sizes for a path of this MTU and for the inside interfaces as they are now.
     ///
     /// # Errors
     /// If the kernel does not say.
@@ -139,7 +140,7 @@ impl Default for Mtus {
 pub struct Surroundings {
     pub(crate) mtu: usize,
     own: Vec<Ipv6Addr>,
-    /// One that reaches further than its link, of each inside interface that has any.
+    /// An address that reaches further than its link, of each inside interface that has any.
     by_interface: BTreeMap<u32, Ipv6Addr>,
 }
 
@@ -151,7 +152,7 @@ impl Surroundings {
 }
 
 impl Surroundings {
-    /// As they are.
+    /// Look at the addresses of this host and at its inside interfaces.
     ///
     /// # Errors
     /// If the kernel does not say.
@@ -177,7 +178,7 @@ impl Surroundings {
 }
 
 impl Cutter {
-    /// From now on for these surroundings; `first_id` is random (RFC 7739).
+    /// Cut packets for these surroundings from now on; `first_id` is random (RFC 7739).
     pub fn set(&mut self, surroundings: Surroundings, first_id: u32) {
         let Surroundings { mtu, own, .. } = surroundings;
         (self.mtu, self.own, self.next_id) = (mtu, own, first_id);
@@ -193,7 +194,7 @@ impl Cutter {
         }
     }
 
-    /// `None`: it goes whole.
+    /// Hand a packet to the host in fragments; `None`: it goes whole.
     #[cold]
     fn cut(&mut self, tun: &Tun, packet: &[u8], mark: u32) -> Option<Delivered> {
         let headers = Headers::parse(packet).ok()?;
@@ -260,8 +261,8 @@ pub fn add_counts(counts: &mut Vec<(RuleKey, Traffic)>, more: &[(RuleKey, Traffi
     }
 }
 
-/// Of the rules that could decide about some packet with a peer of one prefix, the first that leaves nothing to the
-/// ones behind it: its place, and whether it bypasses all such packets.
+/// The first of the rules that could decide about some packet with a peer of one prefix and leaves nothing to those
+/// behind it: its place, and whether it bypasses all such packets.
 type Decisive = Option<(usize, bool)>;
 
 /// Where the peer's address alone says that a forwarded packet is bypassed. What no span covers is the engine's.

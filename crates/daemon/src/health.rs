@@ -46,10 +46,10 @@ fn is_to_groups(selectors: &Selectors) -> bool {
     groups_of(*selectors).any(|groups| groups.remote == selectors.remote)
 }
 
-/// Whose traffic it is.
+/// The owner of traffic: an application, or the SPD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// An application's, by its own policy.
+    /// Traffic of an application, by its own policy.
     App(AppId),
     /// Traffic that this rule of the SPD speaks for, by the number that its packets carry.
     Rule(u32),
@@ -70,13 +70,13 @@ impl Who {
 /// Traffic that does not get through to a peer.
 #[derive(Clone, Debug)]
 pub struct Trouble {
-    /// Why.
+    /// The cause for which the traffic does not get through.
     pub cause: Cause,
-    /// Since when.
+    /// The time since which it does not get through.
     pub since: Time,
-    /// When it last tried.
+    /// The time of the last attempt to send it.
     pub last: Time,
-    /// A flow of it.
+    /// A flow of this traffic.
     pub flow: Flow,
     /// The association that it would have left by, zero if none.
     pub spi: u32,
@@ -116,11 +116,11 @@ pub(crate) struct Question {
 /// What the data threads say of a flow now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outlook {
-    /// Policy demands protection.
+    /// Whether policy demands protection for the flow.
     pub protect: bool,
-    /// The outbound association, if one serves it.
+    /// The SPI of the outbound association that serves the flow, if one does.
     pub spi: Option<Spi>,
-    /// An inbound association serves it.
+    /// Whether an inbound association serves the flow.
     pub answered: bool,
     /// The host's routes lead to the peer by an uplink. It is asked for those of [`HealthBook::refused_at_devices`]
     /// alone.
@@ -155,11 +155,11 @@ struct Suspicion {
 /// The end of a packet in the engine.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// Its number, shared with refusals of the kernel half.
+    /// The number of this end. Refusals of the kernel half have theirs from the same count.
     pub id: u64,
-    /// When, since 1970.
+    /// The time of the end, since 1970.
     pub at: Duration,
-    /// Which way.
+    /// The direction in which the packet went.
     pub direction: Direction,
     /// What the engine noted.
     pub dropped: Dropped,
@@ -169,14 +169,14 @@ pub struct Ended {
 /// not another.
 type Ends = (Who, IpAddr, IpAddr);
 
-/// All that is known of it.
+/// All that is known of traffic that does not get through.
 #[derive(Debug, Default)]
 pub struct HealthBook {
     troubles: BTreeMap<Ends, Trouble>,
     suspicions: HashMap<(Direction, IpAddr, Spi), Suspicion>,
     samples: HashMap<(Direction, IpAddr, Spi), Sample>,
     drops: VecDeque<Ended>,
-    /// How many of each kind they are.
+    /// The number of ends that are kept of each application and reason.
     kinds: BTreeMap<(AppId, DropReason), usize>,
     /// Peers whose association has ended at a hard limit, and when.
     ended: BTreeMap<IpAddr, Time>,

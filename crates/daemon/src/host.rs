@@ -24,14 +24,14 @@ const SETTINGS: [(&str, &str); 3] =
 /// What an instance has on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The TUN's name.
+    /// The name of the TUN.
     pub tun: String,
-    /// The TUN's index; 0: it was not there yet, or an earlier version wrote this.
+    /// The index of the TUN; 0: it was not there yet, or an earlier version wrote this.
     #[serde(default)]
     pub tun_index: u32,
     /// The cgroup of the daemon.
     pub cgroup: PathBuf,
-    /// The control socket.
+    /// The path of the control socket.
     pub control_socket: PathBuf,
     /// The cookie of its network namespace.
     pub netns: u64,
@@ -171,10 +171,10 @@ fn setting(name: &str) -> netio::Result<Option<String>> {
 /// What is wrong with the TUN's device. What is redirected to it is refused meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TunFault {
-    /// It was deleted.
+    /// The device of the TUN was deleted.
     #[error("the TUN {0} is gone")]
     Gone(String),
-    /// Someone set it down.
+    /// Someone set the TUN's device down.
     #[error("the TUN {0} is down")]
     Down(String),
     /// The kernel does not say.

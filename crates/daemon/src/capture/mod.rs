@@ -23,7 +23,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// Its word.
+    /// The word for the direction.
     pub fn name(self) -> &'static str {
         match self {
             Way::In => "in",
@@ -43,12 +43,12 @@ pub enum Fate {
     Held(AcquireId),
     /// A fragment that waits for the rest of its packet.
     Waiting,
-    /// It ended.
+    /// The packet was dropped for this reason.
     Dropped(DropReason),
 }
 
 impl Fate {
-    /// Its word.
+    /// The word for the fate.
     pub fn name(self) -> &'static str {
         match self {
             Fate::Protected => "protected",
@@ -59,7 +59,7 @@ impl Fate {
         }
     }
 
-    /// Of a packet that the engine calls dropped.
+    /// The fate of a packet that the engine calls dropped. A fragment that is held waits.
     fn of(reason: DropReason) -> Fate {
         match reason {
             DropReason::FragmentHeld => Fate::Waiting,
@@ -98,12 +98,12 @@ pub struct Facts {
 /// A copy of a packet.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Time of day.
+    /// The time of day since 1970 when the packet was copied.
     pub time: Duration,
-    /// Its octets, as far as they are kept.
+    /// The packet's octets, as far as they are kept.
     pub octets: Vec<u8>,
-    /// How many there were.
+    /// The length of the whole packet in octets.
     pub len: usize,
-    /// What is known of it.
+    /// What is known of the packet beside its octets.
     pub facts: Facts,
 }

@@ -11,19 +11,20 @@ use wire::{AppId, DropReason, Gso, GsoKind, Meta, Packet, stage};
 
 use super::{Facts, Fate, Record, Way};
 
-/// Octets that wait for one capture's thread at most; a super-packet has 64 KiB.
+/// The most octets that wait for one capture's thread; a super-packet has 64 KiB.
 const ROOM: usize = 16 << 20;
 
 /// What a capture looks for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filter {
-    /// This application. A packet out of an association that is not bound to one passes here: its flow decides later.
+    /// Only packets of this application. A packet out of an association that is not bound to one passes here: its flow
+    /// decides later.
     pub app: Option<AppId>,
-    /// Associations with this SPI.
+    /// Only packets of associations with this SPI.
     pub spi: Option<u32>,
-    /// Packets that ended.
+    /// Whether only dropped packets are copied. Keepalives and dummy packets are not among them.
     pub dropped: bool,
-    /// Octets that are kept of each packet.
+    /// The most octets that are kept of each packet. A super-packet is kept whole until it is cut.
     pub snaplen: usize,
 }
 
@@ -43,7 +44,7 @@ impl Filter {
 pub struct Gauge {
     /// Packets that found no room, by interface: inner, outer.
     pub lost: [AtomicU64; 2],
-    /// Octets that wait.
+    /// The octets that wait for the capture's thread.
     pub waiting: AtomicUsize,
 }
 
@@ -100,17 +101,17 @@ impl Taps {
         !self.list.is_empty()
     }
 
-    /// From now on packets are copied for this capture too.
+    /// Copy packets for this capture too from now on.
     pub fn add(&mut self, tap: Tap) {
         self.list.push(tap);
     }
 
-    /// No more packets for this capture.
+    /// Copy no more packets for this capture.
     pub fn remove(&mut self, id: u64) {
         self.list.retain(|tap| tap.id != id);
     }
 
-    /// Remember a packet: the engine seals, opens or drops it, and only then it is known what became of it.
+    /// Remember a packet as it is before the engine seals, opens or drops it: what became of it is known only then.
     pub fn keep<S>(&mut self, packet: &Packet<S>) {
         self.before.clear();
         self.before.extend_from_slice(packet.bytes());
@@ -165,7 +166,7 @@ impl Taps {
     }
 }
 
-/// `None`: an outcome that says nothing of the packet itself.
+/// The facts of a packet by one of its outcomes; `None` if the outcome says nothing of the packet itself.
 fn sent(outcome: &Outcome, kept: &Facts) -> Option<Facts> {
     Some(match outcome {
         Outcome::Send(packet) => {

@@ -1,4 +1,4 @@
-//! `[audit]`: a file for what must leave a trace.
+//! The `[audit]` section of the configuration: a file for what must leave a trace.
 
 use std::path::PathBuf;
 
@@ -6,19 +6,19 @@ use super::read::{Reader, Value};
 
 const AUDIT: [&str; 3] = ["file", "size", "per_second"];
 
-/// Octets of the file behind which it is rotated, unless told otherwise, in MiB.
+/// The size in MiB beyond which the file is rotated, unless told otherwise.
 const SIZE: u64 = 16;
-/// Packets of each kind that are told in full in a second.
+/// The packets of each kind that are told in full in a second, unless told otherwise.
 const PER_SECOND: u32 = 32;
 
-/// `[audit]`.
+/// The settings of the audit log, from `[audit]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditConfig {
-    /// The file.
+    /// The path of the audit log.
     pub file: PathBuf,
-    /// Octets behind which it is rotated.
+    /// The size in octets beyond which the audit log is rotated.
     pub size: u64,
-    /// Packets of each kind that are told in full in a second; the others are counted.
+    /// The packets of each kind that are told in full in a second; the others are counted.
     pub per_second: u32,
 }
 

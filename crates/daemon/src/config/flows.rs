@@ -1,4 +1,5 @@
-//! `[flows]`: flows counted one by one, and a file for those that have ended (docs/design/0018).
+//! The `[flows]` section of the configuration: flows counted one by one, and a file for those that have ended
+//! (docs/design/0018).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,23 +8,23 @@ use super::read::{Reader, Value};
 
 const FLOWS: [&str; 6] = ["log", "size", "files", "unpoliced", "idle", "interval"];
 
-/// Octets of the file behind which it is rotated, unless told otherwise, in MiB.
+/// The size in MiB beyond which the flow log is rotated, unless told otherwise.
 const SIZE: u64 = 16;
-/// Full files that are kept.
+/// The number of full files that are kept, unless told otherwise.
 const FILES: u32 = 4;
 
-/// `[flows]`.
+/// The settings for flows that are counted one by one, from `[flows]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowsConfig {
-    /// The flow log; `None`: flows are counted and shown, not written.
+    /// The path of the flow log; `None`: flows are counted and shown, not written.
     pub log: Option<PathBuf>,
-    /// Octets behind which it is rotated.
+    /// The size in octets beyond which the flow log is rotated.
     pub size: u64,
-    /// Full files that are kept beside it.
+    /// The number of full files that are kept beside the flow log.
     pub files: u32,
-    /// Programs without policy too.
+    /// Whether flows of programs without policy are counted too.
     pub unpoliced: bool,
-    /// Silence behind which a flow has ended.
+    /// The silence after which a flow has ended.
     pub idle: Duration,
     /// How often a flow that goes on is written.
     pub interval: Duration,

@@ -1,4 +1,4 @@
-//! `[gateway]`: the networks behind this host (docs/gateway.md).
+//! The `[gateway]` section of the configuration: the networks behind this host (docs/gateway.md).
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,12 +11,13 @@ use crate::text::suggestion;
 const KEYS: [&str; 4] = ["inside", "default", "rules", "icmp"];
 const DEFAULTS: [&str; 2] = ["discard", "bypass"];
 
-/// `[gateway]`.
+/// The settings of gateway mode, from `[gateway]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayConfig {
     /// Interfaces that lead to the networks behind this host.
     pub inside: Vec<String>,
-    /// Packets that no rule matches pass in clear, instead of being discarded (RFC 4301 section 4.4.1: they are).
+    /// Whether packets that no rule matches pass in clear, instead of being discarded as RFC 4301 section 4.4.1
+    /// demands.
     pub bypass_the_rest: bool,
     /// A file of rules that are in force from the start.
     pub rules: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! `[icmp]`: which ICMP errors may do what (RFC 4301 section 6).
+//! The `[icmp]` section of the configuration: which ICMP errors may do what (RFC 4301 section 6).
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ const ICMP: [&str; 8] =
 const CHECKS: [(&str, QuotedCheck); 3] =
     [("always", QuotedCheck::Always), ("unmatched", QuotedCheck::Unmatched), ("never", QuotedCheck::Never)];
 
-/// `[icmp]`.
+/// The settings for ICMP errors and path probing, from `[icmp]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IcmpConfig {
-    /// Errors that arrive in clear.
+    /// The policy for ICMP errors that arrive in clear.
     pub outer: IcmpPolicy,
-    /// Errors inside associations.
+    /// The policy for ICMP errors inside associations.
     pub inner: InnerIcmp,
-    /// Peers are asked whether long packets arrive, and answered.
+    /// Whether peers are asked if long packets arrive, and answered.
     pub probe: bool,
 }
 
@@ -88,7 +88,7 @@ impl Reader<'_> {
         icmp
     }
 
-    /// A list of `icmp/TYPE`, `icmp/TYPE/CODE` and the same with `icmpv6`.
+    /// Read a list of `icmp/TYPE`, `icmp/TYPE/CODE` and the same with `icmpv6`.
     pub(super) fn kinds(&mut self, value: &Value<'_>, what: &str) -> Option<Vec<IcmpKind>> {
         let DeValue::Array(array) = value.get_ref() else {
             self.fault(

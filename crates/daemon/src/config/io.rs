@@ -1,4 +1,4 @@
-//! `[io]`: how outer packets leave and arrive.
+//! The `[io]` section of the configuration: how outer packets leave and arrive.
 
 use super::read::{Reader, Value};
 use crate::text::suggestion;
@@ -8,12 +8,12 @@ const KEYS: [&str; 1] = ["outer"];
 /// How outer packets leave and arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OuterIo {
-    /// By the kernel's UDP and raw sockets: the fast way, and the host's firewall sees it.
+    /// The kernel's UDP and raw sockets carry outer packets. This is the fast way, and the host's firewall sees them.
     #[default]
     Udp,
-    /// As Ethernet frames by packet sockets, past the kernel's IP stack.
+    /// Packet sockets carry outer packets as Ethernet frames, past the kernel's IP stack.
     Packet,
-    /// As Ethernet frames by AF_XDP sockets.
+    /// AF_XDP sockets carry outer packets as Ethernet frames.
     Xdp,
 }
 

@@ -1,4 +1,5 @@
-//! `[ipip]`: IP in IP that is taken without protection around it (paper 001 section 2.3).
+//! The `[ipip]` section of the configuration: IP in IP that is taken without protection around it (paper 001 section
+//! 2.3).
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,11 +8,11 @@ use super::OuterIo;
 use super::read::{Reader, Value};
 
 const KEYS: [&str; 1] = ["from"];
-/// Addresses, at most.
+/// The most addresses that `from` may name.
 const MOST: usize = 64;
 
 impl Reader<'_> {
-    /// Outer addresses of whom IP in IP is taken that arrives bare.
+    /// Read the outer addresses of the hosts whose bare IP in IP is taken.
     pub(super) fn tunnels_from(&mut self, value: Option<&Value<'_>>, outer: OuterIo) -> BTreeSet<IpAddr> {
         let remedy = "write: from = [\"192.0.2.9\"], the outer addresses of hosts whose IP in IP is taken without protection";
         let Some(list) = self.table(value, "ipip", &KEYS).and_then(|table| table.get("from")) else {

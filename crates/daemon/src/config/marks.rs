@@ -1,4 +1,4 @@
-//! `mark_mask`: which bits of socket and packet marks are ours.
+//! The `mark_mask` of the configuration: which bits of socket and packet marks are ours.
 
 use sockmon::Marks;
 

@@ -37,28 +37,28 @@ use std::path::{Path, PathBuf};
 pub const ESP_PORT: u16 = 4500;
 /// Seconds of silence behind which a keepalive is sent (RFC 3948 section 4).
 pub const KEEPALIVE: u16 = 20;
-/// Packets that wait in the TUN at most: it has no back-pressure, and a program sends bursts until the daemon is awake (docs/design/0008,
-/// "The queue of the TUN").
+/// The most packets that wait in the TUN. It has no back-pressure, and a program sends bursts until the daemon is awake
+/// (docs/design/0008, "The queue of the TUN").
 pub const TUN_QUEUE: u32 = 512;
-/// The TUN's name.
+/// The name of the TUN, unless told otherwise.
 pub const TUN_NAME: &str = "rvl0";
-/// The enc device's name.
+/// The name of the enc device, unless told otherwise.
 pub const ENC_NAME: &str = "rvle0";
-/// The instance's name.
+/// The name of the instance, unless told otherwise.
 pub const INSTANCE: &str = "main";
 
-/// A configuration, checked.
+/// The configuration of a daemon, with every value checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The file it came from.
     pub file: PathBuf,
     /// Names pins, sockets and cgroup of this daemon.
     pub instance: String,
-    /// The policy file.
+    /// The path of the policy file.
     pub policy: PathBuf,
-    /// How it becomes what decides about packets.
+    /// How policy becomes what decides about packets.
     pub translation: Translation,
-    /// The control socket.
+    /// The path of the control socket.
     pub control_socket: PathBuf,
     /// Interfaces to guard; `None`: those of the default routes, else all but `lo`.
     pub uplinks: Option<Vec<String>>,
@@ -66,23 +66,23 @@ pub struct Config {
     pub cgroup: Option<PathBuf>,
     /// Which bits of marks are ours.
     pub marks: sockmon::Marks,
-    /// Programs may ask for protection on their own sockets (docs/socket-api.md).
+    /// Whether programs may ask for protection on their own sockets (docs/socket-api.md).
     pub socket_requests: bool,
-    /// The TUN.
+    /// The settings of the TUN.
     pub tun: TunConfig,
-    /// The device that shows protected packets in clear (docs/enc.md); `None`: not wanted.
+    /// The name of the device that shows protected packets in clear (docs/enc.md); `None`: not wanted.
     pub enc: Option<String>,
-    /// ESP.
+    /// The settings of ESP and its encapsulation in UDP.
     pub esp: EspConfig,
-    /// ICMP errors.
+    /// The settings for ICMP errors.
     pub icmp: IcmpConfig,
-    /// Networks behind this host; `None`: it is no gateway.
+    /// The settings for the networks behind this host; `None`: it is no gateway.
     pub gateway: Option<GatewayConfig>,
     /// The audit log as a file; `None`: in the log only.
     pub audit: Option<AuditConfig>,
-    /// Flows counted one by one; `None`: they are not.
+    /// The settings for flows counted one by one; `None`: they are not.
     pub flows: Option<FlowsConfig>,
-    /// Host names in the policy.
+    /// The settings for host names in the policy.
     pub names: NamesConfig,
     /// How outer packets leave and arrive.
     pub outer: OuterIo,
@@ -90,13 +90,13 @@ pub struct Config {
     pub tunnels_from: BTreeSet<IpAddr>,
     /// How flows are scrubbed whose policy says so.
     pub scrub: ScrubConfig,
-    /// Cipher suites.
+    /// The settings for cipher suites.
     pub crypto: CryptoConfig,
-    /// What to log.
+    /// The level of the log.
     pub log: LogLevel,
 }
 
-/// `[crypto]`.
+/// The settings for cipher suites, from `[crypto]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CryptoConfig {
     /// Whether DES, 3DES and HMAC-MD5 may be used (RFC 8221 says not to).
@@ -107,40 +107,40 @@ pub struct CryptoConfig {
     pub units: Vec<(crypto::SuiteId, String)>,
 }
 
-/// `[tun]`.
+/// The settings of the TUN, from `[tun]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TunConfig {
-    /// Its name.
+    /// The name of the TUN.
     pub name: String,
-    /// Packets in its queue.
+    /// The number of packets that the TUN's queue holds.
     pub queue: u32,
 }
 
-/// `[esp]`.
+/// The settings of ESP, from `[esp]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EspConfig {
-    /// The UDP port.
+    /// The port of ESP in UDP.
     pub port: u16,
-    /// The most that outer packets have of associations that name no MTU; `None`: what the route takes.
+    /// The largest outer packet in octets of associations that name no MTU; `None`: what the route takes.
     pub path_mtu: Option<u16>,
     /// Seconds of silence behind which a keepalive is sent, for associations that ask for one and say no other.
     pub keepalive: u16,
 }
 
-/// `log`.
+/// The levels of the log, from `log` in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
-    /// Nothing.
+    /// The level that shows only audit lines.
     Off,
-    /// What failed.
+    /// The level that shows what failed.
     Error,
-    /// And what may fail.
+    /// The level that shows what may fail, too.
     Warn,
-    /// And what changed.
+    /// The level that shows what changed, too.
     Info,
-    /// And how.
+    /// The level that shows how it changed, too.
     Debug,
-    /// And everything else.
+    /// The level that shows everything else, too.
     Trace,
 }
 
@@ -154,7 +154,7 @@ impl LogLevel {
         ("trace", LogLevel::Trace),
     ];
 
-    /// Its word, which is also a directive for the log filter.
+    /// The word for the level, which is also a directive for the log filter.
     pub fn word(self) -> &'static str {
         Self::WORDS.iter().find(|(_, level)| *level == self).map_or("info", |(word, _)| word)
     }
@@ -167,7 +167,7 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("{}: {source}; name a readable file with --config", path.display())]
     Read {
-        /// The file.
+        /// The path of the configuration file.
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,

@@ -1,4 +1,5 @@
-//! `[names]`: who is asked for the addresses of host names in the policy, and how long they count (docs/design/0014).
+//! The `[names]` section of the configuration: who is asked for the addresses of host names in the policy, and how long
+//! they count (docs/design/0014).
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -11,15 +12,15 @@ use crate::names::Limits;
 const NAMES: [&str; 6] = ["resolvers", "observe", "timeout", "min_ttl", "max_ttl", "grace"];
 /// The port of the DNS.
 const PORT: u16 = 53;
-/// The most servers.
+/// The most DNS servers that may be named.
 const MAX_SERVERS: usize = 8;
 
-/// `[names]`.
+/// The settings for host names in the policy, from `[names]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamesConfig {
-    /// The servers; none: those of `/etc/resolv.conf`.
+    /// The DNS servers to ask; if empty, those of `/etc/resolv.conf`.
     pub resolvers: Vec<SocketAddr>,
-    /// Answers that applications receive count too, where they make nothing less strict.
+    /// Whether answers that applications receive count too, where they make nothing less strict.
     pub observe: bool,
     /// How long an answer is waited for.
     pub timeout: Duration,

@@ -11,7 +11,7 @@ use super::read::{Reader, Value};
 use crate::scrub::{pair, set_rule, with};
 use crate::text::suggestion;
 
-/// What [`refine`] takes.
+/// The keys of a table that [`refine`] reads.
 pub(crate) const REFINING: [&str; 6] = ["rules", "protect", "midstream", "urgent", "limits", "packets"];
 const PACKETS: [&str; 10] = [
     "mtu",
@@ -61,7 +61,7 @@ pub(crate) fn refine(reader: &mut Reader<'_>, root: &DeTable<'_>, config: &mut C
     packets(reader, root, config)
 }
 
-/// One of some words.
+/// Read one of some words; `usual` if the key is missing or its value is wrong.
 pub(crate) fn word<T: Copy>(
     reader: &mut Reader<'_>,
     root: &DeTable<'_>,

@@ -3,20 +3,20 @@
 use std::fmt;
 use std::ops::Range;
 
-/// One fault.
+/// A fault of a configuration file, with its place and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Line, from 1.
+    /// The number of the line, counted from 1.
     pub line: usize,
-    /// Column in characters, from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The text that says what is wrong.
     pub message: String,
-    /// What to do.
+    /// The text that says what to do about it.
     pub remedy: String,
     /// The line of the file, with what looks like a key left out.
     excerpt: String,
-    /// Characters to underline.
+    /// The number of characters to underline.
     width: usize,
 }
 
@@ -61,7 +61,7 @@ impl Report {
         self
     }
 
-    /// The faults.
+    /// The faults that were found in the file.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }

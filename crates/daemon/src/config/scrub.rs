@@ -1,11 +1,12 @@
-//! `[scrub]`: what a profile means that policy names, and what outer packets must look like (docs/design/0025).
+//! The `[scrub]` section of the configuration: what a profile means that policy names, and what outer packets must look
+//! like (docs/design/0025).
 
 use scrub::{Config, Mode, Profile, Rule};
 
 use super::read::{Reader, Value};
 use super::refine::{REFINING, refine, word};
 
-/// `[scrub]`.
+/// The settings for the scrubbing of packets, from `[scrub]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScrubConfig {
     /// How packets are scrubbed that arrive with an IP header of their own (bare ESP and AH, and frames); `None`: not.

@@ -11,10 +11,10 @@ const WORDS: [&str; 2] = ["compiled", "per-socket"];
 /// How policy becomes what decides about packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Translation {
-    /// Once, when it is loaded: tables keyed by application, asked for each packet.
+    /// Policy is compiled once, when it is loaded, into tables keyed by application that are asked for each packet.
     #[default]
     Compiled,
-    /// As paper 000 has it: entries that sockets' calls make and delete (docs/design/0011).
+    /// Calls of sockets make and delete entries that decide, as in paper 000 (docs/design/0011).
     PerSocket {
         /// How long an outbound entry of a datagram socket lives behind its last use.
         ttl: Duration,

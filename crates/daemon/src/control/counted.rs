@@ -46,7 +46,7 @@ async fn answer(plane: &Shared, query: &CountedQuery) -> Result<CountedFlows, Re
     Ok(CountedFlows { table, live, left_out, ended, last })
 }
 
-/// `ADDRESS` or `ADDRESS/LENGTH`.
+/// Read a prefix from `ADDRESS` or `ADDRESS/LENGTH`.
 fn prefix(text: &str) -> Option<Prefix> {
     match text.split_once('/') {
         Some((address, length)) => Prefix::new(address.parse().ok()?, length.parse().ok()?),
@@ -56,9 +56,9 @@ fn prefix(text: &str) -> Option<Prefix> {
 
 /// Which flows were asked for.
 struct Wanted {
-    /// Name in the policy.
+    /// The name of the application in the policy, if the policy knows what was asked for.
     application: Option<String>,
-    /// As it was asked.
+    /// The name or path that was asked for. It is compared with programs where the policy does not know it.
     program: Option<String>,
     peers: Option<Prefix>,
 }

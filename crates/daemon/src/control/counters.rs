@@ -17,7 +17,7 @@ use crate::statistics::{self, Figures, Half};
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct What {
-    /// Zeros too.
+    /// Whether counts of zero are answered too.
     #[serde(default)]
     all: bool,
 }

@@ -166,7 +166,8 @@ async fn of_nobody(
     Ok(Explanation { sockets: vec![explained], pins: pins.unwrap_or_default(), ..Explanation::default() })
 }
 
-/// Nothing is sent: connect(2) of a datagram socket only asks the routes.
+/// The address that this host would send the flow from. Nothing is sent: connect(2) of a datagram socket only asks the
+/// routes.
 fn source_towards(flow: &Flow) -> Option<IpAddr> {
     let socket = std::net::UdpSocket::bind(SocketAddr::new(flow.local, 0)).ok()?;
     socket.connect(SocketAddr::new(flow.remote, 9)).ok()?;
@@ -333,7 +334,7 @@ fn is_own(addr: IpAddr) -> bool {
     own.is_ok_and(|own| own.iter().map(|a| a.addr).collect::<BTreeSet<_>>().contains(&addr))
 }
 
-/// `LOCAL:PORT,REMOTE:PORT[/PROTOCOL]`.
+/// Read a flow from `LOCAL:PORT,REMOTE:PORT[/PROTOCOL]`; without a protocol it is TCP.
 fn parse(text: &str) -> Result<Flow, Refused> {
     let bad = || {
         Refused::new(

@@ -1,4 +1,4 @@
-//! `/v1/sa`: associations.
+//! `/v1/sa`: listing, adding, changing, replacing and deleting associations.
 
 use api::{SaAdded, SaDeleted, SaList, SaReplace, SaReplaced, SaUpdate, SaUpdated, Spi, path};
 use axum::body::{Body, Bytes};
@@ -40,7 +40,8 @@ async fn add_one(plane: Shared, body: Body) -> Result<SaAdded, Refused> {
     .await
 }
 
-/// Not axum's extractor: the octets hold a key, so they are gathered into memory that is wiped.
+/// Read a request of JSON, without axum's extractor: the octets hold a key, so they are gathered into memory that is
+/// wiped.
 async fn read<T: DeserializeOwned>(
     body: Body,
     what: &str,

@@ -1,4 +1,4 @@
-//! `/v1/status` and `/v1/health`.
+//! `/v1/status` and `/v1/health`: the state of the daemon, and what is wrong with it.
 
 use std::collections::BTreeMap;
 

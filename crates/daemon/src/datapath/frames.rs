@@ -24,18 +24,18 @@ const CALLS: usize = 16;
 /// Why there are no frames.
 #[derive(Debug, thiserror::Error)]
 pub enum FramesError {
-    /// They cannot be had of so many uplinks.
+    /// Frames cannot be had of so many uplinks.
     #[error("{0}")]
     Unfit(String),
-    /// A socket.
+    /// A socket for frames, or its device, does not serve.
     #[error(transparent)]
     Netio(#[from] netio::Error),
-    /// What steers them into the sockets.
+    /// The kernel half cannot steer frames into the sockets.
     #[error("{0}; {remedy}", remedy = .0.remedy())]
     Kernel(#[from] sockmon::SockmonError),
 }
 
-/// The sockets of both threads; `None`: outer packets are the kernel's matter.
+/// Open the sockets of both threads; `None`: outer packets are the kernel's matter.
 ///
 /// # Errors
 /// If an uplink is no Ethernet, or there are too many.
@@ -111,15 +111,15 @@ pub fn devices(uplinks: &[Uplink]) -> Result<Vec<FrameDevice>, FramesError> {
     Ok(devices.collect::<netio::Result<Vec<_>>>()?)
 }
 
-/// Where frames arrive.
+/// The sockets where frames of the uplinks arrive.
 #[derive(Debug, Default)]
 pub struct FramesIn {
     pub(super) receivers: Vec<FrameReceiver>,
-    /// Sends them there as long as this lives.
+    /// The steering of frames into these sockets, which lasts as long as this lives.
     _steering: Vec<FrameSteering>,
 }
 
-/// A packet as a frame; `None`: it has to leave by the kernel's sockets.
+/// Send a packet as a frame; `None`: it has to leave by the kernel's sockets.
 pub(super) fn send(
     frames: &mut Option<FrameSender>,
     packet: &Packet<stage::Outer>,
@@ -129,7 +129,7 @@ pub(super) fn send(
     sent
 }
 
-/// As [`send`], for a burst.
+/// Send a burst as frames; `None`: it has to leave by the kernel's sockets.
 pub(super) fn send_burst(frames: &mut Option<FrameSender>, burst: &Burst<stage::Outer>) -> Option<Sent> {
     let sent = frames.as_mut()?.send_burst(clock::monotonic(), burst).ok();
     tell(frames);
@@ -143,7 +143,7 @@ fn tell(frames: &mut Option<FrameSender>) {
 }
 
 impl InboundThread {
-    /// As [`InboundThread::serve`], for frames.
+    /// Serve as [`InboundThread::serve`] does, with frames instead of the kernel's sockets.
     pub(super) fn serve_frames(mut self, half: &mut InboundHalf, inbox: &Inbox<InboundHalf>) {
         self.drain(half);
         let mut receivers = std::mem::take(&mut self.frames.receivers);

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::refused::{Fault, Refused};
 
-/// Commands that wait for one thread at most.
+/// The most commands that wait for one thread.
 const DEPTH: usize = 64;
 /// How long is waited for a place in a full channel, before the next look.
 const BREATH: std::time::Duration = std::time::Duration::from_millis(2);
@@ -21,26 +21,26 @@ enum Command<T> {
     Stop,
 }
 
-/// The control plane's end.
+/// The control plane's end of the channel to a data thread.
 pub struct Handle<T> {
     /// `None` only while it is dropped.
     commands: Option<SyncSender<Command<T>>>,
     wake: Wake,
 }
 
-/// The thread's end.
+/// The data thread's end of the channel, where commands arrive.
 pub struct Inbox<T> {
     commands: Receiver<Command<T>>,
     wake: Wake,
 }
 
-/// Why a thread did not do it.
+/// Why a thread did not do what it was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
-    /// Its channel is full.
+    /// The channel to the thread is full.
     #[error("the data path has {DEPTH} commands to do already; try again")]
     Busy,
-    /// It has ended.
+    /// The data thread has ended.
     #[error("the data path has stopped")]
     Stopped,
 }
@@ -152,9 +152,9 @@ impl<T> Handle<T> {
 /// Whether a thread goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// With the next packet.
+    /// The thread goes on with the next packet.
     GoOn,
-    /// No more: it was told to end, or nobody can tell it anything any more.
+    /// The thread ends: it was told to, or nobody can tell it anything any more.
     End,
 }
 

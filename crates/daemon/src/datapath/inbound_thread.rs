@@ -55,7 +55,7 @@ impl InboundHalf {
         }
     }
 
-    /// Pass events on.
+    /// Pass on the engine's events and audit entries, and wake the outbound thread if something was left for it.
     pub(super) fn tell(&mut self) {
         if let (true, Some(wake)) = (self.engine.take_call(), &self.outbound) {
             wake.wake();

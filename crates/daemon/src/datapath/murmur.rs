@@ -5,7 +5,7 @@ use wire::DropReason;
 /// The drops that were said.
 #[derive(Debug, Default)]
 pub struct Murmur {
-    /// `None`: nobody listened last time.
+    /// The sums at the last call; `None`: nobody listened then.
     said: Option<Vec<(DropReason, u64)>>,
 }
 

@@ -48,11 +48,11 @@ pub struct OutboundHalf {
 /// An outer packet that did not fit its route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit {
-    /// Its association.
+    /// The SPI of the packet's association.
     pub spi: Spi,
-    /// Its peer.
+    /// The outer address of the peer.
     pub remote: IpAddr,
-    /// Its octets.
+    /// The length of the packet in octets, with its outer IP header.
     pub len: usize,
 }
 
@@ -94,7 +94,7 @@ impl OutboundHalf {
         note(&mut self.losses, &mut self.unsent, peer, answer);
     }
 
-    /// Pass events on.
+    /// Pass on the engine's events and audit entries.
     fn tell(&mut self) {
         self.teller.tell_all(std::iter::from_fn(|| self.engine.poll_event()));
         self.teller.lost(self.engine.take_lost_events());
@@ -279,7 +279,7 @@ impl OutboundThread {
         self.carry_out(half, pool, outcomes);
     }
 
-    /// By the socket of its protocol. Bare packets wait for those behind them.
+    /// Send an outer packet as a frame, or by the socket of its protocol. Bare packets wait for those behind them.
     fn send(&mut self, half: &mut OutboundHalf, packet: Packet<stage::Outer>, pool: &mut Pool) {
         if self.frames.is_some() {
             self.send_bare(half, pool);
@@ -327,7 +327,7 @@ impl OutboundThread {
         pool.put(packet.into_buf());
     }
 
-    /// Nothing is to overtake the bare packets that wait, or nothing follows them.
+    /// Send the bare packets that wait: nothing is to overtake them, or nothing follows them.
     #[inline]
     fn send_bare(&mut self, half: &mut OutboundHalf, pool: &mut Pool) {
         let (losses, unsent, mut too_big) = (&mut half.losses, &mut half.unsent, false);

@@ -7,19 +7,19 @@ use engine::Event;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Events that wait for the control plane at most.
+/// The most events that wait for the control plane.
 const DEPTH: usize = 1024;
 
-/// A data thread's end.
+/// The data threads' end of the channel of events.
 #[derive(Clone, Debug, Default)]
 pub struct Teller {
-    /// `None`: nobody listens.
+    /// The channel to the control plane; `None`: nobody listens.
     events: Option<Sender<Event>>,
     lost: Arc<AtomicU64>,
     routes: Arc<Notify>,
 }
 
-/// The control plane's end.
+/// The control plane's end of the channel of events.
 #[derive(Debug)]
 pub struct Told {
     events: Receiver<Event>,
@@ -28,7 +28,7 @@ pub struct Told {
     pub routes: Arc<Notify>,
 }
 
-/// An end for each data thread, and the control plane's.
+/// Make the data threads' end, a clone for each, and the control plane's end.
 pub fn tellers() -> (Teller, Told) {
     let (sender, receiver) = channel(DEPTH);
     let lost = Arc::new(AtomicU64::new(0));

@@ -13,13 +13,13 @@ const PEERS: usize = 256;
 /// What the kernel answers for a peer's packets, since it last took one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why, in the house's words.
+    /// The reason of the last refusal, in the house's words.
     pub reason: DropReason,
-    /// The error's number, where the kernel gave one.
+    /// The error's number of the last refusal, where the kernel gave one.
     pub errno: Option<i32>,
-    /// The first refusal since a packet was taken.
+    /// The time of the first refusal since a packet was taken.
     pub since: Time,
-    /// The last one.
+    /// The time of the last refusal.
     pub last: Time,
 }
 

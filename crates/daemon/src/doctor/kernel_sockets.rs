@@ -8,7 +8,7 @@ use std::fs;
 struct Family {
     word: &'static str,
     number: u32,
-    /// In `/proc/net/protocols`.
+    /// The name of the family in `/proc/net/protocols`.
     listed: &'static str,
     module: &'static str,
 }
@@ -26,13 +26,13 @@ const CLIENTS: [&str; 10] =
 
 /// What the host says of itself.
 struct Host {
-    /// `/proc/net/protocols`.
+    /// The text of `/proc/net/protocols`.
     protocols: String,
-    /// `/proc/modules`.
+    /// The text of `/proc/modules`.
     modules: String,
-    /// `modules.alias` of the running kernel.
+    /// The text of `modules.alias` of the running kernel.
     aliases: String,
-    /// What stands in `/etc/modprobe.d`.
+    /// The texts of all files in `/etc/modprobe.d`.
     settings: String,
 }
 

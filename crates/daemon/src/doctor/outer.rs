@@ -7,7 +7,7 @@ use super::check;
 use crate::config::{Config, OuterIo};
 use crate::datapath::frames;
 
-/// `[io]`: whether frames of the uplinks can be had; `None`: nobody asks for them.
+/// The check of `[io]`: whether frames of the uplinks can be had; `None`: nobody asks for them.
 pub(super) fn io(config: &Config) -> Option<Check> {
     let word = match config.outer {
         OuterIo::Udp => return None,

@@ -11,10 +11,10 @@ use sockmon::OptionHook;
 
 /// The queues of the calling thread's network namespace.
 const QUEUES: &str = "/proc/thread-self/net/netfilter/nfnetlink_queue";
-/// Programs that are told.
+/// The most holders, and the most queues of one, that are named.
 const TOLD: usize = 8;
 
-/// Who holds queues.
+/// The check that says who holds queues of netfilter.
 pub(super) fn check() -> Check {
     let name = |pid| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
@@ -104,7 +104,7 @@ fn bound(line: &str) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
 
-    /// As `seq_show` of net/netfilter/nfnetlink_queue.c prints it.
+    /// A list of queues as `seq_show` of net/netfilter/nfnetlink_queue.c prints it.
     const LIST: &str = "    0    812     3 2 65531     0     0      117  1\n\
                         \u{20}   1    812     0 2 65531     0     0        0  1\n\
                         \u{20}  77 4294963201     0 1     0     4     0       12  1\n";

@@ -6,9 +6,9 @@ use api::FlowEnd;
 use sockmon::CountedFlow;
 use wire::Time;
 
-/// Behind the last packet of a connection that both sides have closed, or one broke off: stragglers belong to it.
+/// The silence after which a connection is over that both sides have closed, or one broke off: stragglers belong to it.
 const LINGER: Duration = Duration::from_secs(2);
-/// Behind the last of the calls that were refused.
+/// The silence after which a flow of refused calls is over.
 const CALLS: Duration = Duration::from_secs(1);
 /// Silence that is enough when the table is nearly full.
 const SHORT: Duration = Duration::from_secs(5);
@@ -21,13 +21,13 @@ pub(crate) enum Pressure {
 }
 
 impl Pressure {
-    /// Of a table with so many flows and room for so many.
+    /// The pressure on a table with so many flows and room for so many.
     pub(crate) fn of(flows: usize, room: usize) -> Pressure {
         if flows > room / 4 * 3 { Pressure::High } else { Pressure::None }
     }
 }
 
-/// Why it is over by now; `None`: it may go on.
+/// Why the flow is over by now; `None`: it may go on.
 pub(crate) fn end_of(flow: &CountedFlow, now: Time, idle: Duration, pressure: Pressure) -> Option<FlowEnd> {
     // The last packet may be later than the clock was read.
     let silent = Duration::from_nanos(now.0.saturating_sub(flow.last.0));

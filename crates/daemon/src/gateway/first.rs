@@ -18,14 +18,14 @@ use crate::rules::RuleBook;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandedRules {
-    /// It was a gateway: they were rules for what it forwards.
+    /// Whether that daemon was a gateway, and these are rules for what it forwards.
     pub gateway: bool,
-    /// In order.
+    /// The rules in their order.
     pub rules: Vec<SpdAdd>,
 }
 
 impl HandedRules {
-    /// As it came from the one before; nothing: it had no rules.
+    /// Read what the daemon before handed over; no octets mean that it had no rules.
     ///
     /// # Errors
     /// If it does not read.

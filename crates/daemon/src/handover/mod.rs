@@ -32,11 +32,12 @@ use crypto::Secret;
 use sadb::handover::{HandOver, HandOverError};
 use serde::{Deserialize, Serialize};
 
-/// The protocol's version.
+/// The version of the hand-over protocol.
 const VERSION: u32 = 2;
-/// Octets of sealed memory that are read at most: more than every association, rule and used key of a full daemon takes.
+/// The most octets of sealed memory that are read: more than every association, rule and used key of a full daemon
+/// takes.
 const MAX_SEALED: u64 = 2 << 30;
-/// What a daemon reads at most that does not say so.
+/// The most octets that a daemon is taken to read if it does not say so itself.
 const MAX_UNSAID: u64 = 256 << 20;
 /// How long either side may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -56,13 +57,13 @@ pub struct Request {
     /// The cookie of its network namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     netns: Option<u64>,
-    /// So many octets it reads at most.
+    /// The most octets that the new daemon reads.
     #[serde(default = "unsaid")]
     most: u64,
-    /// It takes memory that is no file (memfd_secret(2)).
+    /// Whether the new daemon takes memory that is no file (memfd_secret(2)).
     #[serde(default)]
     secret: bool,
-    /// It wants to look at the rules before anything is given.
+    /// Whether the new daemon wants to look at the rules before anything is given.
     #[serde(default)]
     look: bool,
 }
@@ -108,10 +109,10 @@ impl Request {
 /// The old daemon's answer.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
-    /// Why not.
+    /// The reason why the old daemon does not hand over, if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
-    /// It comes with the rules alone, and everything else follows when the new daemon takes them.
+    /// Whether this answer comes with the rules alone. Everything else follows when the new daemon takes them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     shown: bool,
 }
@@ -120,21 +121,21 @@ struct Answer {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Verdict {
-    /// It takes over.
+    /// Whether the new daemon takes over.
     takes: bool,
-    /// Why it cannot.
+    /// The reason why the new daemon cannot take over, if it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }
 
 impl Verdict {
-    /// Read it: an object of JSON, since a list would do for a structure too.
+    /// Read a verdict, which must be an object of JSON, since a list would do for a structure too.
     fn read(text: &[u8]) -> serde_json::Result<Verdict> {
         let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(text)?;
         serde_json::from_value(fields.into())
     }
 
-    /// Why it is not a yes.
+    /// The reason for a verdict that is not a yes.
     fn refusal(self) -> Option<String> {
         match self.refused {
             None if self.takes => None,
@@ -157,7 +158,7 @@ pub enum TakeError {
     /// The new daemon cannot go on with what the old one has. The old one goes on.
     #[error("{0}; the running daemon goes on")]
     Unfit(String),
-    /// The connection broke. The old daemon may have given its keys away.
+    /// The connection broke off, and the old daemon may have given its keys away.
     #[error(
         "the hand-over broke off: {0}; if the running daemon has ended, start without --take-over and add new keys"
     )]
@@ -171,9 +172,9 @@ pub enum TakeError {
 pub struct Taken {
     /// Associations and used keys.
     pub state: HandOver,
-    /// The TUN.
+    /// The descriptor of the TUN.
     pub tun: OwnedFd,
-    /// The UDP sockets.
+    /// The descriptors of the UDP sockets.
     pub udp: Vec<OwnedFd>,
 }
 

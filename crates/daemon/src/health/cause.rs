@@ -112,7 +112,7 @@ impl Cause {
         }
     }
 
-    /// What is wrong.
+    /// The text that says what is wrong.
     pub(crate) fn text(self) -> String {
         let text = match self {
             Cause::NoAssociation => "no association serves it",

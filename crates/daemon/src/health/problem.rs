@@ -11,13 +11,13 @@ use super::{Cause, EVIDENCE, HealthBook, PATIENCE, Who};
 /// A trouble that lasts for long enough.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
-    /// Whose it is; `None`: that of whoever uses the association.
+    /// The owner of the traffic; `None`: whoever uses the association, or sends to the peer.
     pub who: Option<Who>,
-    /// To whom nothing gets through.
+    /// The peer to whom nothing gets through.
     pub peer: IpAddr,
     pub cause: Cause,
     pub since: Time,
-    /// A flow of it.
+    /// A flow of the traffic, if one is known.
     pub flow: Option<Flow>,
 }
 
