@@ -45,9 +45,9 @@ pub struct Entry {
 /// What a line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// An association.
+    /// An association to be added.
     Sa(Box<SaAdd>),
-    /// A rule.
+    /// A rule to be added.
     Rule(Box<SpdAdd>),
     /// Delete all associations first (`flush`).
     FlushSas,
@@ -60,7 +60,8 @@ pub enum What {
 pub enum Ends<'a> {
     /// Each in both directions: the file speaks for both hosts.
     Both,
-    /// By which of the two is one of these addresses.
+    /// Each in one direction: outbound if its source is one of these addresses of this host, inbound if its destination
+    /// is.
     Local(&'a [IpAddr]),
 }
 
@@ -68,7 +69,7 @@ pub enum Ends<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}: {text}")]
 pub struct ImportError {
-    /// Line, from 1.
+    /// The number of the line, from 1.
     pub line: usize,
     /// What is wrong there, and what is allowed.
     pub text: String,

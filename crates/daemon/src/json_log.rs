@@ -23,7 +23,7 @@ const BATCH: usize = 64;
 /// Where, and how much.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOptions {
-    /// The file.
+    /// The path of the log file.
     pub file: PathBuf,
     /// Octets behind which it is rotated.
     pub size: u64,
@@ -82,12 +82,12 @@ impl JsonLog {
         Ok(out)
     }
 
-    /// Whether anybody listens.
+    /// Whether there is a log file that takes entries.
     pub fn is_on(&self) -> bool {
         self.entries.is_some()
     }
 
-    /// What was counted.
+    /// What was counted since the daemon's start.
     pub fn counts(&self) -> LogCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Counters { written, failed, lost } = &*self.counters;

@@ -3,7 +3,7 @@
 /// One counter: its word, whether it counts packets or calls that were refused, and what it means.
 struct Meaning(&'static str, bool, &'static str);
 
-/// As `bpf/include/abi.h` lists them.
+/// The meanings of all counters, in the order in which `bpf/include/abi.h` lists them.
 const MEANINGS: [Meaning; 75] = [
     Meaning("sockets_stamped", false, "A socket got the mark of its application."),
     Meaning("sockets_restamped", false, "A socket changed hands and got the stricter application's mark."),

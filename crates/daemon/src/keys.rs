@@ -28,7 +28,7 @@ pub struct Keys {
 enum OnDisk {
     /// There is none: keys that serve no traffic (a replay), tests.
     Nowhere,
-    /// It is here.
+    /// The other copy is in this file.
     At(PathBuf),
     /// It is lost, so nobody knows which keys were used.
     Lost { path: PathBuf, why: String },

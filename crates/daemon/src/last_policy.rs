@@ -14,7 +14,7 @@ pub fn path(policy: &Path) -> PathBuf {
     name.into()
 }
 
-/// Keep this text. What was kept before stays if that fails.
+/// Keep this text beside the policy file. What was kept before stays if that fails.
 ///
 /// # Errors
 /// If it cannot be written.

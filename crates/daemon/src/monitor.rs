@@ -13,7 +13,7 @@ impl Monitor {
         Monitor(Mutex::new(monitor))
     }
 
-    /// Use it. Never held while waiting for a data thread.
+    /// Lock the kernel half, to use it. The lock is never held while waiting for a data thread.
     pub fn get(&self) -> MutexGuard<'_, Sockmon> {
         // What a panicking caller left is still what the kernel has.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

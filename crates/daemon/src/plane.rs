@@ -70,7 +70,7 @@ const PROMISE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// The control plane's state.
 pub struct Plane {
-    /// The configuration.
+    /// The configuration of the daemon.
     pub config: Config,
     /// When the daemon started (monotonic).
     pub started: Time,
@@ -80,21 +80,21 @@ pub struct Plane {
     pub executables: Vec<Executable>,
     /// The kernel half has the policy in force, but not everything that belongs to it: to be loaded once more.
     pub unfinished: bool,
-    /// Executables with digests.
+    /// The executables that policy names by their digests.
     pub pins: Pins,
-    /// Keys.
+    /// The registry of suites and the book of used keys.
     pub keys: Keys,
-    /// The outbound thread.
+    /// The handle of the outbound thread.
     pub outbound: Handle<OutboundHalf>,
-    /// The inbound thread.
+    /// The handle of the inbound thread.
     pub inbound: Handle<InboundHalf>,
     /// The kernel half; `None` only where there is none (tests of the control API).
     pub monitor: Option<Monitor>,
-    /// The TUN.
+    /// The TUN device of the daemon.
     pub tun: Device,
     /// What the kernel half was told of the host beside them.
     pub(crate) surveyed: crate::surveyed::Surveyed,
-    /// Guarded uplinks.
+    /// The network devices that are guarded as uplinks.
     pub uplinks: Vec<Device>,
     /// Interfaces of networks behind this host.
     pub insides: Vec<Device>,
@@ -112,7 +112,7 @@ pub struct Plane {
     pub path_mtu: Option<u16>,
     /// Who hears of events.
     pub hub: Hub,
-    /// The audit log.
+    /// The writer of the audit log.
     pub auditor: Auditor,
     /// Captures that run, and the last that ended.
     pub captures: Arc<Desk>,
@@ -141,7 +141,7 @@ pub struct Plane {
 pub struct Shared(Arc<Mutex<Option<Plane>>>);
 
 impl Shared {
-    /// To be shared.
+    /// Share the control plane among those who answer requests.
     pub fn new(plane: Plane) -> Shared {
         Shared(Arc::new(Mutex::new(Some(plane))))
     }
@@ -162,7 +162,7 @@ impl Shared {
 }
 
 impl Plane {
-    /// Add an association.
+    /// Add an association as requested, under a new SPI unless the request names one.
     ///
     /// # Errors
     /// What is wrong with the request, or why it does not go with those there are.

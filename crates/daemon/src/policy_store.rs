@@ -39,7 +39,7 @@ pub use turn::is_same;
 
 /// A policy that was read, not yet in force.
 pub struct Candidate {
-    /// The tables.
+    /// The tables that the policy was compiled to.
     pub compiled: Compiled,
     /// Applications whose last good version stands in for a broken block.
     pub kept: BTreeSet<AppId>,
@@ -53,7 +53,7 @@ pub struct Candidate {
     pub warnings: usize,
     /// Applications of before that have the policy of others; see [`Candidate::follow`].
     pub renamed: Renamed,
-    /// What was read.
+    /// The text that was read.
     pub text: Arc<[u8]>,
     table: AppTable,
 }
@@ -67,7 +67,7 @@ impl Candidate {
 
 /// A policy that was in force, to go back to.
 pub struct Previous {
-    /// Its text.
+    /// The text of that policy.
     pub text: Arc<[u8]>,
     /// Its tables, if this daemon had them in force.
     candidate: Option<Box<Candidate>>,
@@ -76,9 +76,9 @@ pub struct Previous {
 /// An executable of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executable {
-    /// Whose subject; [`AppId::NONE`]: it is named behind `from`.
+    /// The application whose subject names the executable; [`AppId::NONE`]: it is named behind `from`.
     pub app: AppId,
-    /// Where it is.
+    /// The path of the executable.
     pub path: PathBuf,
     /// Device and inode when it was looked at.
     pub identity: (u64, u64),
@@ -165,7 +165,7 @@ impl PolicyStore {
         })
     }
 
-    /// The policy file.
+    /// The path of the policy file.
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -181,10 +181,10 @@ impl PolicyStore {
         self.read_text(&self.file.display().to_string(), &octets)
     }
 
-    /// As [`PolicyStore::read`], for a text that is called `name`.
+    /// Compile a text that is called `name`, as [`PolicyStore::read`] does with the file; nothing in force changes.
     ///
     /// # Errors
-    /// As [`PolicyStore::read`].
+    /// If the text's own tests speak against it.
     pub fn read_text(&self, name: &str, octets: &[u8]) -> Result<Candidate, Unreadable> {
         let unreadable = |text| Unreadable { path: name.into(), source: io::Error::other(text) };
         let parsed = policy::parse_over(name, octets, &HostFiles::here(), &self.compiled);

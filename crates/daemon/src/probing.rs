@@ -32,16 +32,16 @@ pub struct Probing {
     pub(crate) paths: BTreeMap<Path, Known>,
     /// Where the next look at associations begins.
     pub(crate) from: usize,
-    /// Whose turn it is first, where there are more probes than may leave.
+    /// The index of the path whose turn it is first, where there are more probes than may leave.
     first: usize,
     pub(crate) answers: Answers,
 }
 
-/// One path.
+/// What is known of one path.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) prober: Prober,
-    /// By which association it is probed, and what that carries.
+    /// The SPI of the association by which the path is probed; `selectors` is what that one carries.
     pub(crate) spi: Spi,
     pub(crate) selectors: Selectors,
     /// The association that answers come by, and the packets that it had carried; `None`: there is none.

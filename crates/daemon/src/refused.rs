@@ -6,15 +6,15 @@ use api::Problem;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {
-    /// Whose fault it is.
+    /// The kind of fault, which says whose it is.
     pub fault: Fault,
-    /// What happened.
+    /// The text that says what happened.
     pub message: String,
     /// What to do next.
     pub remedy: Option<String>,
 }
 
-/// Whose fault it is.
+/// Who or what is at fault when a request is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The request contradicts itself or names nothing sensible.
@@ -55,7 +55,7 @@ impl Refused {
         self
     }
 
-    /// As the API says it.
+    /// The refusal in the form that the API gives to clients.
     pub fn problem(&self) -> Problem {
         Problem {
             code: self.fault.code().to_owned(),

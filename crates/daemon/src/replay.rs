@@ -46,7 +46,7 @@ pub enum Way {
     Auto,
     /// All inbound; what is in clear is compared with the rules for inbound packets.
     In,
-    /// All outbound.
+    /// All packets are taken as outbound.
     Out,
 }
 
@@ -55,16 +55,16 @@ pub enum Way {
 enum Half {
     /// Inbound, through an association.
     Open,
-    /// Inbound, in clear.
+    /// Inbound in clear, without an association.
     Arrive,
-    /// Outbound.
+    /// Outbound, as a packet of this host.
     Send,
 }
 
-/// What to replay.
+/// The capture to replay, and how.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
-    /// The capture.
+    /// The path of the capture.
     pub input: PathBuf,
     /// Where the engine's packets go; `None`: nowhere.
     pub output: Option<PathBuf>,
@@ -97,10 +97,10 @@ pub enum ReplayError {
     /// The policy, the file of associations or an argument is not as it must be.
     #[error("{0}")]
     BadInput(String),
-    /// A file.
+    /// A file could not be read or written.
     #[error(transparent)]
     Netio(#[from] netio::Error),
-    /// The machine.
+    /// This machine can have no keys at all.
     #[error(transparent)]
     Keys(#[from] KeysError),
     /// Whoever takes the lines does not.
@@ -293,7 +293,7 @@ impl Replay {
         Some(half(protected, for_us))
     }
 
-    /// As [`Self::half`], for a packet that is no fragment.
+    /// The half for a packet that is no fragment; [`Self::half`] is for any.
     fn half_of_whole(&self, bytes: &[u8], headers: &Headers) -> Half {
         match self.sides(headers) {
             Ok(for_us) => half(self.is_protected(bytes, headers, for_us), for_us),

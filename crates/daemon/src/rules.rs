@@ -37,9 +37,9 @@ pub struct RuleBook {
 /// What each rule decided, both ways.
 #[derive(Clone, Debug, Default)]
 pub struct RuleCounts {
-    /// Outbound.
+    /// What each rule decided of outbound packets.
     pub outbound: Vec<(RuleKey, Traffic)>,
-    /// Inbound.
+    /// What each rule decided of inbound packets.
     pub inbound: Vec<(RuleKey, Traffic)>,
 }
 
@@ -352,7 +352,7 @@ fn is_portless(selector: &TrafficSelector) -> bool {
         && !(0..=u8::MAX).any(|number| protocol::has_ports(number) && protocols.admits(Some(number.into())))
 }
 
-/// By which profile the rule's packets are scrubbed.
+/// The profile by which the rule's packets are scrubbed.
 fn scrub_of(request: &SpdAdd) -> Result<ScrubId, Refused> {
     let Some(word) = &request.scrub else { return Ok(ScrubId::NONE) };
     let Some(profile) = Profile::find(word) else {

@@ -45,7 +45,7 @@ pub enum ScrubError {
     /// A file or an argument is not as it must be.
     #[error("{0}")]
     BadInput(String),
-    /// A file.
+    /// A file could not be read or written.
     #[error(transparent)]
     Netio(#[from] netio::Error),
     /// Whoever takes the lines does not.
@@ -56,16 +56,16 @@ pub enum ScrubError {
 /// From where to where; `-`: standard input and output.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The capture.
+    /// The path of the capture.
     pub input: PathBuf,
-    /// The scrubbed capture.
+    /// The path of the scrubbed capture.
     pub output: PathBuf,
 }
 
 /// What became of one frame: its line, its packet as it came and as it went.
 #[derive(Debug)]
 pub struct Done<'d> {
-    /// Its line.
+    /// The line about this frame.
     pub line: &'d ScrubLine,
     /// Octets from the IP header on; empty for what is no IP, and for packets of the scrubber's own.
     pub came: &'d [u8],
@@ -153,7 +153,7 @@ impl Offline {
         &self.settings.config
     }
 
-    /// One frame.
+    /// Scrub one frame, write what becomes of it to `file`, and tell `on`.
     fn frame<W: Write>(
         &mut self,
         frame: &Frame,

@@ -18,7 +18,7 @@ pub struct Scrubbed {
 }
 
 impl Scrubbed {
-    /// Listen to these.
+    /// Keep what these scrubbers tell of packets, in a ring for each profile.
     pub fn new(scrubbers: Scrubbers) -> Scrubbed {
         let next = Arc::new(AtomicU64::new(0));
         let rings = Profile::ALL.map(|profile| Ring::new(profile as usize, Arc::clone(&next)));
@@ -34,7 +34,7 @@ impl Scrubbed {
         Scrubbed { scrubbers, rings }
     }
 
-    /// By profile, in the order of [`Profile::ALL`].
+    /// The rings by profile, in the order of [`Profile::ALL`].
     pub(crate) fn rings(&self) -> MutexGuard<'_, [Ring; Profile::ALL.len()]> {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }

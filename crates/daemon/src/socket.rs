@@ -25,7 +25,7 @@ pub struct Lock {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SocketError {
-    /// Another daemon lives.
+    /// Another daemon of this instance is running.
     #[error("a daemon of this instance runs already{}", pid.as_ref().map_or(String::new(), |pid| format!(" (pid {pid})")))]
     Taken {
         /// Its process, if it said so.
@@ -34,15 +34,15 @@ pub enum SocketError {
     /// Something else lies where the lock must be.
     #[error("{}: not a plain file, but a link, a pipe or a device; remove it", path.display())]
     NotPlain {
-        /// Where.
+        /// The path of what lies there.
         path: PathBuf,
     },
-    /// The system refused.
+    /// The operating system refused a call.
     #[error("{}: {source}", path.display())]
     System {
         /// What it was about.
         path: PathBuf,
-        /// Its answer.
+        /// The error that the system gave.
         source: io::Error,
     },
 }

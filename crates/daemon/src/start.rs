@@ -54,7 +54,7 @@ mod rehearsal;
 pub use boot::{Booted, boot};
 use first::First;
 
-/// How to run.
+/// The options of a daemon's start and end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunOptions {
     /// Take associations and devices over from the running daemon of the instance.
@@ -76,36 +76,36 @@ pub enum RunError {
     /// Another daemon, a socket's path.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The hand-over.
+    /// The take-over from the daemon before failed.
     #[error(transparent)]
     TakeOver(#[from] handover::TakeError),
     /// A device, a cgroup, a setting.
     #[error(transparent)]
     Netio(#[from] netio::Error),
-    /// No uplinks.
+    /// The uplinks could not be found.
     #[error("{0}; set one up, or name it in `uplinks`")]
     Uplinks(#[from] uplinks::UplinkError),
-    /// Gateway mode.
+    /// Gateway mode cannot be set up.
     #[error("{0}; `ravelin doctor --config FILE` looks at what gateway mode needs")]
     Gateway(#[from] gateway::GatewayError),
-    /// The kernel half.
+    /// The kernel half could not be loaded or used.
     #[error("{0}; {remedy}", remedy = .0.remedy())]
     Kernel(#[from] sockmon::SockmonError),
     /// A request that the start makes itself.
     #[error("{0}{remedy}", remedy = .0.remedy.as_ref().map_or(String::new(), |r| format!("; {r}")))]
     Refused(#[from] crate::refused::Refused),
-    /// No keys.
+    /// This machine can have no keys at all.
     #[error(transparent)]
     Keys(#[from] KeysError),
     /// An association that was handed over.
     #[error("an association that was handed over: {0}")]
     Association(#[from] sadb::SadError),
-    /// The system.
+    /// The operating system refused a call.
     #[error("{doing}: {source}")]
     System {
         /// What was being done.
         doing: &'static str,
-        /// The system's answer.
+        /// The error that the system gave.
         source: std::io::Error,
     },
     /// A start that failed when the daemon before had handed over.
@@ -144,9 +144,9 @@ pub(crate) struct Held {
     pub(crate) lock: Lock,
     pub(crate) outbound_ended: oneshot::Receiver<OutboundHalf>,
     pub(crate) inbound_ended: oneshot::Receiver<InboundHalf>,
-    /// For a hand-over.
+    /// The TUN device, for a hand-over.
     pub(crate) tun: Tun,
-    /// For a hand-over.
+    /// The UDP sockets, for a hand-over.
     pub(crate) udp: UdpTransport,
     pub(crate) options: RunOptions,
     /// Events of both threads.

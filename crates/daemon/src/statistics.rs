@@ -31,13 +31,13 @@ pub struct Half {
 }
 
 impl Half {
-    /// The outbound thread.
+    /// The figures of the outbound thread.
     pub fn outbound(half: &OutboundHalf) -> Half {
         let sas = half.engine.sad().list().map(|(_, sa)| (sa.config().options.protocol, &sa.counters));
         Half { held: half.engine.held() as u64, ..Half::new(half.engine.tally(), &half.losses, sas) }
     }
 
-    /// The inbound thread.
+    /// The figures of the inbound thread.
     pub fn inbound(half: &InboundHalf) -> Half {
         let sas = half.engine.sad().list().map(|sa| (sa.config().options.protocol, &sa.counters));
         Half::new(half.engine.tally(), &half.losses, sas)
@@ -77,9 +77,9 @@ impl Half {
 /// What there is to show.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures<'a> {
-    /// The outbound thread.
+    /// The figures of the outbound thread.
     pub outbound: &'a Half,
-    /// The inbound thread.
+    /// The figures of the inbound thread.
     pub inbound: &'a Half,
     /// Datagrams that found the UDP socket full, or had a wrong checksum.
     pub overrun: u64,
@@ -89,9 +89,9 @@ pub struct Figures<'a> {
     pub applications: u64,
     /// SPIs promised to key managers.
     pub promised: u64,
-    /// The audit log.
+    /// The counts of the audit log.
     pub audit: LogCounts,
-    /// The flow log.
+    /// The counts of the flow log.
     pub flows: LogCounts,
     /// What the kernel half counted.
     pub kernel: &'a [(&'static str, u64)],
@@ -136,7 +136,7 @@ fn section(reason: DropReason) -> &'static str {
     }
 }
 
-/// Everything, zeros included.
+/// All counters in sections, zeros included.
 pub fn sections(figures: &Figures<'_>) -> Vec<CountersSection> {
     let Figures { outbound, inbound, overrun, rules, applications, promised, audit, flows, kernel } =
         *figures;

@@ -124,7 +124,7 @@ pub(crate) fn again(translation: Translation) -> Option<u32> {
     limits(translation).map(|limits| u32::try_from(limits.ttl.as_millis() / 2).unwrap_or(u32::MAX))
 }
 
-/// As lines of `ravelin stats`.
+/// The counters of translation as lines of `ravelin stats`.
 pub(crate) fn section(state: &TranslationState) -> CountersSection {
     let line =
         |(word, count, text): (&str, u64, &str)| Line { word: word.to_owned(), count, text: text.to_owned() };

@@ -24,16 +24,16 @@ pub enum UplinkError {
 /// An uplink with what the daemon wants to know of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uplink {
-    /// Its name.
+    /// The name of the device.
     pub name: String,
-    /// Its index.
+    /// The index of the device.
     pub index: u32,
-    /// Its MTU.
+    /// The MTU of the device.
     pub mtu: u32,
 }
 
 impl Uplink {
-    /// Without the MTU.
+    /// The uplink as a device, without its MTU.
     pub fn device(&self) -> Device {
         Device { name: self.name.clone(), index: self.index }
     }
@@ -53,7 +53,8 @@ pub fn choose(config: &Config) -> Result<Vec<Uplink>, UplinkError> {
     among(config, &all, &defaults)
 }
 
-/// As [`choose`], but a named device that is gone for now is passed over: the others stay guarded.
+/// The uplinks as [`choose`] gives them, but a named device that is gone for now is passed over: the others stay
+/// guarded.
 ///
 /// # Errors
 /// If the kernel does not say, or nothing is left.
@@ -94,7 +95,7 @@ fn among(config: &Config, all: &[Link], defaults: &[u32]) -> Result<Vec<Uplink>,
 /// Why protected packets cannot leave or arrive by the uplinks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UplinkFault {
-    /// What is wrong.
+    /// The text that says what is wrong.
     pub message: String,
     /// What to do about it.
     pub remedy: String,

@@ -49,7 +49,7 @@ pub async fn serve(mut stream: UnixStream, line: Shared) {
     }
 }
 
-/// Ask every worker.
+/// Ask every worker the same question, and collect the answers in the workers' order.
 async fn each<T: Send + 'static>(
     line: &Shared,
     ask: impl Fn(&mut Worker) -> T + Clone + Send + 'static,

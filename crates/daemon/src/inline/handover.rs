@@ -54,7 +54,7 @@ struct Request {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
-    /// Why not.
+    /// The reason why the hand-over is refused, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }

@@ -40,13 +40,13 @@ pub enum LineError {
     /// Lock or control socket.
     #[error("{0}; `ravelin inline status` asks it, or choose another name with --instance")]
     Socket(#[from] SocketError),
-    /// The guards.
+    /// The programs that guard the line's interfaces could not be loaded, read or removed.
     #[error("{0}; {remedy}", remedy = .0.remedy())]
     Guard(SockmonError),
     /// A socket of the line.
     #[error(transparent)]
     Netio(#[from] netio::Error),
-    /// No such interface.
+    /// No interface of this name exists.
     #[error("there is no interface {0}; `ip link` lists them")]
     NoInterface(String),
     /// It has no frames with stations.
@@ -65,10 +65,10 @@ pub enum LineError {
     System {
         /// What was being done.
         doing: &'static str,
-        /// Its answer.
+        /// The error that the system gave.
         source: std::io::Error,
     },
-    /// A worker ended.
+    /// A worker ended that should not have.
     #[error(
         "a worker has ended that should not have; nothing passes the line. See the log, and report it: this is a bug"
     )]
@@ -91,9 +91,9 @@ pub struct Interface {
 
 /// A worker as the control plane has it.
 pub struct Thread {
-    /// Commands.
+    /// The handle by which the worker is given commands.
     pub handle: Handle<Worker>,
-    /// Its end.
+    /// The worker itself, which comes back when its thread has ended.
     pub ended: oneshot::Receiver<Worker>,
 }
 
@@ -101,9 +101,9 @@ pub struct Thread {
 pub struct Line {
     /// What it was told.
     pub settings: LineSettings,
-    /// Outside, inside.
+    /// The interfaces of the line: outside, inside.
     pub interfaces: [Interface; 2],
-    /// Its workers.
+    /// The worker threads of the line.
     pub threads: Vec<Thread>,
     /// A standby is told of connections.
     pub feeding: bool,
@@ -116,7 +116,7 @@ pub struct Line {
 /// What a line has before it works.
 struct Ready {
     settings: LineSettings,
-    /// Outside, inside.
+    /// The network devices of the line: outside, inside.
     devices: [FrameDevice; 2],
     key: LineKey,
     guard: LineGuard,
@@ -144,7 +144,7 @@ impl Ready {
         Ok(())
     }
 
-    /// By side, one for each worker.
+    /// Open the ports of both sides, one for each worker.
     fn ports(&self) -> Result<[Vec<Port>; 2], LineError> {
         let [outside, inside] = &self.devices;
         let of = |device| ports(&self.guard, self.settings.workers, device);

@@ -11,7 +11,7 @@ const LONGEST: usize = eth::HEADER_LEN + 3 * 4;
 /// Pairs of hosts whose stations are remembered, a power of two.
 const PAIRS: usize = 1 << 14;
 
-/// A link header.
+/// The link header of a frame, from the stations to the type, with its VLAN tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     octets: [u8; LONGEST],
@@ -37,7 +37,7 @@ impl Link {
         Some(())
     }
 
-    /// Its octets.
+    /// The octets of the header.
     pub fn octets(&self) -> &[u8] {
         self.octets.get(..usize::from(self.len)).unwrap_or_default()
     }
@@ -84,7 +84,7 @@ pub struct Stations {
 }
 
 impl Stations {
-    /// Nobody is known. The key keeps pairs from being found that displace others.
+    /// An empty table, in which no hosts are known. The key keeps pairs from being found that displace others.
     pub fn new(key: sockmon::line::LineKey) -> Stations {
         Stations { key, pairs: vec![None; PAIRS], last: None }
     }

@@ -22,7 +22,7 @@ use crate::socket;
 /// What is left on the host of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Closed {
-    /// The line.
+    /// The name of the line.
     pub instance: String,
     /// A process serves it.
     pub running: bool,
@@ -33,13 +33,13 @@ pub struct Closed {
 /// An interface that a line has closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClosedInterface {
-    /// Its number.
+    /// The number (index) of the interface.
     pub index: u32,
     /// Its name, if it is still there.
     pub name: Option<String>,
     /// Both guards are where they belong, in front of all other programs.
     pub guarded: bool,
-    /// What they did.
+    /// What the guards of the interface did with frames.
     pub counts: sockmon::line::LineCounts,
 }
 

@@ -24,7 +24,7 @@ const ROUND: Duration = Duration::from_secs(5);
 /// How long requests that are being answered, and workers, may take at the end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// What ended it.
+/// The reason why a process stops serving its line.
 enum End {
     Signal(&'static str),
     HandOver(Giving),

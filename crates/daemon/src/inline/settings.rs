@@ -39,7 +39,7 @@ const TYPES: [(&str, u16); 5] =
 pub struct LineSettings {
     /// Names pins, lock and control socket.
     pub instance: String,
-    /// Interfaces: outside, inside.
+    /// The names of the two interfaces: outside, inside.
     pub interfaces: [String; 2],
     /// The profile that the rules started from.
     pub profile: Profile,
@@ -47,13 +47,13 @@ pub struct LineSettings {
     pub scrub: Config,
     /// Longest packet that the links carry; `None`: what the interfaces say.
     pub mtu: Option<usize>,
-    /// Threads.
+    /// The number of worker threads.
     pub workers: usize,
     /// Types of frames that pass without being IP.
     pub ethertypes: Vec<u16>,
-    /// The control socket.
+    /// The path of the control socket.
     pub control_socket: PathBuf,
-    /// What to log.
+    /// The level of the messages that are logged.
     pub log: LogLevel,
     /// For measurements: packets pass and nobody looks at them.
     pub bare: bool,

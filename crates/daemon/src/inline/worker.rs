@@ -32,11 +32,11 @@ pub const SIDES: [Side; 2] = [Side::Outside, Side::Inside];
 /// What a worker did with the frames of one side, beside what its scrubber counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Frames that arrived.
+    /// The number of frames that arrived.
     pub frames: u64,
-    /// Their octets.
+    /// The number of octets in the frames that arrived.
     pub octets: u64,
-    /// Of them, super-packets.
+    /// The number of frames that arrived as super-packets.
     pub super_packets: u64,
     /// Frames that are no IP and passed.
     pub passed: u64,
@@ -48,7 +48,7 @@ pub struct Tally {
     pub unreadable: u64,
     /// Packets of the scrubber's own to this side.
     pub own: u64,
-    /// Of these, ones that did not leave: nobody knows the stations.
+    /// The number of the scrubber's own packets that did not leave, since nobody knows the stations.
     pub own_lost: u64,
     /// What became of frames that left by this side.
     pub sent: Sent,
@@ -57,14 +57,14 @@ pub struct Tally {
 /// The buffer of a frame that ends, and where that counts.
 type Ended = (Buf, fn(&mut Tally));
 
-/// A worker.
+/// A worker of the line: it takes frames from either side, scrubs them and sends them on.
 #[derive(Debug)]
 pub struct Worker {
     /// `None`: frames pass and nobody looks at them (measurements).
     pub scrubber: Option<Scrubber>,
-    /// By side; none while the interface is gone.
+    /// The ports by side; `None` while the interface is gone.
     pub ports: [Option<Port>; 2],
-    /// By side.
+    /// The tallies of frames by side.
     pub tallies: [Tally; 2],
     /// The last packets that rules met.
     pub ring: Ring,
@@ -79,7 +79,7 @@ pub struct Worker {
 struct Batch {
     pool: Pool,
     arrived: Vec<Arrived>,
-    /// By the side they leave by.
+    /// The frames that wait to be sent, by the side that they leave by.
     leaving: [Vec<Leaving>; 2],
 }
 
@@ -220,7 +220,7 @@ impl Worker {
         }
     }
 
-    /// One frame.
+    /// Handle one frame that arrived at a side, and count it there.
     fn frame(&mut self, from: Side, now: Time, arrived: Arrived) {
         let octets = arrived.frame.len() as u64;
         self.tally(from, |tally| (tally.frames, tally.octets) = (tally.frames + 1, tally.octets + octets));
@@ -322,7 +322,7 @@ impl Worker {
         }
     }
 
-    /// Let time pass.
+    /// Let time pass for the scrubber, and send the packets that it makes of that.
     fn expire(&mut self, now: Time) {
         let Some(scrubber) = &mut self.scrubber else { return };
         if scrubber.poll_timeout().is_none_or(|at| at > now) {
@@ -353,7 +353,7 @@ impl Worker {
         }
     }
 
-    /// Send what waits.
+    /// Send the frames that wait at both sides. Where the port is gone, they count as refused.
     fn flush(&mut self) {
         let Batch { pool, leaving, .. } = &mut self.batch;
         for ((frames, port), tally) in leaving.iter_mut().zip(&mut self.ports).zip(&mut self.tallies) {

@@ -1,4 +1,5 @@
-//! Our own questions. They leave in clear, as the daemon's sockets are exempt from policy: a name is no better than the answer.
+//! The daemon's own questions for names. They leave in clear, as the daemon's sockets are exempt from policy: a name is
+//! no better than the answer.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -26,11 +27,11 @@ type Written = [Option<SystemTime>; 2];
 /// What a name's questions came to, for IPv4 and IPv6.
 #[derive(Debug)]
 pub struct Heard {
-    /// The name.
+    /// The name that was asked for.
     pub name: String,
-    /// IPv4.
+    /// What the question for IPv4 addresses came to.
     pub v4: Reply,
-    /// IPv6.
+    /// What the question for IPv6 addresses came to.
     pub v6: Reply,
 }
 

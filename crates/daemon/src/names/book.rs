@@ -43,7 +43,7 @@ impl Default for Limits {
 /// What one question came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Addresses.
+    /// The addresses that the answer has.
     Addresses(Vec<Lasting>),
     /// The name has none of this family, or does not exist.
     Nothing,
@@ -86,7 +86,7 @@ impl Known {
 /// What is known of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// Its addresses.
+    /// The addresses of the name, and what is known of each.
     pub addresses: BTreeMap<IpAddr, Known>,
     /// When it is asked for next.
     next: Time,
@@ -130,7 +130,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// An empty book.
+    /// An empty book with these limits.
     pub fn new(limits: Limits) -> Book {
         Book { limits, entries: BTreeMap::new() }
     }
@@ -169,7 +169,7 @@ impl Book {
         &self.entries
     }
 
-    /// The limits.
+    /// The limits that the book keeps to.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }

@@ -6,7 +6,7 @@ use super::Plane;
 use crate::audit::{Asker, TARGET};
 
 impl Plane {
-    /// Leave the trace.
+    /// Leave the trace of an action: a line of the log, one of the audit log, and an event.
     pub fn audit(&self, asker: Asker, action: &str, detail: String) {
         let Asker { uid, pid } = asker;
         tracing::warn!(target: TARGET, uid, pid = pid.unwrap_or(0), action, "audit: {detail}");

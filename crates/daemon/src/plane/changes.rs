@@ -17,11 +17,11 @@ use crate::refused::{Fault, Refused};
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Which {
-    /// Its direction.
+    /// The direction of the association.
     pub direction: Option<Direction>,
     /// This host's outer address, or the group.
     pub local: Option<IpAddr>,
-    /// The peer's.
+    /// The outer address of the peer.
     pub remote: Option<IpAddr>,
 }
 
@@ -363,7 +363,7 @@ impl Plane {
     }
 }
 
-/// Seconds, rounded down.
+/// The number of seconds from one time to the other, rounded down.
 fn age(since: Time, now: Time) -> u64 {
     now.since(since).as_secs()
 }

@@ -37,7 +37,7 @@ enum Left {
 }
 
 impl Served {
-    /// Of these associations.
+    /// The count of what these associations serve.
     pub fn of(all: impl IntoIterator<Item = (LiveName, Selectors)>) -> Served {
         let mut live = Served::default();
         for (name, served) in all {
@@ -170,10 +170,11 @@ impl Plane {
         }
     }
 
-    /// An outbound association has ended or was exchanged.
+    /// Forget an outbound association to a group, if this one is: the kernel half refuses packets to the group from
+    /// then on. The association has ended or was exchanged.
     ///
     /// # Errors
-    /// Forget an outbound association to a group, if this one is: the kernel half refuses packets to the group from then on.
+    /// If the kernel half does not follow, or a data thread does not answer.
     pub(super) async fn end_groups(&mut self, sa: &SaInfo) -> Result<(), Refused> {
         self.end_groups_of(name_of(sa)).await
     }
@@ -191,7 +192,7 @@ impl Plane {
         self.end_live_of(name_of(sa)).await
     }
 
-    /// As [`Plane::end_live`], by what an event says.
+    /// The same as [`Plane::end_live`], for the association that an event names.
     pub(crate) async fn end_live_of(&mut self, name: LiveName) -> Result<(), Refused> {
         match self.live.remove(name) {
             Left::Others => Ok(()),
@@ -203,7 +204,7 @@ impl Plane {
         }
     }
 
-    /// Count anew.
+    /// Count anew what the associations serve, and tell the kernel half.
     pub(crate) async fn refresh_live_sas(&mut self) -> Result<(), Refused> {
         let tunnels_from = self.config.tunnels_from.clone();
         let of = move |half: &mut crate::datapath::InboundHalf| {

@@ -30,7 +30,7 @@ const SHARE: u32 = 10;
 pub(crate) struct Paths {
     /// `None`: it is not told, and each tick looks.
     news: Option<AsyncFd<std::os::fd::OwnedFd>>,
-    /// Not before.
+    /// The earliest time of the next look at routes.
     from: Instant,
     /// There were news that nobody has looked at yet.
     waiting: bool,
@@ -68,7 +68,7 @@ impl Paths {
         self.from = self.from.max(Instant::now() + TOGETHER);
     }
 
-    /// Look.
+    /// Look at the routes now, and let the associations have their MTUs.
     pub(crate) async fn look(&mut self, plane: &mut Plane) {
         let began = Instant::now();
         self.waiting = false;

@@ -242,7 +242,8 @@ fn said_in(compiled: &Compiled, demand: &(Action, Terms, RuleId), network: RuleI
     said(compiled, demand.0, &demand.1, rule)
 }
 
-/// Of a flow: where it is scrubbed for another application's sake, that is said instead of what its own item says.
+/// What is said of a flow: where it is scrubbed for another application's sake, that is said instead of what its own
+/// item says.
 fn said_of_flow(compiled: &Compiled, app: AppId, decision: &Decision, scrubbed: Option<Scrubbed>) -> Said {
     let Some(by) = scrubbed.filter(|by| by.app != app) else {
         return said(compiled, decision.action, &decision.terms, decision.rule());

@@ -45,7 +45,7 @@ impl Turns {
         tokio::time::sleep_until(self.at).await;
     }
 
-    /// Look.
+    /// Let time pass for all paths now, and set when the next look is due.
     pub(crate) async fn look(&mut self, plane: &mut Plane) {
         let next = match plane.probe_paths().await {
             Ok(next) => next,

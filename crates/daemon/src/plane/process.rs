@@ -18,7 +18,8 @@ pub(super) struct Owners<'p> {
     subjects: &'p Subjects,
     /// What policy means by each executable.
     images: HashMap<Identity, BTreeSet<Image>>,
-    /// By process: what has been asked already.
+    /// The executables of processes that were asked for already, by process ID; `None`: the kernel half does not know
+    /// it.
     known: HashMap<u32, Option<Identity>>,
 }
 
@@ -108,7 +109,7 @@ fn parent(pid: u32) -> Option<u32> {
     field(pid, "PPid")?.parse().ok()
 }
 
-/// The real user.
+/// The real user ID of a process.
 fn user(pid: u32) -> Option<u32> {
     field(pid, "Uid")?.parse().ok()
 }

@@ -21,7 +21,7 @@ impl Plane {
         Ok(self.rules.list(&counts))
     }
 
-    /// Add a rule.
+    /// Add a rule to the SPD.
     ///
     /// # Errors
     /// What is wrong with it, or the data path does not take it: then nothing has changed.

@@ -40,7 +40,7 @@ pub fn closed(instance: &str) -> Vec<String> {
     closed_by(&crate::state::find(instance), instance)
 }
 
-/// As [`closed`], with the run directory.
+/// The same as [`closed`], for an instance with this run directory.
 pub fn closed_by(run_dir: &Path, instance: &str) -> Vec<String> {
     let pinned = sockmon::instances().is_ok_and(|all| all.iter().any(|one| one == instance));
     let names = || serde_json::from_slice(&fs::read(run_dir.join(FILE)).ok()?).ok();

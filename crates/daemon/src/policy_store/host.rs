@@ -28,7 +28,7 @@ pub struct HostFiles {
 }
 
 impl HostFiles {
-    /// This host.
+    /// The files of this host.
     pub fn here() -> HostFiles {
         HostFiles::under(Path::new("/"))
     }

@@ -20,7 +20,7 @@ const SLIPS: usize = 2;
 const LOOKED_AT: usize = 50_000;
 /// Where programs are that scripts in the standard directories start.
 const BEHIND: [&str; 3] = ["usr/lib", "usr/libexec", "opt"];
-/// Directories below those.
+/// The number of levels of directories that are looked through below [`BEHIND`].
 const DEPTH: usize = 4;
 /// Octets of a script that are read for what it starts.
 const SCRIPT: u64 = 64 << 10;
@@ -144,7 +144,8 @@ impl Programs<'_> {
         named.next().map(ToOwned::to_owned).or_else(|| self.of_that_name(file))
     }
 
-    /// Of several versions the last one in the order of their paths.
+    /// The program of this name in the directories of [`BEHIND`]; of several versions the last one in the order of
+    /// their paths.
     fn of_that_name(&self, file: &str) -> Option<String> {
         let mut found = Vec::new();
         let mut room = LOOKED_AT;

@@ -31,7 +31,7 @@ const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// It runs.
+    /// The trial is running: it was not confirmed, and has not failed.
     Waiting,
     /// It was confirmed; the policy file may not have the text yet.
     Confirmed,
@@ -39,10 +39,10 @@ pub enum Stage {
     Rejected,
 }
 
-/// A trial.
+/// A policy that is in force on trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The policy file.
+    /// The path of the policy file.
     pub policy: PathBuf,
     /// Where the text on trial is from.
     pub source: String,
@@ -50,7 +50,7 @@ pub struct Trial {
     pub in_place: bool,
     /// The end, nanoseconds of the monotonic clock.
     pub until: u64,
-    /// Of this boot.
+    /// The ID of the boot that `until` counts from.
     pub boot: String,
     /// How far it is.
     pub stage: Stage,
@@ -72,7 +72,7 @@ impl Trial {
         }
     }
 
-    /// Until its end.
+    /// The number of seconds until the trial's end, rounded up.
     pub fn seconds_left(&self, now: Time) -> u64 {
         self.until.saturating_sub(now.0).div_ceil(1_000_000_000)
     }
@@ -109,7 +109,7 @@ impl TrialFiles {
         self.at(TEXT).map_or(Ok(None), |path| read(&path))
     }
 
-    /// The text before.
+    /// The text from before the trial, if it is kept.
     pub fn previous(&self) -> io::Result<Option<Vec<u8>>> {
         self.at(PREVIOUS).map_or(Ok(None), |path| read(&path))
     }

@@ -199,7 +199,7 @@ impl PolicyStore {
         install(&self.file, text, PREVIOUS)
     }
 
-    /// As [`PolicyStore::install`], for the text before one that is given up.
+    /// Give the policy file back the text before one that is given up.
     ///
     /// # Errors
     /// If it cannot be written.

@@ -27,7 +27,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// Of a fragment; `None`: it is a whole packet.
+    /// The key of the packet that a fragment belongs to; `None`: it is a whole packet.
     pub fn of(headers: &Headers) -> Option<Key> {
         let id = headers.fragment?.id;
         // In IPv6 the first fragment alone says it, and others may say something else (RFC 8200 section 4.5).
@@ -49,13 +49,13 @@ pub(super) enum Set {
 /// A fragment that waits for its first one.
 #[derive(Debug)]
 pub(super) struct Parked {
-    /// Its packet.
+    /// The key of the packet that the fragment belongs to.
     pub key: Key,
-    /// When it came.
+    /// The time when the fragment came.
     pub at: Time,
-    /// Its octets.
+    /// The octets of the fragment.
     pub bytes: Vec<u8>,
-    /// Its line.
+    /// The line of the replay about this fragment.
     pub line: ReplayLine,
 }
 
@@ -69,7 +69,7 @@ struct Held {
     line: ReplayLine,
 }
 
-/// The books.
+/// The fragments that wait, and what is known of their packets.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     /// Whether packets under way are protected, and since when.

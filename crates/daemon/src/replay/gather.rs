@@ -53,7 +53,8 @@ impl Replay {
         self.batch.together
     }
 
-    /// One frame more. The lines of the frames whose batch has ended with it, in order; their packets have gone to `write`.
+    /// Take one frame more. What comes back is the lines of the frames whose batch has ended with it, in order; their
+    /// packets have gone to `write`.
     ///
     /// # Errors
     /// If `write` does not take them.

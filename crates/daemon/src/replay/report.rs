@@ -230,7 +230,7 @@ impl Replay {
         line.spi = spi.map(|spi| api::Spi(spi.0));
     }
 
-    /// As [`Self::refused`], for a part of what the packet became. A part that went on keeps its verdict.
+    /// Note that a part of what the packet became ended here, not in the engine. A part that went on keeps its verdict.
     pub(super) fn refused_in_part(&self, line: &mut ReplayLine, reason: DropReason, spi: Option<Spi>) {
         match line.verdict {
             ReplayVerdict::Skip => self.refused(line, reason, spi),
@@ -259,7 +259,7 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// Of this half.
+    /// The number of fragments that this half of the engine gave up.
     pub fn of(&self, direction: ReplayDirection) -> u64 {
         match direction {
             ReplayDirection::Inbound => self.inbound,

@@ -21,7 +21,7 @@ const VLANS: usize = 16;
 /// Both ends, the lower first.
 type Flow = [(IpAddr, u16); 2];
 
-/// Tells networks apart.
+/// The state that tells to which network a packet of a capture belongs.
 #[derive(Debug, Default)]
 pub(super) struct Networks {
     /// The VLANs of each flow that there was a SYN in, the latest last: flows met since the last turn, and those met in the turn before.

@@ -55,7 +55,7 @@ impl Head {
         packet
     }
 
-    /// Its octets.
+    /// The octets of the packet that are kept.
     pub fn octets(&self) -> &[u8] {
         self.octets.get(..usize::from(self.kept)).unwrap_or_default()
     }
@@ -76,7 +76,7 @@ struct Kept {
 #[derive(Debug)]
 pub struct Ring {
     worker: usize,
-    /// Of the line: one number for each, so that the rings of workers have one order.
+    /// The number of the last packet that was kept, one count for all workers: so their rings have one order.
     next: Arc<AtomicU64>,
     kept: VecDeque<Kept>,
     second: Time,
@@ -86,7 +86,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// An empty one.
+    /// An empty ring of this worker.
     pub fn new(worker: usize, next: Arc<AtomicU64>) -> Ring {
         let kept = VecDeque::with_capacity(KEPT);
         Ring { worker, next, kept, second: Time::default(), this_second: 0, unrecorded: 0 }

@@ -158,7 +158,7 @@ pub(crate) fn counts(all: &[Counters]) -> Vec<ScrubRuleCount> {
     Rule::ALL.iter().filter_map(|rule| count(*rule, of(*rule))).collect()
 }
 
-/// Every rule.
+/// The list of every rule, with its mode in each profile.
 pub fn rules() -> ScrubRuleList {
     ScrubRuleList { rules: Rule::ALL.iter().map(|rule| described(*rule)).collect() }
 }

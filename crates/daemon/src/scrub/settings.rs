@@ -11,7 +11,7 @@ use crate::text::suggestion;
 /// How to scrub a capture.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Rules and bounds.
+    /// The rules and bounds of the scrubber.
     pub config: Config,
     /// Networks that are inside; none: the receiver of the first packet between two hosts is.
     pub inside: Vec<Prefix>,
@@ -26,8 +26,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// As the profile says, for a capture. Both halves of connections are recorded, for there is no outside yet; nobody answers offline, so nobody is
-    /// asked.
+    /// The settings for a capture, by this profile. Both halves of connections are recorded, for there is no outside
+    /// yet; nobody answers offline, so nobody is asked.
     pub fn new(profile: Profile) -> Settings {
         let mut config = Config::new(profile);
         config.protect = scrub::Protect::Both;
@@ -96,7 +96,7 @@ pub(crate) fn with(set: Octets, more: impl IntoIterator<Item = u8>) -> Octets {
     Octets::of(&(0..=u8::MAX).filter(|value| set.contains(*value)).chain(more).collect::<Vec<_>>())
 }
 
-/// Two networks: `192.0.2.0/24=198.51.100.7`.
+/// Two networks in the form `192.0.2.0/24=198.51.100.7`.
 ///
 /// # Errors
 /// What is wrong with it.

@@ -28,7 +28,7 @@ struct Pair {
     settled: bool,
 }
 
-/// Tells sides apart.
+/// The state that tells which side a packet of a capture came from.
 #[derive(Debug)]
 pub(super) struct Sides {
     inside: Vec<Prefix>,

@@ -11,7 +11,7 @@ use wire::tcp::Flags;
 
 const PROFILES: [Profile; 4] = Profile::ALL;
 
-/// Of the corpus: every file that begins like a capture.
+/// Every capture file of tcpdump's tests with its name, or none if they are not there.
 fn corpus() -> Vec<(String, Vec<u8>)> {
     let Some(corpus) = Corpus::tcpdump() else { return Vec::new() };
     let read = |path: &std::path::PathBuf| {
@@ -146,7 +146,7 @@ impl Ng {
         self.block(0x0a0d_0d0a, &version.concat());
     }
 
-    /// With nanoseconds.
+    /// Write an interface block whose timestamps have nanoseconds.
     fn interface(&mut self, link: u16) {
         let resolution = [self.u16(9).to_vec(), self.u16(1).to_vec(), vec![9, 0, 0, 0], vec![0; 4]].concat();
         let body = [self.u16(link).to_vec(), vec![0; 2], self.u32(262_144).to_vec(), resolution].concat();

@@ -25,7 +25,7 @@ const REMEMBERED: usize = 16;
 const DEPTH: usize = 8192;
 /// Chunks that wait for one reader.
 const CHUNKS: usize = 16;
-/// The longest packet.
+/// The most octets that a capture keeps of a packet, and what it keeps unless told otherwise.
 const WHOLE: u32 = 65_535;
 
 /// The captures of a daemon.
@@ -117,13 +117,13 @@ impl Desk {
 /// A capture's number and its octets, until it ends.
 #[derive(Debug)]
 pub struct Stream {
-    /// Its number.
+    /// The number of the capture.
     pub id: u64,
     /// The body of the answer.
     pub octets: Lines,
 }
 
-/// Begin a capture.
+/// Begin a capture as requested.
 ///
 /// # Errors
 /// What is wrong with the request, or there are too many.

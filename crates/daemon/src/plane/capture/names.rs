@@ -31,7 +31,7 @@ enum Key {
 /// The names that one capture has met.
 pub(super) struct Names {
     plane: Shared,
-    /// Of the control plane's thread.
+    /// The runtime of the control plane's thread, by which names are asked for.
     runtime: Handle,
     known: HashMap<Key, (Instant, Option<String>)>,
 }

@@ -32,15 +32,15 @@ const FLOWS: usize = 8192;
 pub(super) struct State {
     /// It is to end.
     pub stop: watch::Sender<bool>,
-    /// It has ended.
+    /// Whether the capture has ended.
     pub ended: AtomicBool,
-    /// Packets written.
+    /// The number of packets that were written.
     pub packets: AtomicU64,
     /// What the taps found no room for.
     pub gauge: Arc<Gauge>,
 }
 
-/// One capture.
+/// One capture, as its thread runs it.
 pub(super) struct Job {
     pub form: CaptureForm,
     /// Only this application's packets.
@@ -51,7 +51,7 @@ pub(super) struct Job {
     pub records: Receiver<Record>,
     pub state: Arc<State>,
     pub names: Names,
-    /// Of the control plane's thread, where the reader is.
+    /// The runtime of the control plane's thread, where the reader is.
     pub runtime: Handle,
     pub out: Sender<Bytes>,
 }
@@ -94,7 +94,7 @@ impl Job {
         let _ = self.send(&mut sheet, true);
     }
 
-    /// By somebody, or by its time.
+    /// Whether somebody ended the capture, or its time is over.
     fn is_told_to_end(&self) -> bool {
         *self.state.stop.borrow() || self.until.is_some_and(|until| Instant::now() >= until)
     }

@@ -102,7 +102,7 @@ pub fn scrub(octets: &[u8]) -> (Vec<u8>, ScrubSummary) {
     scrub_with(octets, Settings::new(Profile::Standard)).unwrap()
 }
 
-/// `None`: no capture.
+/// Scrub a capture in memory. `None`: the octets are no capture.
 pub fn scrub_with(octets: &[u8], settings: Settings) -> Option<(Vec<u8>, ScrubSummary)> {
     scrub_lines(octets, settings, &mut drop)
 }
