@@ -27,7 +27,6 @@ const ALLOWED: &[(&str, Counts)] = &[
     ("docs", counts(0, 13)),
     ("policy", counts(6, 0)),
     ("ravelin", counts(65, 0)),
-    ("sockmon", counts(196, 0)),
     ("xtask", counts(1, 0)),
 ];
 

@@ -10,7 +10,7 @@ pub const ABI_BEFORE: u32 = 6;
 
 /// Bits of the mark (docs/design/0002).
 pub mod mark {
-    /// The application.
+    /// The bits that hold the number of the application.
     pub const APP: u32 = 0x0000_ffff;
     /// The socket belongs to an application.
     pub const STAMPED: u32 = 0x0001_0000;
@@ -22,7 +22,7 @@ pub mod mark {
     pub const PROOF: u32 = 0x8000_0000;
     /// The packet is on its way through a gateway.
     pub const FORWARDED: u32 = 0x0002_0000;
-    /// Beside it: in clear, from outside.
+    /// The packet arrived in clear from outside; in a forwarded one this stands beside [`FORWARDED`].
     pub const ARRIVED: u32 = 0x0004_0000;
     /// In a record: the lower half of the cookie is the user that owns the socket.
     pub const USER: u32 = 0x0008_0000;
@@ -36,7 +36,7 @@ pub const APP_GUARD: u16 = 0xfffe;
 pub const ITEMS: usize = 32;
 /// Selectors of one entry of `live_sa`, at most.
 pub const LIVE_EACH: usize = 7;
-/// In place of their number: every flow.
+/// In place of the number of selectors of `live_sa`: every flow is served.
 pub const LIVE_ALL: u32 = 255;
 /// Octets of an application's name, with the zero octet behind it.
 pub const NAME: usize = 128;
@@ -460,7 +460,7 @@ contract! {
         generation: u32,
         proven: u64,
     }
-    /// `struct ravelin_defaults` of include/ravelin.h.
+    /// The contract's copy of `struct ravelin_defaults` in include/ravelin.h.
     struct Defaults {
         version: u32,
         supported: u32,

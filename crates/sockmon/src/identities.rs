@@ -23,7 +23,7 @@ pub fn all(maps: &Maps) -> Result<Vec<(Identity, Executable)>, SockmonError> {
     maps.entries("executables")
 }
 
-/// One of them.
+/// What is known of one executable.
 pub fn known(maps: &Maps, identity: &Identity) -> Result<Option<Executable>, SockmonError> {
     maps.read("executables", identity)
 }

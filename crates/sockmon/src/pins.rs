@@ -30,15 +30,15 @@ const SECONDS: Duration = Duration::from_secs(3);
 /// What is known of the file at a pinned path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PinState {
-    /// There is none.
+    /// There is no file at the path.
     Missing,
-    /// It is to be hashed. With a reason, that must wait.
+    /// The file is to be hashed. With a reason, that must wait.
     Unverified(Option<&'static str>),
-    /// It is what policy says.
+    /// The file has a digest that policy asks for.
     Verified(Digest),
-    /// It is something else.
+    /// The file has this digest, which policy does not ask for.
     Differs(Digest),
-    /// Its digest cannot be known.
+    /// The digest of the file cannot be known, for this reason.
     Unknown(String),
 }
 
@@ -69,17 +69,17 @@ pub struct Pin {
     pub path: PathBuf,
     /// The digests that it may have.
     pub wanted: Vec<Digest>,
-    /// What is there.
+    /// What is known of the file at the path.
     pub state: PinState,
 }
 
-/// One of them with its file.
+/// A path that must have a digest, with the file that is there.
 #[derive(Clone, Debug)]
 pub struct Pinned {
     path: PathBuf,
     digests: BTreeSet<Digest>,
     file: Option<(Identity, Arc<OwnedFd>)>,
-    /// Of which change time the state speaks.
+    /// The change time of the file that `state` speaks of, in nanoseconds since 1970; 0: none.
     version: u64,
     state: PinState,
 }
@@ -93,12 +93,12 @@ pub struct Suspect {
 }
 
 impl Suspect {
-    /// Its size in octets.
+    /// The size of the file in octets.
     pub fn size(&self) -> u64 {
         self.stat.size
     }
 
-    /// Hash it. Takes as long as reading the file.
+    /// Hash the file, which takes as long as reading it.
     pub fn examine(&self) -> Finding {
         let found = digest::of_version(self.file.as_fd(), &self.stat);
         Finding { identity: self.identity, version: self.stat.version, found }

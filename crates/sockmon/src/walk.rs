@@ -39,7 +39,7 @@ pub struct Link {
 pub struct Step {
     /// Without symbolic links in its directory.
     pub path: PathBuf,
-    /// The directory.
+    /// The directory that holds the name.
     pub directory: Rc<OwnedFd>,
     /// What fstat(2) says of the directory.
     pub about: Stat,
@@ -48,7 +48,7 @@ pub struct Step {
 /// A path that was walked.
 #[derive(Debug)]
 pub struct Walk {
-    /// Its last component.
+    /// The last component of the path itself.
     pub own: Step,
     /// What it leads to, or why it leads nowhere.
     pub end: io::Result<End>,
@@ -61,7 +61,7 @@ pub struct Walk {
 /// The file at the end.
 #[derive(Debug)]
 pub struct End {
-    /// Where it is.
+    /// The directory and name of the file.
     pub at: Step,
     /// The file, whatever it is.
     pub file: OwnedFd,

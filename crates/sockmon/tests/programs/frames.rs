@@ -70,7 +70,7 @@ pub fn arp(fd: c_int, device: &str) -> io::Result<String> {
     send_frame(fd, device, 0x0806, &data)
 }
 
-/// By this device, of the type that the socket's address names.
+/// Send a frame by this device, with the type `named` in the address.
 fn send_frame(fd: c_int, device: &str, named: u16, data: &[u8]) -> io::Result<String> {
     let device = CString::new(device).expect("no zero octet");
     // SAFETY: zeroes are a sockaddr_ll.

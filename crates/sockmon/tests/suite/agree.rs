@@ -30,13 +30,13 @@ const FLOWS: usize = 50;
 /// What all four must say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// No network, or a trusted one.
+    /// The flow is in no network, or in a trusted one.
     Clear,
-    /// Clear by an item.
+    /// An item says that the flow is clear.
     Never,
-    /// An untrusted network.
+    /// The flow is in an untrusted network.
     Untrusted,
-    /// No item matches.
+    /// The flow is in a protected network, and no item matches.
     NoItem,
     Protect(&'static str, &'static str),
 }
@@ -59,7 +59,7 @@ fn of_decision(decision: &Decision) -> Verdict {
     }
 }
 
-/// By its words alone.
+/// What `ravelin policy explain` says of the flow, by its words alone.
 fn explained(compiled: &Compiled, application: &str, flow: &Flow) -> Verdict {
     let said = policy::explain(compiled, application, flow);
     let word = |word: &Option<String>, all: [&'static str; 3]| {
@@ -77,7 +77,7 @@ fn explained(compiled: &Compiled, application: &str, flow: &Flow) -> Verdict {
     }
 }
 
-/// By the entries that the calls of a socket with this flow make; `None`: there is none.
+/// What the entries say that the calls of a socket with this flow make; `None`: there is no entry.
 fn translated(spd: &Arc<Spd>, app: AppId, flow: &Flow) -> Vec<Option<Verdict>> {
     let now = Time::default();
     let ask = |calls: &[Call], way, socket: Option<u64>| {
