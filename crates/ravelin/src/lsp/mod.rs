@@ -92,7 +92,7 @@ struct Server<W> {
     connect: Connect,
     encoding: Encoding,
     state: State,
-    /// By URI as the client wrote it.
+    /// The open documents, by their URIs as the client wrote them.
     documents: BTreeMap<String, Document>,
 }
 
