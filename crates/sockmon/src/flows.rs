@@ -88,7 +88,7 @@ impl FlowId {
         }
     }
 
-    /// For tests of those who read the table: the name that the kernel half would give.
+    /// The name that the kernel half would give a flow, for tests of those who read the table.
     pub fn of(app: AppId, flow: &Flow) -> FlowId {
         FlowId(FlowKey {
             local: addr::to_bits(flow.local).to_be_bytes(),
@@ -107,7 +107,7 @@ impl FlowId {
 pub struct CountedFlow {
     /// The name of the flow's entry in the table.
     pub id: FlowId,
-    /// Its packets, by the places that count them for applications too; no reasons.
+    /// The packets of the flow, by the places that count them for applications too; no reasons.
     pub traffic: AppTraffic,
     /// When the first packet was counted (monotonic clock).
     pub first: Time,

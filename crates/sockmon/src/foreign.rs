@@ -18,8 +18,8 @@ const LIMIT: Duration = Duration::from_secs(3);
 /// The number of paths without an answer that are waited for [`LIMIT`] in a round; each further one is waited for
 /// [`BRIEF`].
 const PATIENCE: usize = 3;
-/// How long each further path is waited for; a file system that answers does so in far less. With [`STUCK`] a round takes
-/// at most 40 seconds.
+/// How long each further path is waited for; a file system that answers does so in far less. With [`STUCK`] a round
+/// takes at most 40 seconds.
 const BRIEF: Duration = Duration::from_millis(500);
 /// The number of threads that may wait somewhere; with more, nobody looks anywhere.
 const STUCK: usize = 64;

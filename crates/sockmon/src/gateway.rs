@@ -90,7 +90,7 @@ fn narrow(maps: &Maps, table: &mut Ways, then: &Ways) -> Result<(), SockmonError
     write(maps, table, spans::narrowing(table, then))
 }
 
-/// Behind [`narrow`] for the same.
+/// Make the table what `then` says, after [`narrow`] to the same.
 fn put(maps: &Maps, table: &mut Ways, then: &Ways) -> Result<(), SockmonError> {
     write(maps, table, spans::widening(table, then))?;
     let unwanted: Vec<_> = table.keys().filter(|place| !then.contains_key(place)).copied().collect();

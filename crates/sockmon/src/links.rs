@@ -31,9 +31,9 @@ pub struct Places {
     pub insides: BTreeSet<u32>,
     /// Devices that are neither; `lo` is one of them unsaid.
     pub others: BTreeSet<u32>,
-    /// Whether sockets are told of.
+    /// Whether the programs that tell what sockets do are attached.
     pub per_socket: bool,
-    /// For tests: not attached.
+    /// The names of programs that are not attached, for tests.
     pub omit: Vec<String>,
 }
 

@@ -36,13 +36,13 @@ pub fn of_path(path: &Path) -> u64 {
 pub struct Merged {
     /// The choices in front of the one that fits every process.
     pub choices: Vec<Choice>,
-    /// That one; 0: none.
+    /// The application of the choice that fits every process; 0: none.
     pub app: u16,
-    /// What it is as an ancestor.
+    /// The bits that a process of this list has as an ancestor.
     pub bits: u64,
     /// Hash of the place.
     pub place: u64,
-    /// It is for files that are verified.
+    /// Whether the list is for files that are verified.
     pub pinned: bool,
 }
 
@@ -295,7 +295,7 @@ impl Lists {
         Ok(())
     }
 
-    /// One above the highest number.
+    /// The number behind the highest of the lists.
     pub fn high(&self) -> u32 {
         self.numbered.keys().next_back().map_or(abi::LIST_FIRST, |number| number + 1)
     }

@@ -96,12 +96,12 @@ impl LiveTable {
         table
     }
 
-    /// One association more, and what changes by it.
+    /// Add one association's selectors. The answer is what changes in the kernel half's table.
     pub(crate) fn add(&mut self, selectors: &Selectors) -> Vec<Change> {
         if self.put(selectors) { self.changes_within(selectors.remote) } else { Vec::new() }
     }
 
-    /// One association less, and what changes by it.
+    /// Remove one association's selectors. The answer is what changes in the kernel half's table.
     pub(crate) fn remove(&mut self, selectors: &Selectors) -> Vec<Change> {
         let place = place_of(selectors.remote);
         let Some(own) = self.entries.get_mut(&place) else { return Vec::new() };

@@ -102,7 +102,7 @@ pub enum SocketState {
 }
 
 impl SocketState {
-    /// From the kernel's number.
+    /// The state that the kernel's number stands for.
     pub fn from_kernel(state: u8) -> SocketState {
         match state {
             1 => SocketState::Established,
@@ -150,22 +150,22 @@ pub struct SocketInfo {
     pub mark: u32,
     /// The IP protocol number of the socket.
     pub protocol: u8,
-    /// Its own address; IPv4 also where an IPv6 socket carries it.
+    /// The socket's own address; IPv4 also where an IPv6 socket carries it.
     pub local: SocketAddr,
-    /// Its peer; unspecified address and port 0: none.
+    /// The socket's peer; unspecified address and port 0: none.
     pub remote: SocketAddr,
     /// The state that the socket is in.
     pub state: SocketState,
     /// The kernel's cookie: the one in the record of its packets. 0: none given yet.
     pub cookie: u64,
-    /// Cookie of its network namespace.
+    /// The cookie of the socket's network namespace.
     pub netns: u64,
     /// Number of the socket's inode, as in `/proc/PID/fd` and `/proc/net`.
     pub inode: u64,
 }
 
 impl SocketInfo {
-    /// Its flow, if it has a peer.
+    /// The socket's flow, if it has a peer.
     pub fn flow(&self) -> Option<Flow> {
         (self.remote.port() != 0).then(|| Flow {
             opaque: false,
@@ -233,7 +233,7 @@ pub enum Attempt {
     PacketOut,
     /// A packet that arrived for a socket of an application.
     PacketIn,
-    /// One this version does not know.
+    /// An attempt that this version does not know, by the kernel half's number.
     Other(u8),
 }
 
@@ -276,7 +276,7 @@ pub struct Event {
     pub protocol: u8,
     /// The name of the counter that counted it.
     pub reason: &'static str,
-    /// It was let pass, for the network is observed: it would have been refused.
+    /// Whether it was let pass because the network is observed: it would have been refused.
     pub observed: bool,
 }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// A clock that ticks 100 times a second, twice: what changes later than this has another change time.
 const TICKS: Duration = Duration::from_millis(20);
-/// Where only whole seconds (or two) are kept.
+/// How long ago a file must have been changed to be hashed, where change times are whole seconds (or every second one).
 const SECONDS: Duration = Duration::from_secs(3);
 
 /// What is known of the file at a pinned path.
@@ -124,7 +124,7 @@ pub fn of(places: &[Place], held: &[Arc<OwnedFd>]) -> Vec<Pinned> {
     places.iter().filter_map(pinned).collect()
 }
 
-/// With what is known of the same files from before.
+/// The pinned files, with what was known before of the same ones.
 pub fn carried(mut pinned: Vec<Pinned>, before: &[Pinned]) -> Vec<Pinned> {
     for pin in &mut pinned {
         let Some((identity, _)) = &pin.file else { continue };

@@ -50,7 +50,7 @@ pub struct Places {
     pub held: Vec<Arc<OwnedFd>>,
     /// What the user may not have meant.
     pub warnings: Vec<LoadWarning>,
-    /// For a later look that has no answer.
+    /// What was found at the paths, for a later look that has no answer.
     pub found: Found,
 }
 
@@ -132,7 +132,7 @@ type Answer = Result<Look, NoPlace>;
 pub enum NoPlace {
     /// Nothing can be there, as the text says.
     Nowhere(String),
-    /// It leads, by a name of one user's, to a file of another's.
+    /// The path leads, by a name of one user's, to a file of another's.
     Foreign(Box<Foreign>),
 }
 

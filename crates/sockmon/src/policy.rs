@@ -33,7 +33,7 @@ pub struct Policy<'p> {
     pub spd: &'p Spd,
     /// Which application a process belongs to.
     pub subjects: &'p Subjects,
-    /// Where bare names are looked for.
+    /// The directories where bare names are looked for.
     pub directories: &'p [PathBuf],
     /// Pairs of applications that do not compare as their tables do.
     pub orders: &'p [((AppId, AppId), Order)],
@@ -56,7 +56,7 @@ struct Plan {
 
 /// A policy that is in force.
 pub struct Done {
-    /// They keep the inodes of the executables from being used again.
+    /// Open descriptors that keep the inodes of the executables from being used again.
     pub held: Vec<Arc<OwnedFd>>,
     /// Files that digests speak of, not verified yet.
     pub pinned: Vec<Pinned>,

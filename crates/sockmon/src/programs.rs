@@ -47,7 +47,7 @@ pub enum Hook {
 /// One program of the object.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// Its function in `bpf/`.
+    /// The name of its function in `bpf/`.
     pub name: &'static str,
     /// What the program is attached to.
     pub hook: Hook,
@@ -244,7 +244,7 @@ const BATCH: usize = 4096;
 pub struct Maps(BTreeMap<&'static str, MapHandle>);
 
 impl Maps {
-    /// Those that an instance has pinned; `None`: it has none.
+    /// The maps that an instance has pinned; `None`: it has none.
     pub fn pinned(pins: &Pins) -> Result<Option<Maps>, SockmonError> {
         let mut out = BTreeMap::new();
         for name in MAPS {

@@ -96,7 +96,7 @@ pub struct Tables {
     networks: usize,
     /// Which table each application has; those with none are left out.
     applications: BTreeMap<u16, u32>,
-    /// For pairs of tables, the lower number first.
+    /// How pairs of tables compare, the lower number first.
     orders: BTreeMap<(u32, u32), u8>,
     /// Pairs of applications that are told apart from their tables.
     exceptions: BTreeMap<(u16, u16), u8>,
@@ -112,7 +112,7 @@ pub struct Tables {
 #[derive(Debug, Default)]
 pub struct Change {
     applications: BTreeMap<u16, u32>,
-    /// Tables that these have.
+    /// The tables that the applications have.
     in_use: HashSet<u32>,
     sources: HashMap<u16, Arc<AppPolicy>>,
     tables: Vec<(u32, Table)>,

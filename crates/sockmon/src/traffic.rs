@@ -52,9 +52,9 @@ pub struct AppTraffic {
     pub in_refused: Amount,
     /// Among what left in clear: an observed network's, which would have been refused.
     pub would_refuse: Amount,
-    /// Likewise: would have been authenticated.
+    /// Among what left in clear: an observed network's, which would have been authenticated.
     pub would_authenticate: Amount,
-    /// Likewise: would have been encrypted.
+    /// Among what left in clear: an observed network's, which would have been encrypted.
     pub would_encrypt: Amount,
     /// Among what arrived in clear: an observed network's, which would have been refused.
     pub in_would_refuse: Amount,

@@ -24,7 +24,7 @@ const MOST_LINKS: usize = 40;
 pub struct Link {
     /// Without symbolic links in its directory.
     pub path: PathBuf,
-    /// Its owner, a user of the initial namespace.
+    /// The owner of the link, a user of the initial namespace.
     pub owner: u32,
     /// The device of the file system that it is on.
     pub device: u64,
@@ -132,7 +132,7 @@ pub fn walk(path: &Path) -> io::Result<Walk> {
     }
 }
 
-/// One component: the file at the end, or nothing, and the walk goes on.
+/// Walk one component of the path. The answer is the file at the end, or nothing, and the walk goes on.
 fn next(
     at: &mut Position,
     left: &mut VecDeque<OsString>,

@@ -460,7 +460,7 @@ fn exec(path: &str, sockets: &Sockets) -> io::Error {
     }
 }
 
-/// The same by another thread than the first.
+/// Become another program by another thread than the first.
 fn exec_from_thread(path: &str, sockets: &Sockets) -> io::Error {
     let (path, sockets) = (path.to_owned(), sockets.clone());
     std::thread::spawn(move || exec(&path, &sockets)).join().expect("it returns")

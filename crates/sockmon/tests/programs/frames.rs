@@ -11,7 +11,8 @@ pub fn frame(fd: c_int, words: &mut SplitWhitespace<'_>) -> io::Result<String> {
     frame_behind(fd, &[], words)
 }
 
-/// The same, where the device is to write a checksum of what follows so many octets of the frame, so many octets behind them.
+/// An Ethernet frame as [`frame`] makes it, in which the device is to write a checksum. The first two words say at
+/// which octet of the frame begins what the checksum covers, and how many octets behind that it is written.
 pub fn summed(fd: c_int, words: &mut SplitWhitespace<'_>) -> io::Result<String> {
     let on: c_int = 1;
     // SAFETY: an int, with its length.

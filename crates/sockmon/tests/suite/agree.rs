@@ -130,13 +130,13 @@ impl Kernel {
         assert_eq!(warnings, []);
     }
 
-    /// Its verdict, and whether that is only watched: clear then.
+    /// The kernel half's verdict, and whether that is only watched: clear then.
     fn ask(&mut self, app: AppId, flow: &Flow) -> (Verdict, bool) {
         let (verdict, observed, _) = self.ask_whole(app, flow);
         (verdict, observed)
     }
 
-    /// Beside these whether it is refused if it arrives in clear.
+    /// The answers of [`Kernel::ask`], and whether the flow is refused if it arrives in clear.
     fn ask_whole(&mut self, app: AppId, flow: &Flow) -> (Verdict, bool, bool) {
         let mut question = [0u8; 62];
         question[44..60].copy_from_slice(&addr::to_bits(flow.local).to_be_bytes());
