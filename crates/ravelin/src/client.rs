@@ -61,7 +61,7 @@ pub fn instance(name: &str) -> Result<String, String> {
 }
 
 impl Connect {
-    /// Where the daemon listens.
+    /// The path of the socket where the daemon listens.
     pub fn socket(&self) -> PathBuf {
         self.control.clone().unwrap_or_else(|| daemon::config::default_control_socket(&self.instance))
     }

@@ -40,7 +40,7 @@ pub struct Pair {
     pub suite: &'static str,
     /// Further arguments of `ravelin sa add` for both directions on alice's side.
     pub alice: Vec<String>,
-    /// The same for bob's side.
+    /// Further arguments of `ravelin sa add` for both directions on bob's side.
     pub bob: Vec<String>,
 }
 

@@ -118,7 +118,7 @@ impl Text {
         Range { start: Position::default(), end: self.position(self.text.len()) }
     }
 
-    /// With some edits made, one behind the other; `None`: it is too long then.
+    /// The text with some edits made, one behind the other; `None`: it is too long then.
     pub fn edited(&self, changes: Vec<TextDocumentContentChangeEvent>) -> Option<Text> {
         let mut changes = changes.into_iter();
         let mut out = self.one_edit(changes.next()?)?;
@@ -154,7 +154,7 @@ pub struct Document {
     /// `None`: it became too long, and is not followed until the client sends all of it again.
     pub text: Option<Text>,
     analysis: Option<Analysis>,
-    /// Its diagnostics are yet to be sent.
+    /// Whether the document's diagnostics are yet to be sent.
     pub dirty: bool,
 }
 
