@@ -26,8 +26,7 @@ const ALLOWED: &[(&str, Counts)] = &[
     ("daemon", counts(292, 0)),
     ("docs", counts(0, 13)),
     ("policy", counts(6, 0)),
-    ("ravelin", counts(65, 0)),
-    ("sockmon", counts(196, 0)),
+    ("ravelin", counts(35, 0)),
     ("xtask", counts(1, 0)),
 ];
 

@@ -61,12 +61,12 @@ pub fn instance(name: &str) -> Result<String, String> {
 }
 
 impl Connect {
-    /// Where the daemon listens.
+    /// The path of the socket where the daemon listens.
     pub fn socket(&self) -> PathBuf {
         self.control.clone().unwrap_or_else(|| daemon::config::default_control_socket(&self.instance))
     }
 
-    /// GET a document.
+    /// GET a document from the daemon.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         self.call(Method::GET, path, Bytes::new())
     }
@@ -169,7 +169,7 @@ impl Connect {
         })
     }
 
-    /// DELETE something.
+    /// DELETE what the daemon has at this path; the answer is a document.
     pub fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         self.call(Method::DELETE, path, Bytes::new())
     }

@@ -10,7 +10,7 @@ pub enum Kind {
     Failed = 1,
     /// A file, a packet or an argument is not as it must be.
     BadInput = 2,
-    /// No daemon answers.
+    /// No daemon answers on its control socket.
     Unreachable = 3,
     /// `policy plan`: there are changes.
     Changes = 4,

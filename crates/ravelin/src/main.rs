@@ -1,4 +1,4 @@
-//! The operator's command.
+//! The command of the operator, `ravelin`.
 //!
 //! What enters: arguments, files, the answers of a daemon's control socket. What leaves: text for people, or with
 //! `--json` the documents of the `api` room; and an exit status: 0 done, 1 failed or refused, 2 bad input or usage,

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct RigOptions {
     /// Names the lab and the daemons' instances; at most 20 letters, digits and dashes.
     pub name: String,
-    /// The `ravelin` program.
+    /// The path of the `ravelin` program.
     pub binary: PathBuf,
     /// What runs as `PROGRAM run --config FILE` in its place; none: the `ravelin` program.
     pub daemon: Option<PathBuf>,
@@ -34,13 +34,13 @@ pub struct RigOptions {
 pub struct Pair {
     /// Over IPv6 instead of IPv4.
     pub v6: bool,
-    /// `transport` or `tunnel`.
+    /// The word for `--mode`: `transport` or `tunnel`.
     pub mode: &'static str,
-    /// The suite's word.
+    /// The name of the suite for `--suite`.
     pub suite: &'static str,
     /// Further arguments of `ravelin sa add` for both directions on alice's side.
     pub alice: Vec<String>,
-    /// The same for bob's side.
+    /// Further arguments of `ravelin sa add` for both directions on bob's side.
     pub bob: Vec<String>,
 }
 
@@ -171,7 +171,7 @@ impl Rig {
         Ok(())
     }
 
-    /// As [`Rig::start`], with further arguments for `ravelin run`.
+    /// Start a host's daemon as [`Rig::start`] does, with further arguments for `ravelin run`.
     ///
     /// # Errors
     /// As [`Rig::start`].
@@ -246,7 +246,7 @@ impl Rig {
         Ok(())
     }
 
-    /// A host's daemon.
+    /// The running daemon of a host.
     ///
     /// # Errors
     /// If it has none.
@@ -290,7 +290,7 @@ impl Rig {
         Ok(self.lab.host(side).run_program(program.input(input), PATIENCE)?)
     }
 
-    /// As [`Rig::command`]; a failure is an error.
+    /// Run a `ravelin` command as [`Rig::command`] does; a failure is an error. The answer is its standard output.
     ///
     /// # Errors
     /// With what the command printed.

@@ -10,7 +10,7 @@ pub const ABI_BEFORE: u32 = 6;
 
 /// Bits of the mark (docs/design/0002).
 pub mod mark {
-    /// The application.
+    /// The bits that hold the number of the application.
     pub const APP: u32 = 0x0000_ffff;
     /// The socket belongs to an application.
     pub const STAMPED: u32 = 0x0001_0000;
@@ -22,9 +22,9 @@ pub mod mark {
     pub const PROOF: u32 = 0x8000_0000;
     /// The packet is on its way through a gateway.
     pub const FORWARDED: u32 = 0x0002_0000;
-    /// Beside it: in clear, from outside.
+    /// The packet arrived in clear from outside; in a forwarded one this stands beside [`FORWARDED`].
     pub const ARRIVED: u32 = 0x0004_0000;
-    /// In a record: the lower half of the cookie is the user that owns the socket.
+    /// In a record, this bit says that the lower half of the cookie is the user that owns the socket.
     pub const USER: u32 = 0x0008_0000;
     /// Every bit that is ours on sockets.
     pub const OURS: u32 = APP | STAMPED | AUTHENTICATED | ENCRYPTED | PROOF;
@@ -36,7 +36,7 @@ pub const APP_GUARD: u16 = 0xfffe;
 pub const ITEMS: usize = 32;
 /// Selectors of one entry of `live_sa`, at most.
 pub const LIVE_EACH: usize = 7;
-/// In place of their number: every flow.
+/// In place of the number of selectors of `live_sa`: every flow is served.
 pub const LIVE_ALL: u32 = 255;
 /// Octets of an application's name, with the zero octet behind it.
 pub const NAME: usize = 128;
@@ -87,24 +87,24 @@ pub const ORDER_LOW: u8 = 2;
 pub const ORDER_REFUSE: u8 = 0;
 pub const ORDER_TO: u8 = 1;
 pub const ORDER_FROM: u8 = 2;
-/// In the lower word of a key of `order`: applications, not tables.
+/// A bit in the lower word of a key of `order`: the key is of applications, not of tables.
 pub const ORDER_APPS: u32 = 0x8000_0000;
 pub const ORDER_GENERATION: u32 = 16;
 /// Kinds of traffic: one field of `AppTraffic` each.
 pub const TRAFFIC_KINDS: usize = 13;
 /// [`SocketReport::stamped`]: it has no stamp; with an application, there is no room for the one it should have.
 pub const UNSTAMPED: u8 = 0;
-/// It has become its application's just now.
+/// [`SocketReport::stamped`]: the socket has become its application's just now.
 pub const STAMPED_NOW: u8 = 2;
-/// It has no stamp, and no hook runs for it.
+/// [`SocketReport::stamped`]: the socket has no stamp, and no hook runs for it.
 pub const UNWATCHED: u8 = 3;
-/// Kinds from here on: refusals by the number of their counter.
+/// Kinds of traffic from this number on are refusals, by the number of their counter.
 pub const TRAFFIC_REASON: u16 = 256;
-/// And from here on: calls that would have been refused, by the same.
+/// Kinds of traffic from this number on are calls that would have been refused, by the number of their counter.
 pub const TRAFFIC_WOULD_REASON: u16 = 512;
 /// Applications with a limit on what they accept, at most.
 pub const ACCEPTS: usize = 1024;
-/// Where their number begins in `Config.limits`.
+/// Where the number of applications with a limit on what they accept begins in `Config.limits`.
 pub const LIMITS_ACCEPT: u32 = 16;
 /// Sets of sources of one application, without the one of all that have no place.
 pub const SOURCE_SETS: u16 = 64;
@@ -460,7 +460,7 @@ contract! {
         generation: u32,
         proven: u64,
     }
-    /// `struct ravelin_defaults` of include/ravelin.h.
+    /// The contract's copy of `struct ravelin_defaults` in include/ravelin.h.
     struct Defaults {
         version: u32,
         supported: u32,

@@ -6,12 +6,12 @@ use crate::programs::Pins;
 use std::io;
 use std::path::Path;
 
-/// What [`detach`] removed.
+/// The numbers of pins that [`detach`] removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Detached {
-    /// Links.
+    /// The number of links, each of which was also taken off its hook.
     pub links: usize,
-    /// Maps.
+    /// The number of pinned maps.
     pub maps: usize,
 }
 

@@ -10,9 +10,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Larger files are not hashed.
+/// Files with more octets than this are not hashed.
 pub const LARGEST: u64 = 1 << 30;
-/// Nor those that take longer to read.
+/// Files that take longer to read than this have no digest.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// A file as fstat(2) shows it.
@@ -20,14 +20,16 @@ const LONGEST: Duration = Duration::from_secs(120);
 pub struct Stat {
     /// Change time, nanoseconds since 1970.
     pub version: u64,
-    /// Octets.
+    /// The size of the file in octets.
     pub size: u64,
-    /// On a local file system that gives every change of a file a change time, which no process can set.
+    /// Whether the file is on a local file system that gives every change of a file a change time, which no process can
+    /// set.
     pub is_trusted: bool,
 }
 
 impl Stat {
-    /// Of an open file. That somebody has seen the change time makes the kernel (6.13) give the next change another one.
+    /// Asks for the state of an open file. That somebody has seen the change time makes the kernel (6.13) give the next
+    /// change another one.
     pub fn of(file: BorrowedFd<'_>) -> io::Result<Stat> {
         let (seconds, nanoseconds, size) = sys::change_time(file)?;
         let version = seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds);

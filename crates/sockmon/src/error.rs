@@ -11,35 +11,35 @@ pub enum SockmonError {
     /// The kernel refused a step.
     #[error("{what}: {source}")]
     System {
-        /// The step.
+        /// The step that the kernel refused, as words to print.
         what: String,
-        /// The kernel's answer.
+        /// The kernel's answer to it.
         #[source]
         source: io::Error,
     },
     /// The object could not be loaded.
     #[error("cannot load the BPF programs: {source:#}")]
     Load {
-        /// libbpf's answer.
+        /// The error that libbpf returned.
         #[source]
         source: libbpf_rs::Error,
     },
     /// The pinned maps are those of another version.
     #[error("the maps pinned for instance `{instance}` have ABI {found}, this program needs {expected}")]
     Abi {
-        /// The instance.
+        /// The name of the instance.
         instance: String,
-        /// What is pinned.
+        /// The ABI of the maps that are pinned.
         found: String,
-        /// What is needed.
+        /// The ABI that this program needs.
         expected: u32,
     },
     /// An earlier daemon of the instance has other bits of marks.
     #[error("sockets of instance `{instance}` have marks in the bits {found:#010x}, not {wanted:#010x}")]
     OtherMarks {
-        /// The instance.
+        /// The name of the instance.
         instance: String,
-        /// The bits they have.
+        /// The bits that the sockets' marks have now.
         found: u32,
         /// The bits that are asked for.
         wanted: u32,
@@ -47,7 +47,7 @@ pub enum SockmonError {
     /// The mark has no room for an application's number.
     #[error("application number {} does not fit the mark, whose bits hold numbers up to {last}", app.0)]
     NoRoomInMark {
-        /// The application.
+        /// The application whose number does not fit.
         app: AppId,
         /// The last number that fits.
         last: u16,
@@ -61,11 +61,11 @@ pub enum SockmonError {
     /// A protection has too many items.
     #[error("application {}: a protection has {count} items, at most {max} fit", app.0)]
     TooManyItems {
-        /// The application.
+        /// The application with this protection.
         app: AppId,
-        /// Items it has.
+        /// The number of items that the protection has.
         count: usize,
-        /// Items that fit.
+        /// The largest number of items that fits.
         max: usize,
     },
     /// There are too many networks.
@@ -73,11 +73,11 @@ pub enum SockmonError {
         "the policy has {new} networks that the one before had not, beside {before} that stay until it is in force: at most {max} fit"
     )]
     TooManyNetworks {
-        /// Networks to write.
+        /// The number of networks that would have to be written.
         new: usize,
-        /// Networks of the policy before.
+        /// The number of networks that the policy before has.
         before: usize,
-        /// Networks that fit.
+        /// The largest number of networks that fits.
         max: usize,
     },
     /// There are too many protections.
@@ -85,11 +85,11 @@ pub enum SockmonError {
         "the policy has {new} protections that the one before had not, beside {before} that stay until it is in force: at most {max} fit"
     )]
     TooManyProtections {
-        /// Protections to write.
+        /// The number of protections that would have to be written.
         new: usize,
-        /// Protections of the policy before.
+        /// The number of protections that the policy before has.
         before: usize,
-        /// Protections that fit.
+        /// The largest number of protections that fits.
         max: usize,
     },
     /// Every number that a table or protection can have was given.
@@ -98,41 +98,41 @@ pub enum SockmonError {
     /// Too many applications were renamed.
     #[error("the comparisons of renamed applications take {count} entries, at most {max} fit")]
     TooManyOrders {
-        /// Entries, two for each pair that compares.
+        /// The number of entries needed, two for each pair that compares.
         count: usize,
-        /// Entries that fit.
+        /// The largest number of entries that fits.
         max: usize,
     },
     /// An application's name is too long.
     #[error("application `{name}`: a name may have at most {max} octets and no zero octet")]
     Name {
-        /// The name.
+        /// The name that was refused.
         name: String,
-        /// Octets that fit.
+        /// The largest number of octets that a name may have.
         max: usize,
     },
     /// Too many subjects can fit one executable.
     #[error("{}: {count} subjects with qualifiers speak of it, at most {max} fit", path.display())]
     TooManyChoices {
-        /// The executable.
+        /// The path of the executable.
         path: PathBuf,
-        /// Subjects there are.
+        /// The number of subjects with qualifiers that speak of it.
         count: usize,
-        /// Subjects that fit.
+        /// The largest number of such subjects that fits.
         max: usize,
     },
     /// The subjects with qualifiers of all executables do not fit.
     #[error("the subjects with qualifiers of all executables take more than the {max} entries that fit")]
     TooManyQualifiers {
-        /// Entries that fit.
+        /// The largest number of entries that fits.
         max: usize,
     },
     /// Too many executables are named.
     #[error("the policy names executables at {count} places, at most {max} fit")]
     TooManyPlaces {
-        /// Places there are.
+        /// The number of places that the policy needs.
         count: usize,
-        /// Places that fit.
+        /// The largest number of places that fits.
         max: usize,
     },
     /// Too many applications limit what they accept.
@@ -140,15 +140,15 @@ pub enum SockmonError {
         "{count} applications have `limit accept`, at most {max} can: each has a table of its sources in the kernel"
     )]
     TooManyAccepts {
-        /// Applications there are.
+        /// The number of applications that have such a limit.
         count: usize,
-        /// Applications that fit.
+        /// The largest number of applications that may have one.
         max: usize,
     },
     /// A file whose digest is asked for, by a name that the kernel half's table does not hold.
     #[error("{path}: the file name is too long for a file that must have a digest")]
     LongPin {
-        /// The path.
+        /// The path whose file name is too long.
         path: PathBuf,
     },
     /// Too many images behind `from`.
@@ -156,9 +156,9 @@ pub enum SockmonError {
         "the policy names {count} programs behind `from`, at most {max} fit, those of the policy before included"
     )]
     TooManyAncestors {
-        /// Programs there are.
+        /// The number of programs that the policy names behind `from`.
         count: usize,
-        /// Programs that fit.
+        /// The largest number of programs that fits.
         max: usize,
     },
     /// Too many control groups.
@@ -166,17 +166,17 @@ pub enum SockmonError {
         "the policy names {count} control groups, at most {max} fit, those of the policy before included"
     )]
     TooManyGroups {
-        /// Groups there are.
+        /// The number of control groups that the policy names.
         count: usize,
-        /// Groups that fit.
+        /// The largest number of control groups that fits.
         max: usize,
     },
     /// The path of a control group is too long.
     #[error("control group {path}: a path may have at most {max} octets")]
     GroupPath {
-        /// The path.
+        /// The path of the control group.
         path: String,
-        /// Octets that fit.
+        /// The largest number of octets that a path may have.
         max: usize,
     },
     /// The root of the hierarchy cannot be seen.
@@ -184,7 +184,7 @@ pub enum SockmonError {
         "control group {path}: this process is in a control group namespace, where paths mean something else"
     )]
     GroupNamespace {
-        /// The path.
+        /// The path of the control group.
         path: String,
     },
     /// What the kernel reported cannot be read.

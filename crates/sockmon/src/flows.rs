@@ -12,19 +12,19 @@ use crate::monitor::Sockmon;
 use crate::programs::Maps;
 use crate::traffic::{Amount, AppTraffic};
 
-/// Whose flows are counted one by one.
+/// The programs whose flows are counted one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counted {
-    /// Nobody's: it costs a test of a word.
+    /// No flow is counted: this costs the test of one word.
     #[default]
     Nothing,
-    /// Those of applications.
+    /// The flows of applications are counted.
     Applications,
-    /// And of programs without policy.
+    /// The flows of applications and of programs without policy are counted.
     Everything,
 }
 
-/// As the configuration says it to the programs.
+/// The bits that tell the BPF programs this choice, in their configuration.
 pub(crate) fn bits(counted: Counted) -> u32 {
     match counted {
         Counted::Nothing => 0,
@@ -33,7 +33,7 @@ pub(crate) fn bits(counted: Counted) -> u32 {
     }
 }
 
-/// Nobody will take them out.
+/// Empty the table of flows: nobody will take its entries out.
 pub(crate) fn forget(maps: &Maps) -> Result<(), SockmonError> {
     maps.retain("flows", |_: &FlowKey| true).map(drop)
 }
@@ -41,20 +41,20 @@ pub(crate) fn forget(maps: &Maps) -> Result<(), SockmonError> {
 /// Who sent the first packet of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Begun {
-    /// This host.
+    /// This host sent the first packet.
     Here,
-    /// The peer.
+    /// The peer sent the first packet.
     There,
 }
 
 /// The process that was first seen sending on a flow: to be shown, for a process can give itself any name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// Its number.
+    /// The number of the process.
     pub pid: u32,
-    /// Its name.
+    /// The name of the process (its `comm`).
     pub comm: String,
-    /// What it executed.
+    /// The file that the process executed.
     pub identity: Identity,
 }
 
@@ -74,7 +74,8 @@ impl FlowId {
         AppId(self.0.app)
     }
 
-    /// Addresses and ports. Where a call was refused the local ones are unspecified; a later fragment of a datagram has no ports.
+    /// The addresses, ports and protocol. Where a call was refused the local ones are unspecified; a later fragment of
+    /// a datagram has no ports.
     pub fn flow(&self) -> Flow {
         let at = |bytes| addr::from_bits(u128::from_be_bytes(bytes));
         Flow {
@@ -87,7 +88,7 @@ impl FlowId {
         }
     }
 
-    /// For tests of those who read the table: the name that the kernel half would give.
+    /// The name that the kernel half would give a flow, for tests of those who read the table.
     pub fn of(app: AppId, flow: &Flow) -> FlowId {
         FlowId(FlowKey {
             local: addr::to_bits(flow.local).to_be_bytes(),
@@ -101,22 +102,22 @@ impl FlowId {
     }
 }
 
-/// One flow, since its entry was made.
+/// The counts of one flow since its entry was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountedFlow {
-    /// Its entry.
+    /// The name of the flow's entry in the table.
     pub id: FlowId,
-    /// Its packets, by the places that count them for applications too; no reasons.
+    /// The packets of the flow, by the places that count them for applications too; no reasons.
     pub traffic: AppTraffic,
-    /// The first packet (monotonic clock).
+    /// When the first packet was counted (monotonic clock).
     pub first: Time,
-    /// The last one.
+    /// When the last packet was counted (monotonic clock).
     pub last: Time,
     /// Who began; `None`: it was seen from the middle on.
     pub begun: Option<Begun>,
     /// TCP: this side has said that it will send no more.
     pub closed_here: bool,
-    /// TCP: the other side has.
+    /// TCP: the other side has said that it will send no more.
     pub closed_there: bool,
     /// TCP: either side has broken it off.
     pub reset: bool,

@@ -8,9 +8,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
-/// Root alone.
+/// The permissions of a folder: root's alone.
 const MODE: u32 = 0o700;
-/// How often somebody may be quicker.
+/// How often making a folder is tried again where somebody else was quicker.
 const TURNS: usize = 100;
 /// How deep a stranger's folder is emptied, and how many entries of it go: what is beyond is out of his reach, and stays.
 const DEPTH: usize = 32;
@@ -151,7 +151,8 @@ mod tests {
         std::fs::remove_dir_all(&root).unwrap();
     }
 
-    /// As user 65534: fill a folder and what is in it, as fast as it goes, and make it again where it is gone.
+    /// A Python script that runs as user 65534: it fills a folder and what is in it, as fast as it goes, and makes it
+    /// again where it is gone.
     const FILL: &str = r#"
 import os, sys
 os.setgroups([]); os.setgid(65534); os.setuid(65534)

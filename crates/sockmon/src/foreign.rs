@@ -13,13 +13,15 @@ use std::time::Duration;
 
 use crate::sys;
 
-/// So long one path is waited for.
+/// How long the answer for one path is waited for.
 const LIMIT: Duration = Duration::from_secs(3);
-/// So many paths without an answer are waited for so long in a round, each further one for [`BRIEF`].
+/// The number of paths without an answer that are waited for [`LIMIT`] in a round; each further one is waited for
+/// [`BRIEF`].
 const PATIENCE: usize = 3;
-/// A file system that answers does so in far less. With [`STUCK`] a round takes at most 40 seconds.
+/// How long each further path is waited for; a file system that answers does so in far less. With [`STUCK`] a round
+/// takes at most 40 seconds.
 const BRIEF: Duration = Duration::from_millis(500);
-/// So many threads may wait somewhere; with more, nobody looks anywhere.
+/// The number of threads that may wait somewhere; with more, nobody looks anywhere.
 const STUCK: usize = 64;
 
 /// Paths that a thread of this process waits at. Threads are the process's, so this is too.
@@ -61,7 +63,7 @@ where
     out
 }
 
-/// As [`each`], for one.
+/// What `look` says of one path; `None`: no answer in time. See [`each`].
 pub fn one<T, L>(path: &Path, look: L) -> Option<T>
 where
     T: Send + 'static,

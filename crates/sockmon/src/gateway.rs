@@ -12,10 +12,11 @@ use wire::Prefix;
 /// The key of `insides` that says that this host is a gateway; no interface has it as its index.
 const IS_GATEWAY: u32 = 0;
 
-/// Forwarded packets whose peer is in a prefix, by the longest one.
+/// What the kernel half lets pass of forwarded packets with a peer in this prefix; the longest prefix of a peer
+/// decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The peers.
+    /// The addresses of the peers.
     pub peers: Prefix,
     /// Packets to them pass in clear, whatever else they are.
     pub bypass_out: bool,
@@ -32,17 +33,17 @@ impl Span {
 /// ICMP errors by type and code, as the kernel half has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InsideIcmp {
-    /// By type, those of ICMP, then those of ICMPv6: a bit for each code, the last for all from 31 on.
+    /// One word for each type, those of ICMP before those of ICMPv6: a bit for each code, the last for all from 31 on.
     words: Vec<u32>,
 }
 
 impl InsideIcmp {
-    /// None at all.
+    /// A set without any error.
     pub fn none() -> InsideIcmp {
         InsideIcmp { words: vec![0; 512] }
     }
 
-    /// And this type of IP version 4 or 6, with this code; `None`: with every code.
+    /// The set with this type of IP version 4 or 6 added, with this code; `None`: with every code.
     #[must_use]
     pub fn with(mut self, version: u8, kind: u8, code: Option<u8>) -> InsideIcmp {
         let at = usize::from(kind) + if version == 4 { 0 } else { 256 };
@@ -89,7 +90,7 @@ fn narrow(maps: &Maps, table: &mut Ways, then: &Ways) -> Result<(), SockmonError
     write(maps, table, spans::narrowing(table, then))
 }
 
-/// Behind [`narrow`] for the same.
+/// Make the table what `then` says, after [`narrow`] to the same.
 fn put(maps: &Maps, table: &mut Ways, then: &Ways) -> Result<(), SockmonError> {
     write(maps, table, spans::widening(table, then))?;
     let unwanted: Vec<_> = table.keys().filter(|place| !then.contains_key(place)).copied().collect();

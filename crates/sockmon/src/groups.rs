@@ -15,7 +15,7 @@ use std::path::Path;
 /// The number of the root of the hierarchy. Another one: a control group namespace, which hides what is above.
 const ROOT: u64 = 1;
 
-/// Slots by path.
+/// The slot of each control group, by the group's path.
 pub type Slots = BTreeMap<String, u16>;
 
 fn key(path: &str) -> Result<GroupPath, SockmonError> {

@@ -23,7 +23,7 @@ pub fn all(maps: &Maps) -> Result<Vec<(Identity, Executable)>, SockmonError> {
     maps.entries("executables")
 }
 
-/// One of them.
+/// What is known of one executable.
 pub fn known(maps: &Maps, identity: &Identity) -> Result<Option<Executable>, SockmonError> {
     maps.read("executables", identity)
 }
@@ -50,12 +50,12 @@ fn held(maps: &Maps) -> Result<Wanted, SockmonError> {
 pub struct Wanted {
     /// Files that are there now.
     pub executables: HashMap<Identity, u32>,
-    /// Where there may be others soon.
+    /// Places where there may be other files soon.
     pub places: HashMap<abi::Place, u32>,
 }
 
 impl Wanted {
-    /// From places and the numbers of their lists.
+    /// What the maps are to hold for these places, by the numbers of their lists.
     pub fn of(places: &[Place], lists: &Lists) -> Wanted {
         let mut out = Wanted::default();
         for place in places {

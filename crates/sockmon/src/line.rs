@@ -25,7 +25,7 @@ const GUARDS: [Guard; 2] = [
     Guard { name: "guard_egress", twin: "twin_egress", at: Tcx::Egress },
 ];
 const SHARD: &str = "shard";
-/// The pinned map. A layout of its own has a name of its own.
+/// The file name of the pinned map of counters. A layout of its own has a name of its own.
 const COUNTS: &str = "counts_1";
 const LINKS: &str = "links";
 
@@ -90,12 +90,12 @@ pub struct LineGuard {
     programs: BTreeMap<&'static str, OwnedFd>,
     counts: MapHandle,
     sockets: MapHandle,
-    /// By interface.
+    /// The links of the guards at ingress and egress, by the interface's index.
     links: BTreeMap<u32, [OwnedFd; 2]>,
 }
 
 impl LineGuard {
-    /// Load the programs. What an earlier process pinned stays as it is until [`LineGuard::close`].
+    /// Load the BPF programs of a line. What an earlier process pinned stays as it is until [`LineGuard::close`].
     ///
     /// # Errors
     /// If the kernel refuses, or the name is none.

@@ -19,21 +19,21 @@ const REMEDY: &str = "the daemon sets it right again within seconds; `ravelin st
 /// Where the programs of an instance belong.
 #[derive(Debug)]
 pub struct Places {
-    /// The watched cgroup.
+    /// The directory of the watched cgroup.
     pub cgroup: OwnedFd,
-    /// Its id.
+    /// The kernel's id of that cgroup.
     pub cgroup_id: u64,
-    /// The TUN.
+    /// The interface index of the TUN.
     pub tun: u32,
-    /// The guarded devices.
+    /// The interface indices of the guarded devices.
     pub uplinks: BTreeSet<u32>,
     /// The devices of networks behind this host.
     pub insides: BTreeSet<u32>,
     /// Devices that are neither; `lo` is one of them unsaid.
     pub others: BTreeSet<u32>,
-    /// Whether sockets are told of.
+    /// Whether the programs that tell what sockets do are attached.
     pub per_socket: bool,
-    /// For tests: not attached.
+    /// The names of programs that are not attached, for tests.
     pub omit: Vec<String>,
 }
 
@@ -239,7 +239,7 @@ pub fn remove(path: &Path) -> Result<(), SockmonError> {
     unpin(path)
 }
 
-/// Remove a pin.
+/// Remove a pin, if it is there.
 pub fn unpin(path: &Path) -> Result<(), SockmonError> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {

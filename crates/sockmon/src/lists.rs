@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use wire::AppId;
 
-/// FNV-1a; never 0.
+/// The FNV-1a hash of some octets, but never 0.
 pub fn hash(bytes: &[u8]) -> u64 {
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -36,13 +36,13 @@ pub fn of_path(path: &Path) -> u64 {
 pub struct Merged {
     /// The choices in front of the one that fits every process.
     pub choices: Vec<Choice>,
-    /// That one; 0: none.
+    /// The application of the choice that fits every process; 0: none.
     pub app: u16,
-    /// What it is as an ancestor.
+    /// The bits that a process of this list has as an ancestor.
     pub bits: u64,
     /// Hash of the place.
     pub place: u64,
-    /// It is for files that are verified.
+    /// Whether the list is for files that are verified.
     pub pinned: bool,
 }
 
@@ -64,7 +64,7 @@ enum Who<'p> {
 /// The subjects by what they say of executables, in order of precedence.
 struct Speakers<'p> {
     all: Vec<(&'p Selector, AppId)>,
-    /// Places in it.
+    /// Places in `all` of the subjects that mean any executable.
     any: Vec<usize>,
     anonymous: Vec<usize>,
     named: HashMap<&'p Image, Vec<usize>>,
@@ -104,11 +104,11 @@ impl<'p> Speakers<'p> {
 
 /// The policy as lists are made of it.
 pub struct Policy<'p> {
-    /// Who is who.
+    /// The subjects, which say which processes are which application.
     pub subjects: &'p Subjects,
     /// The images of `from`.
     pub bits: &'p Bits,
-    /// The control groups.
+    /// The slots of the control groups that the policy names.
     pub slots: &'p Slots,
 }
 
@@ -164,7 +164,7 @@ impl Policy<'_> {
 /// The lists of one generation by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lists {
-    /// By number.
+    /// Each list, by its number.
     pub numbered: BTreeMap<u32, Merged>,
     /// The number of each place.
     pub places: HashMap<PathBuf, u32>,
@@ -295,7 +295,7 @@ impl Lists {
         Ok(())
     }
 
-    /// One above the highest number.
+    /// The number behind the highest of the lists.
     pub fn high(&self) -> u32 {
         self.numbered.keys().next_back().map_or(abi::LIST_FIRST, |number| number + 1)
     }

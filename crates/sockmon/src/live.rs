@@ -76,7 +76,7 @@ impl Cover {
 /// The table, by first address and length of the peers.
 #[derive(Debug, Default)]
 pub(crate) struct LiveTable {
-    /// By what they cover, for two that differ in ICMP types alone cover the same.
+    /// The selectors of each entry, by what they cover: two that differ in ICMP types alone cover the same.
     entries: BTreeMap<(u128, u8), BTreeMap<Cover, HashSet<Selectors>>>,
     /// How many entries have this length of prefix.
     lengths: BTreeMap<u8, usize>,
@@ -85,7 +85,7 @@ pub(crate) struct LiveTable {
 }
 
 impl LiveTable {
-    /// Of these associations.
+    /// The table of these associations' selectors.
     pub(crate) fn of<'s>(all: impl IntoIterator<Item = &'s Selectors>) -> LiveTable {
         let mut table = LiveTable::default();
         for selectors in all {
@@ -96,12 +96,12 @@ impl LiveTable {
         table
     }
 
-    /// One association more, and what changes by it.
+    /// Add one association's selectors. The answer is what changes in the kernel half's table.
     pub(crate) fn add(&mut self, selectors: &Selectors) -> Vec<Change> {
         if self.put(selectors) { self.changes_within(selectors.remote) } else { Vec::new() }
     }
 
-    /// One association less, and what changes by it.
+    /// Remove one association's selectors. The answer is what changes in the kernel half's table.
     pub(crate) fn remove(&mut self, selectors: &Selectors) -> Vec<Change> {
         let place = place_of(selectors.remote);
         let Some(own) = self.entries.get_mut(&place) else { return Vec::new() };
@@ -127,7 +127,7 @@ impl LiveTable {
         out
     }
 
-    /// Every entry.
+    /// Every entry, as the kernel half is to have it.
     pub(crate) fn all(&self) -> impl Iterator<Item = (PeerKey, Live)> + '_ {
         self.entries.keys().map(|place| (spans::key_of(*place), value(&self.covers(*place))))
     }
@@ -137,7 +137,7 @@ impl LiveTable {
         self.widened.len()
     }
 
-    /// Whether it is new.
+    /// Put selectors into their entry. The answer is whether nothing there covered the same before.
     fn put(&mut self, selectors: &Selectors) -> bool {
         let place = place_of(selectors.remote);
         let own = self.entries.entry(place).or_default();

@@ -12,7 +12,7 @@ use wire::{AppId, Flow, Prefix, addr};
 
 pub use crate::abi::Identity;
 
-/// How to attach.
+/// The settings that [`crate::Sockmon::attach`] takes.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Name of the instance: its pins are under `/sys/fs/bpf/ravelin/INSTANCE`. 1 to 32 of `A-Z a-z 0-9 - _`.
@@ -41,7 +41,7 @@ pub struct Options {
     pub directories: Vec<PathBuf>,
     /// Which bits of marks are ours.
     pub marks: Marks,
-    /// Whose flows are counted one by one.
+    /// Which programs' flows are counted one by one.
     pub flows: Counted,
     /// Programs may not ask for protection on their own sockets (docs/socket-api.md).
     pub no_requests: bool,
@@ -85,24 +85,24 @@ impl fmt::Display for Identity {
 /// State of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SocketState {
-    /// TCP: connected. UDP: has a peer.
+    /// A connected TCP socket, or a UDP socket with a peer.
     Established,
-    /// TCP: SYN sent.
+    /// A TCP socket that has sent its SYN and has no answer yet.
     SynSent,
-    /// TCP: SYN received.
+    /// A TCP connection whose SYN was received, and which is not established yet.
     SynReceived,
-    /// TCP: closing (FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING).
+    /// A TCP socket that is closing (FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING).
     Closing,
-    /// TCP: TIME_WAIT.
+    /// A TCP socket in TIME_WAIT.
     TimeWait,
-    /// TCP: listening.
+    /// A listening TCP socket.
     Listen,
-    /// Not connected.
+    /// A socket that is neither connected nor listening.
     Unconnected,
 }
 
 impl SocketState {
-    /// From the kernel's number.
+    /// The state that the kernel's number stands for.
     pub fn from_kernel(state: u8) -> SocketState {
         match state {
             1 => SocketState::Established,
@@ -132,13 +132,13 @@ impl SocketState {
 /// One descriptor of one process that is an IPv4 or IPv6 socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketInfo {
-    /// Process.
+    /// The number of the process.
     pub pid: u32,
-    /// Its name.
+    /// The name of the process (its `comm`).
     pub comm: String,
-    /// Its executable.
+    /// The file that the process executed.
     pub identity: Identity,
-    /// Descriptor number in it.
+    /// The number of the descriptor in the process.
     pub fd: u32,
     /// Application the socket is stamped with; [`AppId::NONE`]: none.
     pub app: AppId,
@@ -146,26 +146,26 @@ pub struct SocketInfo {
     pub watched: bool,
     /// What its program asked for beyond policy: 1 authentication, 2 encryption.
     pub required: u8,
-    /// Its mark.
+    /// The mark that the socket has.
     pub mark: u32,
-    /// IP protocol number.
+    /// The IP protocol number of the socket.
     pub protocol: u8,
-    /// Its own address; IPv4 also where an IPv6 socket carries it.
+    /// The socket's own address; IPv4 also where an IPv6 socket carries it.
     pub local: SocketAddr,
-    /// Its peer; unspecified address and port 0: none.
+    /// The socket's peer; unspecified address and port 0: none.
     pub remote: SocketAddr,
-    /// State.
+    /// The state that the socket is in.
     pub state: SocketState,
     /// The kernel's cookie: the one in the record of its packets. 0: none given yet.
     pub cookie: u64,
-    /// Cookie of its network namespace.
+    /// The cookie of the socket's network namespace.
     pub netns: u64,
     /// Number of the socket's inode, as in `/proc/PID/fd` and `/proc/net`.
     pub inode: u64,
 }
 
 impl SocketInfo {
-    /// Its flow, if it has a peer.
+    /// The socket's flow, if it has a peer.
     pub fn flow(&self) -> Option<Flow> {
         (self.remote.port() != 0).then(|| Flow {
             opaque: false,
@@ -212,28 +212,28 @@ fn canonical(bytes: [u8; 16], family: u16) -> IpAddr {
 /// What a program tried when it was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Attempt {
-    /// connect(2).
+    /// A call of connect(2).
     Connect,
-    /// sendto(2), sendmsg(2) with an address.
+    /// A call of sendto(2), or of sendmsg(2) with an address.
     Send,
-    /// bind(2).
+    /// A call of bind(2).
     Bind,
-    /// listen(2); it cannot be refused, the socket keeps its old stamp.
+    /// A call of listen(2); it cannot be refused, the socket keeps its old stamp.
     Listen,
-    /// setsockopt(2) with SO_MARK.
+    /// A call of setsockopt(2) with SO_MARK.
     SetMark,
-    /// setsockopt(2) with RAVELIN_REQUIRE (docs/socket-api.md).
+    /// A call of setsockopt(2) with RAVELIN_REQUIRE (docs/socket-api.md).
     Require,
-    /// socket(2) of a kind that policy cannot be enforced on.
+    /// A call of socket(2) for a kind that policy cannot be enforced on.
     Create,
     /// No refusal: it executed a file that came to a place of the policy since that was loaded, and this file is now what policy
     /// means (or there was no room for it, or it is not known to have the digest that policy asks for: refused).
     Execute(Identity),
     /// A packet that a socket of an application sent.
     PacketOut,
-    /// A packet that arrived for one.
+    /// A packet that arrived for a socket of an application.
     PacketIn,
-    /// One this version does not know.
+    /// An attempt that this version does not know, by the kernel half's number.
     Other(u8),
 }
 
@@ -260,23 +260,23 @@ impl Attempt {
 /// (0), no user and no name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Process.
+    /// The number of the process.
     pub pid: u32,
-    /// User.
+    /// The user number of the process.
     pub uid: u32,
-    /// Its name.
+    /// The name of the process (its `comm`).
     pub comm: String,
-    /// Its application.
+    /// The application that the process or packet belongs to.
     pub app: AppId,
-    /// What it tried.
+    /// What the program tried when it was refused.
     pub attempt: Attempt,
-    /// The peer it named.
+    /// The peer that the call or packet named.
     pub peer: SocketAddr,
-    /// IP protocol number.
+    /// The IP protocol number of the socket or packet.
     pub protocol: u8,
     /// The name of the counter that counted it.
     pub reason: &'static str,
-    /// It was let pass, for the network is observed: it would have been refused.
+    /// Whether it was let pass because the network is observed: it would have been refused.
     pub observed: bool,
 }
 
@@ -314,18 +314,18 @@ impl Event {
     }
 }
 
-/// What [`crate::Sockmon::adopt`] found.
+/// The sockets that [`crate::Sockmon::adopt`] found, and what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
     /// Sockets of policed applications that some process holds.
     pub sockets: usize,
-    /// Of these, the ones whose mark had to be set through the process (UDP, raw, not yet connected TCP).
+    /// Sockets whose mark had to be set through the process (UDP, raw, not yet connected TCP).
     pub marked: usize,
-    /// Of these, the ones whose mark could not be set; they are steered by their storage all the same.
+    /// Sockets whose mark could not be set; they are steered by their storage all the same.
     pub unmarked: usize,
     /// Connections without room for a stamp, which were ended (RFC 9293 section 3.10.5).
     pub ended: usize,
-    /// Other sockets without room for one: they cannot send, but take what comes in clear.
+    /// Sockets without room for a stamp that were not ended: they cannot send, but take what comes in clear.
     pub unstamped: usize,
     /// Listeners for which there was no room: what waits to be accepted behind them is not stamped.
     pub listeners_left_out: usize,
@@ -336,73 +336,73 @@ pub struct Adopted {
 pub enum LoadWarning {
     /// A `#!` script: the kernel runs the interpreter, whose identity the process has.
     Script {
-        /// The script.
+        /// The path of the script.
         path: PathBuf,
         /// What its first line names.
         interpreter: String,
     },
     /// The executable is not there; once it is, it counts.
     Missing {
-        /// The path.
+        /// The path that policy names.
         path: PathBuf,
-        /// Why.
+        /// Why the path has no executable.
         reason: String,
     },
     /// A name of one user's that leads to a file of another's: the policy of the name does not hold for that file.
     Foreign {
-        /// The path.
+        /// The path that policy names.
         path: PathBuf,
         /// Which name, and whose.
         reason: String,
     },
     /// Nobody answers for the path: a mount whose server is gone, or that has none. What was known of it before stays.
     NoAnswer {
-        /// The path.
+        /// The path that does not answer.
         path: PathBuf,
     },
     /// No standard directory has an executable of this name; once one has, it counts.
     Nowhere {
-        /// The bare name.
+        /// The bare name of the executable.
         name: String,
     },
     /// A symbolic link to a file of another name (alternatives, multi-call programs): every process of that file is meant.
     Link {
-        /// The link.
+        /// The path of the link.
         path: PathBuf,
-        /// Where it leads.
+        /// The file that the link leads to.
         file: PathBuf,
     },
     /// A symbolic link whose digest is asked for: it is that of the file behind it.
     PinnedLink {
-        /// The link.
+        /// The path of the link.
         path: PathBuf,
-        /// Where it leads.
+        /// The file that the link leads to.
         file: PathBuf,
     },
     /// A file name too long for the kernel half's table: a new file there is known some seconds after it was put there.
     LongName {
-        /// The path.
+        /// The path with the long file name.
         path: PathBuf,
     },
     /// A subject that means this file and never decides: another one that means it too fits every process.
     Shadowed {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Whose subject never decides about it.
+        /// The application whose subject never decides about the file.
         app: AppId,
-        /// Whose does.
+        /// The application whose subject decides about it instead.
         by: AppId,
     },
     /// So many pairs of policies were not compared, or there was no room for how they do: sockets do not change hands between them.
     Uncompared {
-        /// Pairs.
+        /// The number of pairs that were not compared or had no room.
         pairs: usize,
     },
     /// The new policy is in force, but something that follows could not be done; the next load does it.
     Unfinished {
         /// What was not done.
         step: &'static str,
-        /// Why.
+        /// Why it could not be done.
         reason: String,
     },
 }
@@ -485,20 +485,20 @@ impl fmt::Display for LoadWarning {
 pub struct Fault {
     /// The program or pin.
     pub what: String,
-    /// What is wrong.
+    /// What is wrong with it.
     pub detail: String,
-    /// What to do.
+    /// What to do about it.
     pub remedy: String,
 }
 
 /// One line of `ravelin doctor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What is checked.
+    /// The name of what is checked.
     pub name: &'static str,
     /// Whether it is as it must be.
     pub ok: bool,
-    /// What was found.
+    /// What was found on this host.
     pub detail: String,
     /// What to do if it is not; empty if it is.
     pub remedy: String,
@@ -507,10 +507,10 @@ pub struct Check {
 /// How often a program ran and for how long, while statistics were on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramStats {
-    /// The program.
+    /// The name of the program, as in `bpf/`.
     pub name: &'static str,
-    /// Runs.
+    /// How often the program ran.
     pub runs: u64,
-    /// Nanoseconds in all.
+    /// How long all runs took together, in nanoseconds.
     pub nanoseconds: u64,
 }

@@ -290,7 +290,8 @@ impl Sockmon {
         wanted.iter().try_for_each(|(key, value)| self.loaded.maps.write("live_sa", key, value))
     }
 
-    /// As [`Sockmon::set_live_sas`], for one more. After an error it is as if it had not been asked for.
+    /// Count one more association's selectors as served, besides those of [`Sockmon::set_live_sas`]. After an error it
+    /// is as if it had not been asked for.
     pub fn add_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError> {
         let changes = self.live.add(served);
         let written = self.change_live(changes);
@@ -303,7 +304,7 @@ impl Sockmon {
         written
     }
 
-    /// As [`Sockmon::set_live_sas`], for one less.
+    /// Stop counting one association's selectors as served; the others of [`Sockmon::set_live_sas`] stay.
     pub fn remove_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError> {
         let changes = self.live.remove(served);
         self.change_live(changes)

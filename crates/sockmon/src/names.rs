@@ -17,9 +17,9 @@ use crate::monitor::Sockmon;
 pub struct DnsAnswer {
     /// The socket's application; [`AppId::NONE`]: none that the policy names.
     pub app: AppId,
-    /// Who answered.
+    /// The address of the server that answered.
     pub server: IpAddr,
-    /// The message.
+    /// The octets of the DNS message.
     pub message: Vec<u8>,
 }
 

@@ -24,21 +24,21 @@ use std::time::Duration;
 
 /// A clock that ticks 100 times a second, twice: what changes later than this has another change time.
 const TICKS: Duration = Duration::from_millis(20);
-/// Where only whole seconds (or two) are kept.
+/// How long ago a file must have been changed to be hashed, where change times are whole seconds (or every second one).
 const SECONDS: Duration = Duration::from_secs(3);
 
 /// What is known of the file at a pinned path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PinState {
-    /// There is none.
+    /// There is no file at the path.
     Missing,
-    /// It is to be hashed. With a reason, that must wait.
+    /// The file is to be hashed. With a reason, that must wait.
     Unverified(Option<&'static str>),
-    /// It is what policy says.
+    /// The file has a digest that policy asks for.
     Verified(Digest),
-    /// It is something else.
+    /// The file has this digest, which policy does not ask for.
     Differs(Digest),
-    /// Its digest cannot be known.
+    /// The digest of the file cannot be known, for this reason.
     Unknown(String),
 }
 
@@ -69,17 +69,17 @@ pub struct Pin {
     pub path: PathBuf,
     /// The digests that it may have.
     pub wanted: Vec<Digest>,
-    /// What is there.
+    /// What is known of the file at the path.
     pub state: PinState,
 }
 
-/// One of them with its file.
+/// A path that must have a digest, with the file that is there.
 #[derive(Clone, Debug)]
 pub struct Pinned {
     path: PathBuf,
     digests: BTreeSet<Digest>,
     file: Option<(Identity, Arc<OwnedFd>)>,
-    /// Of which change time the state speaks.
+    /// The change time of the file that `state` speaks of, in nanoseconds since 1970; 0: none.
     version: u64,
     state: PinState,
 }
@@ -93,12 +93,12 @@ pub struct Suspect {
 }
 
 impl Suspect {
-    /// Its size in octets.
+    /// The size of the file in octets.
     pub fn size(&self) -> u64 {
         self.stat.size
     }
 
-    /// Hash it. Takes as long as reading the file.
+    /// Hash the file, which takes as long as reading it.
     pub fn examine(&self) -> Finding {
         let found = digest::of_version(self.file.as_fd(), &self.stat);
         Finding { identity: self.identity, version: self.stat.version, found }
@@ -124,7 +124,7 @@ pub fn of(places: &[Place], held: &[Arc<OwnedFd>]) -> Vec<Pinned> {
     places.iter().filter_map(pinned).collect()
 }
 
-/// With what is known of the same files from before.
+/// The pinned files, with what was known before of the same ones.
 pub fn carried(mut pinned: Vec<Pinned>, before: &[Pinned]) -> Vec<Pinned> {
     for pin in &mut pinned {
         let Some((identity, _)) = &pin.file else { continue };

@@ -24,14 +24,14 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// One place.
+/// A path at which policy means whatever executable is there.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Without symbolic links in its directory.
+    /// The path of the file, without symbolic links in its directory.
     pub path: PathBuf,
     /// The images that policy means by the file there.
     pub images: BTreeSet<Image>,
-    /// As the kernel looks it up; `None`: its file name is too long.
+    /// The place as the kernel looks it up; `None`: its file name is too long.
     pub key: Option<abi::Place>,
     /// The file there now.
     pub file: Option<Identity>,
@@ -44,13 +44,13 @@ pub struct Place {
 /// Every place of a policy.
 #[derive(Debug, Default)]
 pub struct Places {
-    /// By path.
+    /// The places of the policy, in order of their paths.
     pub list: Vec<Place>,
     /// Descriptors of the files and directories.
     pub held: Vec<Arc<OwnedFd>>,
-    /// What is odd.
+    /// What the user may not have meant.
     pub warnings: Vec<LoadWarning>,
-    /// For a later look that has no answer.
+    /// What was found at the paths, for a later look that has no answer.
     pub found: Found,
 }
 
@@ -81,7 +81,7 @@ pub fn find(
     find_by(&|files| adopt::identities(loaded, files), subjects, directories, before)
 }
 
-/// As [`find`], where programs need not be loaded.
+/// The same as [`find`] with `numbers` to tell the kernel's numbers of files, so that programs need not be loaded.
 pub fn find_by(
     numbers: Numbers<'_>,
     subjects: &Subjects,
@@ -132,7 +132,7 @@ type Answer = Result<Look, NoPlace>;
 pub enum NoPlace {
     /// Nothing can be there, as the text says.
     Nowhere(String),
-    /// It leads, by a name of one user's, to a file of another's.
+    /// The path leads, by a name of one user's, to a file of another's.
     Foreign(Box<Foreign>),
 }
 

@@ -33,7 +33,7 @@ pub struct Policy<'p> {
     pub spd: &'p Spd,
     /// Which application a process belongs to.
     pub subjects: &'p Subjects,
-    /// Where bare names are looked for.
+    /// The directories where bare names are looked for.
     pub directories: &'p [PathBuf],
     /// Pairs of applications that do not compare as their tables do.
     pub orders: &'p [((AppId, AppId), Order)],
@@ -56,7 +56,7 @@ struct Plan {
 
 /// A policy that is in force.
 pub struct Done {
-    /// They keep the inodes of the executables from being used again.
+    /// Open descriptors that keep the inodes of the executables from being used again.
     pub held: Vec<Arc<OwnedFd>>,
     /// Files that digests speak of, not verified yet.
     pub pinned: Vec<Pinned>,
@@ -64,7 +64,7 @@ pub struct Done {
     pub found: Found,
     /// What is odd, and what could not be done.
     pub warnings: Vec<LoadWarning>,
-    /// What was written.
+    /// Counts of what the maps hold now, and of what was written.
     pub stats: LoadStats,
 }
 
@@ -96,8 +96,8 @@ pub fn fits(maps: &Maps, marks: Marks, policy: &Policy<'_>, places: &[Place]) ->
     identities::check_room(maps, &plan.wanted)
 }
 
-/// Replace the policy. An error leaves the old one in force; once the new one is, there are only warnings. `known`: what the last
-/// load left in the maps.
+/// Replace the policy in force. An error leaves the old one in force; once the new one is, there are only warnings.
+/// `known`: what the last load left in the maps.
 pub fn load(loaded: &Loaded, policy: &Policy<'_>, known: &mut Option<Tables>) -> Result<Done, SockmonError> {
     let maps = &loaded.maps;
     check(loaded.marks, policy.spd)?;
@@ -287,7 +287,7 @@ pub fn moved(
     moved_from(&loaded.maps, subjects, &places.list, numbers)
 }
 
-/// As [`moved`], where the places are known and nothing is to be written.
+/// What [`moved`] answers, where the places are known and nothing is to be written.
 pub fn would_move(
     maps: &Maps,
     subjects: &Subjects,

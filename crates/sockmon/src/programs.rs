@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The compiled `bpf/sockmon.bpf.c`.
+/// The object that is compiled from `bpf/sockmon.bpf.c`.
 pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockmon.bpf.o"));
 
 /// What a program is attached to.
@@ -22,34 +22,34 @@ pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockmon.bpf
 pub enum Hook {
     /// The cgroup, with this attach type.
     Cgroup(u32),
-    /// The same, where entries are made socket by socket.
+    /// The cgroup, with this attach type, where entries are made socket by socket.
     PerSocket(u32),
     /// The tracepoint it was loaded for.
     Tracepoint,
     /// The security hook that it was loaded for, where this kernel has it.
     Security,
-    /// Every guarded device.
+    /// The ingress or egress of every guarded device.
     Uplink(Tcx),
     /// Every interface of a network behind this host.
     Inside(Tcx),
     /// Every other device, `lo` too, which may be gone at any time.
     Other(Tcx),
-    /// `lo`.
+    /// The ingress or egress of `lo`.
     Loopback(Tcx),
-    /// The TUN.
+    /// The ingress or egress of the TUN.
     Tun(Tcx),
     /// The queue of the TUN, by whoever has the device open ([`crate::Sockmon::queue_filter`]).
     TunQueue,
-    /// Read on demand.
+    /// No hook: an iterator runs when user space reads it.
     Iterator,
 }
 
 /// One program of the object.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// Its function in `bpf/`.
+    /// The name of its function in `bpf/`.
     pub name: &'static str,
-    /// Where it goes.
+    /// What the program is attached to.
     pub hook: Hook,
 }
 
@@ -152,7 +152,7 @@ pub fn is_offered(program: &str) -> bool {
     !missing.contains(&program)
 }
 
-/// The pinned maps.
+/// The names of the pinned maps.
 pub static MAPS: &[&str] = &[
     "config",
     "executables",
@@ -230,7 +230,7 @@ impl Pins {
         self.root.join("links")
     }
 
-    /// A map's pin.
+    /// The path of a map's pin.
     pub fn map(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
@@ -244,7 +244,7 @@ const BATCH: usize = 4096;
 pub struct Maps(BTreeMap<&'static str, MapHandle>);
 
 impl Maps {
-    /// Those that an instance has pinned; `None`: it has none.
+    /// The maps that an instance has pinned; `None`: it has none.
     pub fn pinned(pins: &Pins) -> Result<Option<Maps>, SockmonError> {
         let mut out = BTreeMap::new();
         for name in MAPS {
@@ -262,7 +262,7 @@ impl Maps {
         self.0.get(name).ok_or(SockmonError::Answer(name))
     }
 
-    /// Read one value.
+    /// Read one value of a map; `None`: there is no such key.
     pub fn read<V: Wire>(&self, map: &'static str, key: &impl Wire) -> Result<Option<V>, SockmonError> {
         let value = self
             .get(map)?
@@ -271,7 +271,7 @@ impl Maps {
         value.map(|bytes| V::read(&bytes).ok_or(SockmonError::Answer(map))).transpose()
     }
 
-    /// Write one value.
+    /// Write one value of a map.
     pub fn write(&self, map: &'static str, key: &impl Wire, value: &impl Wire) -> Result<(), SockmonError> {
         self.get(map)?
             .update(key.bytes(), value.bytes(), MapFlags::ANY)
@@ -298,12 +298,12 @@ impl Maps {
         }
     }
 
-    /// Every key.
+    /// Every key of a map.
     pub fn keys<K: Wire>(&self, map: &'static str) -> Result<Vec<K>, SockmonError> {
         self.get(map)?.keys().map(|key| K::read(&key).ok_or(SockmonError::Answer(map))).collect()
     }
 
-    /// Entries that fit.
+    /// The number of entries that fit into a map.
     pub fn capacity(&self, map: &'static str) -> Result<usize, SockmonError> {
         Ok(self.get(map)?.max_entries() as usize)
     }
@@ -361,13 +361,13 @@ impl Maps {
         Ok(())
     }
 
-    /// Every entry.
+    /// Every entry of a map.
     pub fn entries<K: Wire, V: Wire>(&self, map: &'static str) -> Result<Vec<(K, V)>, SockmonError> {
         sys::map_entries(self.get(map)?.as_fd(), BATCH)
             .map_err(SockmonError::system(format!("read map {map}")))
     }
 
-    /// Those whose pins are gone, or are pins of other maps.
+    /// Maps whose pins are gone, or are pins of other maps.
     pub fn unpinned<'m>(
         &'m self,
         pins: &'m Pins,
@@ -391,18 +391,18 @@ impl Maps {
         Ok(())
     }
 
-    /// The configuration.
+    /// The configuration that the BPF programs read.
     pub fn config(&self) -> Result<abi::Config, SockmonError> {
         self.read("config", &0u32)?.ok_or(SockmonError::Answer("config"))
     }
 
-    /// Write the configuration.
+    /// Write the configuration that the BPF programs read.
     pub fn set_config(&self, config: &abi::Config) -> Result<(), SockmonError> {
         self.write("config", &0u32, config)
     }
 }
 
-/// The loaded programs.
+/// The BPF programs after loading, with their maps.
 #[derive(Debug)]
 pub struct Loaded {
     /// The maps they share.
@@ -420,7 +420,7 @@ impl Loaded {
         self.programs.get(name).map(AsFd::as_fd).ok_or(SockmonError::Answer(name))
     }
 
-    /// Every program.
+    /// Every loaded program, by its name.
     pub fn programs(&self) -> impl Iterator<Item = (&'static str, BorrowedFd<'_>)> {
         self.programs.iter().map(|(name, fd)| (*name, fd.as_fd()))
     }

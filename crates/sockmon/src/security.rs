@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 /// How a program comes to the security hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionHook {
-    /// As a security module: BPF is one of those that this kernel has started with.
+    /// The program runs as a security module: BPF is one of those that this kernel has started with.
     Module,
-    /// In front of the kernel's call of its modules (`fmod_ret`). Where the kernel interrupts threads inside of such a program, it passes
-    /// the program over for another thread on the same processor.
+    /// The program runs in front of the kernel's call of its modules (`fmod_ret`). Where the kernel interrupts threads
+    /// inside of such a program, it passes the program over for another thread on the same processor.
     Return,
 }
 

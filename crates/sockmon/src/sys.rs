@@ -34,9 +34,9 @@ pub enum LinkTarget {
     Cgroup { id: u64, attach_type: u32 },
     /// A device, by its index; 0: the device is gone.
     Tcx { ifindex: u32, attach_type: u32 },
-    /// A tracepoint.
+    /// A tracepoint, or a function of the kernel.
     Tracepoint,
-    /// Another kind.
+    /// A target of another kind.
     Other,
 }
 
@@ -122,9 +122,9 @@ pub fn link_tracepoint(prog: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 /// How a program comes to the kernel's security hook of `setsockopt`.
 #[derive(Clone, Copy, Debug)]
 pub enum Security {
-    /// As one of its security modules.
+    /// The program runs as one of the kernel's security modules.
     Module,
-    /// In front of them.
+    /// The program runs in front of the kernel's security modules.
     Return,
 }
 

@@ -20,11 +20,11 @@ use wire::{AppId, protocol};
 /// Entries that the maps take.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// `networks`.
+    /// The number of entries that the map `networks` takes.
     pub networks: usize,
-    /// `protections`.
+    /// The number of entries that the map `protections` takes.
     pub protections: usize,
-    /// `order`.
+    /// The number of entries that the map `order` takes.
     pub orders: usize,
 }
 
@@ -34,7 +34,8 @@ pub struct Row {
     addr: [u8; 16],
     len: u8,
     class: u8,
-    /// Of an observed network, which is trusted: the class that it would be, and `protection` is that one's.
+    /// The class that an observed network would have: such a network is trusted, and `protection` is that of this
+    /// class.
     would: u8,
     protection: u32,
 }
@@ -54,19 +55,19 @@ impl Row {
 /// The networks of one policy.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// Sorted.
+    /// The networks in sorted order.
     rows: Vec<Row>,
     hash: u64,
-    /// Whose alone it is, since its networks change one at a time.
+    /// The application that this table belongs to alone, since its networks change one at a time.
     owner: Option<AppId>,
     /// Protections that it names.
     protections: Vec<u32>,
-    /// For comparisons; of a table that was read from the maps, once a policy has it.
+    /// The outline for comparisons; of a table that was read from the maps, once a policy has it.
     outline: Option<Outline>,
 }
 
 impl Table {
-    /// Of these networks.
+    /// A table with these networks.
     fn new(mut rows: Vec<Row>, owner: Option<AppId>) -> Table {
         rows.sort_unstable();
         let mut hasher = DefaultHasher::new();
@@ -95,7 +96,7 @@ pub struct Tables {
     networks: usize,
     /// Which table each application has; those with none are left out.
     applications: BTreeMap<u16, u32>,
-    /// For pairs of tables, the lower number first.
+    /// How pairs of tables compare, the lower number first.
     orders: BTreeMap<(u32, u32), u8>,
     /// Pairs of applications that are told apart from their tables.
     exceptions: BTreeMap<(u16, u16), u8>,
@@ -111,7 +112,7 @@ pub struct Tables {
 #[derive(Debug, Default)]
 pub struct Change {
     applications: BTreeMap<u16, u32>,
-    /// Tables that these have.
+    /// The tables that the applications have.
     in_use: HashSet<u32>,
     sources: HashMap<u16, Arc<AppPolicy>>,
     tables: Vec<(u32, Table)>,
@@ -146,11 +147,11 @@ pub struct LoadStats {
     pub applications_changed: usize,
     /// Tables that no policy before had, and that were written.
     pub tables_written: usize,
-    /// Networks written.
+    /// The number of networks written.
     pub networks_written: usize,
-    /// Protections written.
+    /// The number of protections written.
     pub protections_written: usize,
-    /// Orders written.
+    /// The number of orders written.
     pub orders_written: usize,
     /// Tables that no application has any more, and that were removed.
     pub tables_removed: usize,
@@ -347,15 +348,15 @@ impl Tables {
 /// What a plan has given numbers to so far.
 #[derive(Default)]
 struct Fresh {
-    /// Places in [`Change::tables`].
+    /// Places in [`Change::tables`], by the hash of the table.
     by_hash: HashMap<u64, Vec<usize>>,
     protections: HashMap<Protection, u32>,
     /// Tables of before that an application claimed for itself.
     owned: BTreeSet<u32>,
 }
 
-/// The next number. They are not given twice: with a thousand new tables a second they last for weeks, and a daemon that starts
-/// goes on behind the highest in use.
+/// The next number behind `last`. Numbers are not given twice: with a thousand new tables a second they last for weeks,
+/// and a daemon that starts goes on behind the highest in use.
 fn next(last: &mut u32, most: u32) -> Result<u32, SockmonError> {
     if *last >= most {
         return Err(SockmonError::NumbersUsedUp);

@@ -14,12 +14,12 @@ use crate::monitor::Sockmon;
 pub struct Amount {
     /// Packets, as on the wire: pieces of a super-packet one by one.
     pub packets: u64,
-    /// Octets.
+    /// The octets of these packets, from the IP header on.
     pub octets: u64,
 }
 
 impl Amount {
-    /// Both sums.
+    /// The sum of both amounts.
     #[must_use]
     pub fn and(self, other: Amount) -> Amount {
         Amount {
@@ -44,17 +44,17 @@ pub struct AppTraffic {
     pub out_returned: Amount,
     /// Arrived in clear and was accepted.
     pub in_clear: Amount,
-    /// Arrived authenticated.
+    /// Arrived authenticated, and was accepted.
     pub in_authenticated: Amount,
-    /// Arrived encrypted.
+    /// Arrived encrypted, and was accepted.
     pub in_encrypted: Amount,
     /// Arrived and was refused.
     pub in_refused: Amount,
     /// Among what left in clear: an observed network's, which would have been refused.
     pub would_refuse: Amount,
-    /// Likewise: would have been authenticated.
+    /// Among what left in clear: an observed network's, which would have been authenticated.
     pub would_authenticate: Amount,
-    /// Likewise: would have been encrypted.
+    /// Among what left in clear: an observed network's, which would have been encrypted.
     pub would_encrypt: Amount,
     /// Among what arrived in clear: an observed network's, which would have been refused.
     pub in_would_refuse: Amount,

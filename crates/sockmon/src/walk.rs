@@ -24,7 +24,7 @@ const MOST_LINKS: usize = 40;
 pub struct Link {
     /// Without symbolic links in its directory.
     pub path: PathBuf,
-    /// Its owner, a user of the initial namespace.
+    /// The owner of the link, a user of the initial namespace.
     pub owner: u32,
     /// The device of the file system that it is on.
     pub device: u64,
@@ -39,7 +39,7 @@ pub struct Link {
 pub struct Step {
     /// Without symbolic links in its directory.
     pub path: PathBuf,
-    /// The directory.
+    /// The directory that holds the name.
     pub directory: Rc<OwnedFd>,
     /// What fstat(2) says of the directory.
     pub about: Stat,
@@ -48,7 +48,7 @@ pub struct Step {
 /// A path that was walked.
 #[derive(Debug)]
 pub struct Walk {
-    /// Its last component.
+    /// The last component of the path itself.
     pub own: Step,
     /// What it leads to, or why it leads nowhere.
     pub end: io::Result<End>,
@@ -61,7 +61,7 @@ pub struct Walk {
 /// The file at the end.
 #[derive(Debug)]
 pub struct End {
-    /// Where it is.
+    /// The directory and name of the file.
     pub at: Step,
     /// The file, whatever it is.
     pub file: OwnedFd,
@@ -132,7 +132,7 @@ pub fn walk(path: &Path) -> io::Result<Walk> {
     }
 }
 
-/// One component: the file at the end, or nothing, and the walk goes on.
+/// Walk one component of the path. The answer is the file at the end, or nothing, and the walk goes on.
 fn next(
     at: &mut Position,
     left: &mut VecDeque<OsString>,

@@ -117,7 +117,7 @@ impl Replay {
     }
 }
 
-/// The last line.
+/// The last line of `ravelin replay --json`.
 #[derive(serde::Serialize)]
 struct Sums {
     summary: ReplaySummary,

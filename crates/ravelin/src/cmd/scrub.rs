@@ -110,7 +110,7 @@ enum Urgent {
 }
 
 impl Profile {
-    /// The scrubber's own.
+    /// The profile of the scrubber that this argument names.
     pub fn of_scrubber(self) -> scrub::Profile {
         match self {
             Profile::Observe => scrub::Profile::Observe,
@@ -121,7 +121,7 @@ impl Profile {
     }
 }
 
-/// The last line.
+/// The last line of `ravelin scrub --json`.
 #[derive(serde::Serialize)]
 struct Sums {
     summary: ScrubSummary,
@@ -260,7 +260,7 @@ fn text(summary: &ScrubSummary) -> String {
     out
 }
 
-/// What rules did.
+/// A table of what each rule did to packets.
 pub fn rule_table(rules: &[api::ScrubRuleCount]) -> String {
     let row = |rule: &api::ScrubRuleCount| {
         let mut cells = vec![rule.id.clone(), rule.name.clone()];

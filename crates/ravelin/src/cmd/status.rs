@@ -1,4 +1,4 @@
-//! `ravelin status`.
+//! The command `ravelin status`, which shows how a daemon does.
 
 use std::fmt::Write;
 
@@ -215,7 +215,7 @@ fn subjects(subjects: &api::Subjects) -> Vec<String> {
     out
 }
 
-/// The sums.
+/// The criteria by which applications choose processes, with the number of applications of each, in one line.
 pub fn chosen_by(subjects: &api::Subjects) -> String {
     let sums: Vec<String> = subjects.counts.iter().map(|(word, count)| format!("{word} {count}")).collect();
     sums.join(", ")

@@ -185,7 +185,7 @@ fn head(tree: &Tree, text: &str, node: usize) -> Span {
     Span { start: span.start, end: span.start + written.len() as u32 }
 }
 
-/// On one line, not too long; an editor refuses an empty name.
+/// The text on one line, not too long, and `?` for none: an editor refuses an empty name.
 fn squeezed(text: &str) -> String {
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(120).collect();
     if line.is_empty() { "?".into() } else { line }

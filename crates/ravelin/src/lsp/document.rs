@@ -10,9 +10,9 @@ pub const MAX_DOCUMENT: usize = 8 << 20;
 /// What a client counts in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// Octets.
+    /// The client counts octets.
     Utf8,
-    /// Units of 16 bits, which every client knows.
+    /// The client counts units of 16 bits, which every client knows.
     Utf16,
 }
 
@@ -113,12 +113,12 @@ impl Text {
         Range { start: self.position(span.start as usize), end: self.position(span.end as usize) }
     }
 
-    /// All of it.
+    /// The range of the whole text.
     pub fn whole(&self) -> Range {
         Range { start: Position::default(), end: self.position(self.text.len()) }
     }
 
-    /// With some edits made, one behind the other; `None`: it is too long then.
+    /// The text with some edits made, one behind the other; `None`: it is too long then.
     pub fn edited(&self, changes: Vec<TextDocumentContentChangeEvent>) -> Option<Text> {
         let mut changes = changes.into_iter();
         let mut out = self.one_edit(changes.next()?)?;
@@ -148,13 +148,13 @@ pub struct Analysis {
     pub compiled: Compiled,
 }
 
-/// An open document.
+/// A document that the client has open.
 pub struct Document {
     pub version: i32,
     /// `None`: it became too long, and is not followed until the client sends all of it again.
     pub text: Option<Text>,
     analysis: Option<Analysis>,
-    /// Its diagnostics are yet to be sent.
+    /// Whether the document's diagnostics are yet to be sent.
     pub dirty: bool,
 }
 

@@ -69,7 +69,7 @@ impl Lsp {
 enum State {
     New,
     Ready,
-    /// It asked to shut down: only `exit` is left.
+    /// The client asked to shut down: only `exit` is left.
     Done,
 }
 
@@ -92,12 +92,12 @@ struct Server<W> {
     connect: Connect,
     encoding: Encoding,
     state: State,
-    /// By URI as the client wrote it.
+    /// The open documents, by their URIs as the client wrote them.
     documents: BTreeMap<String, Document>,
 }
 
 impl<W: Write> Server<W> {
-    /// Until the client leaves; whether it did so in good order.
+    /// Serve until the client leaves. The answer is whether it did so in good order.
     fn run(&mut self, incoming: &Receiver<Incoming>) -> io::Result<bool> {
         let mut since = 0;
         loop {

@@ -11,11 +11,11 @@ pub const MAX_MESSAGE: usize = 32 << 20;
 const MAX_HEADER: u64 = 4096;
 const MAX_HEADERS: usize = 32;
 
-/// What came in.
+/// What was read from the client.
 pub enum Incoming {
-    /// A message.
+    /// A message of the protocol.
     Message(Message),
-    /// None, but the next one may be; what the client is told.
+    /// No message, but the next one may be; what the client is told.
     Broken(ErrorCode, String),
     /// Where the next message starts cannot be known.
     Lost(String),

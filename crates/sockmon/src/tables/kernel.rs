@@ -24,7 +24,7 @@ fn keys(number: u32, table: &Table) -> impl Iterator<Item = NetworkKey> {
 }
 
 impl Room {
-    /// That of the maps.
+    /// The room that the maps have.
     pub fn of(maps: &Maps) -> Result<Room, SockmonError> {
         Ok(Room {
             networks: maps.capacity("networks")?,

@@ -19,7 +19,7 @@ struct Used<'p> {
     number: u32,
     outline: Outline,
     policy: &'p AppPolicy,
-    /// It is to be compared with all others.
+    /// Whether the table is to be compared with all others.
     is_new: bool,
 }
 

@@ -18,7 +18,7 @@ const COMPARISONS: usize = 4096;
 #[derive(Debug, Default)]
 pub struct Single {
     orders_gone: Vec<OrderKey>,
-    /// With the table that they belong to.
+    /// Networks to write, each with the table that it belongs to.
     rows: Vec<(u32, Row)>,
     rows_gone: Vec<(u32, Row)>,
     orders: Vec<(OrderKey, u8)>,

@@ -18,7 +18,7 @@ type Sockets = BTreeMap<String, c_int>;
 
 /// The level of Ravelin's own options (include/ravelin.h).
 const SOL_RAVELIN: c_int = 0x52564c;
-/// Descriptors over exec.
+/// The environment variable that names the descriptors for the next image after exec.
 const SOCKETS: &str = "SOCKMON_TEST_SOCKETS";
 
 fn main() {
@@ -460,7 +460,7 @@ fn exec(path: &str, sockets: &Sockets) -> io::Error {
     }
 }
 
-/// The same by another thread than the first.
+/// Become another program by another thread than the first.
 fn exec_from_thread(path: &str, sockets: &Sockets) -> io::Error {
     let (path, sockets) = (path.to_owned(), sockets.clone());
     std::thread::spawn(move || exec(&path, &sockets)).join().expect("it returns")
@@ -544,7 +544,7 @@ fn execute_copy(path: &str, sockets: &Sockets, memory: bool) -> io::Error {
     }
 }
 
-/// By its path, if there is one, else by the descriptor.
+/// Execute a file by its path, if there is one, else by the descriptor.
 fn execute(file: &File, path: Option<&str>, sockets: &Sockets) -> io::Error {
     let list: Vec<String> = sockets.iter().map(|(name, fd)| format!("{name}={fd}")).collect();
     let environment = CString::new(format!("{SOCKETS}={}", list.join(" "))).expect("no zero octet");

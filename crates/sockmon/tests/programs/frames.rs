@@ -11,7 +11,8 @@ pub fn frame(fd: c_int, words: &mut SplitWhitespace<'_>) -> io::Result<String> {
     frame_behind(fd, &[], words)
 }
 
-/// The same, where the device is to write a checksum of what follows so many octets of the frame, so many octets behind them.
+/// An Ethernet frame as [`frame`] makes it, in which the device is to write a checksum. The first two words say at
+/// which octet of the frame begins what the checksum covers, and how many octets behind that it is written.
 pub fn summed(fd: c_int, words: &mut SplitWhitespace<'_>) -> io::Result<String> {
     let on: c_int = 1;
     // SAFETY: an int, with its length.
@@ -70,7 +71,7 @@ pub fn arp(fd: c_int, device: &str) -> io::Result<String> {
     send_frame(fd, device, 0x0806, &data)
 }
 
-/// By this device, of the type that the socket's address names.
+/// Send a frame by this device, with the type `named` in the address.
 fn send_frame(fd: c_int, device: &str, named: u16, data: &[u8]) -> io::Result<String> {
     let device = CString::new(device).expect("no zero octet");
     // SAFETY: zeroes are a sockaddr_ll.

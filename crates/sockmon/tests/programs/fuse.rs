@@ -56,7 +56,7 @@ fn done(value: i32) -> io::Result<i32> {
 
 /// What is served as `x`.
 struct Node {
-    /// Type and permissions.
+    /// The type and permissions of the file, as in `st_mode`.
     mode: u32,
     /// What is in the file, or where the link leads.
     data: Vec<u8>,

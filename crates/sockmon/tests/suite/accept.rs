@@ -22,7 +22,7 @@ const fn packets(rate: u64, burst: u64) -> ClearLimits {
     ClearLimits { packets: Some(Limit { rate, burst }), octets: None }
 }
 
-/// By local port: 7001 mandatory, 7002 never, 7003 optional; 10.99.0.128/26 trusted.
+/// STRICT's policy by local port: 7001 is mandatory, 7002 never, 7003 optional; 10.99.0.128/26 is trusted.
 fn table(limits: ClearLimits) -> Spd {
     let at = |port, services, level| item(PortRange::one(port), PortRange::ANY, services, level);
     let items = vec![

@@ -23,7 +23,7 @@ pub fn world(name: &str, listener: impl FnOnce(&Path) -> Vec<(Selector, AppId)>)
     world_without(name, None, listener)
 }
 
-/// The same without a program of the kernel half.
+/// A world as [`world`] makes it, without one program of the kernel half.
 pub fn world_without(
     name: &str,
     omitted: Option<&str>,

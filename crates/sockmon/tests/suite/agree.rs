@@ -30,13 +30,13 @@ const FLOWS: usize = 50;
 /// What all four must say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// No network, or a trusted one.
+    /// The flow is in no network, or in a trusted one.
     Clear,
-    /// Clear by an item.
+    /// An item says that the flow is clear.
     Never,
-    /// An untrusted network.
+    /// The flow is in an untrusted network.
     Untrusted,
-    /// No item matches.
+    /// The flow is in a protected network, and no item matches.
     NoItem,
     Protect(&'static str, &'static str),
 }
@@ -59,7 +59,7 @@ fn of_decision(decision: &Decision) -> Verdict {
     }
 }
 
-/// By its words alone.
+/// What `ravelin policy explain` says of the flow, by its words alone.
 fn explained(compiled: &Compiled, application: &str, flow: &Flow) -> Verdict {
     let said = policy::explain(compiled, application, flow);
     let word = |word: &Option<String>, all: [&'static str; 3]| {
@@ -77,7 +77,7 @@ fn explained(compiled: &Compiled, application: &str, flow: &Flow) -> Verdict {
     }
 }
 
-/// By the entries that the calls of a socket with this flow make; `None`: there is none.
+/// What the entries say that the calls of a socket with this flow make; `None`: there is no entry.
 fn translated(spd: &Arc<Spd>, app: AppId, flow: &Flow) -> Vec<Option<Verdict>> {
     let now = Time::default();
     let ask = |calls: &[Call], way, socket: Option<u64>| {
@@ -130,13 +130,13 @@ impl Kernel {
         assert_eq!(warnings, []);
     }
 
-    /// Its verdict, and whether that is only watched: clear then.
+    /// The kernel half's verdict, and whether that is only watched: clear then.
     fn ask(&mut self, app: AppId, flow: &Flow) -> (Verdict, bool) {
         let (verdict, observed, _) = self.ask_whole(app, flow);
         (verdict, observed)
     }
 
-    /// Beside these whether it is refused if it arrives in clear.
+    /// The answers of [`Kernel::ask`], and whether the flow is refused if it arrives in clear.
     fn ask_whole(&mut self, app: AppId, flow: &Flow) -> (Verdict, bool, bool) {
         let mut question = [0u8; 62];
         question[44..60].copy_from_slice(&addr::to_bits(flow.local).to_be_bytes());

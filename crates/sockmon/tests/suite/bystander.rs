@@ -364,7 +364,7 @@ fn nothing_unpoliced_leaves_for_guarded_networks() {
     assert_eq!(world.wire().len(), 1);
 }
 
-/// Until so many packets were stopped.
+/// Wait until so many packets were stopped.
 fn wait_for(world: &mut World, count: u64) {
     let end = std::time::Instant::now() + SOON;
     while world.counter("egress_guard") < count {

@@ -8,7 +8,7 @@ use program::Program;
 use std::path::Path;
 use wire::AppId;
 
-/// Nobody, without capabilities.
+/// The command that makes a program run as nobody, without capabilities.
 const USER: &str = "uid 65534";
 
 fn any() -> Selector {

@@ -38,7 +38,7 @@ fn world(name: &str) -> World {
     world
 }
 
-/// By the wire in clear, or through the TUN with a mark.
+/// How a packet arrives: in clear by the wire (`None`), or through the TUN with this mark.
 type By = Option<u32>;
 
 #[test]

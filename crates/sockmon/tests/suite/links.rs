@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 
-/// Who attacks.
+/// The user who attacks others.
 const NOBODY: u32 = 65534;
 
 fn any() -> Selector {

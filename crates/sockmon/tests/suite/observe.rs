@@ -7,7 +7,8 @@ use common::*;
 use sadb::spd::{AppPolicy, Class, Level, Network, RuleId, Spd};
 use sockmon::{Amount, AppTraffic, Attempt, Counted};
 
-/// Of STRICT: bob is protected and 10.99.0.64/26 untrusted, both watched; 10.99.0.33 is protected in earnest.
+/// The policy of STRICT: bob is protected and 10.99.0.64/26 untrusted, both watched; 10.99.0.33 is protected in
+/// earnest.
 fn watched() -> Spd {
     let network = |text: &str, class, rule| Network { prefix: prefix(text), class, rule: RuleId(rule) };
     let networks = vec![

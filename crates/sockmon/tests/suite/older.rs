@@ -20,7 +20,7 @@ fn connected(world: &World) -> (Program, Program) {
     (program, peer)
 }
 
-/// Attach, load, adopt.
+/// Attach the programs, load the policy, and adopt the sockets that are older.
 fn adopt(world: &mut World) -> sockmon::Adopted {
     world.attach();
     world.load(&usual(), &usual_orders());

@@ -20,7 +20,7 @@ const WAYS: &[(&str, &[&str], usize, u8)] = &[
     ("raw ICMP", &["open s icmp4", "sendto s 10.99.0.2:0 40 echo"], 1, 4),
 ];
 
-/// The same for TCP, whose calls answer EINPROGRESS.
+/// What a program does with TCP, whose calls answer EINPROGRESS: a name, two commands, and the IP version.
 const CONNECTS: &[(&str, &str, &str, u8)] = &[
     ("tcp4", "open s tcp4", "connect s 10.99.0.2:80", 4),
     ("tcp6", "open s tcp6", "connect s [fd99::2]:80", 6),

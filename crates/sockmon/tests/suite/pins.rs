@@ -34,7 +34,7 @@ fn load(world: &mut World, path: &Path, digests: &[Digest]) -> Vec<LoadWarning> 
     world.sockmon().load_policy(&usual(), &subjects, &usual_orders()).unwrap()
 }
 
-/// As the daemon does it: look until nothing is left to be looked at.
+/// Hash pinned files as the daemon does, until none is left unverified; what is known of the first.
 fn verify(world: &mut World) -> PinState {
     let end = Instant::now() + SOON;
     loop {

@@ -370,7 +370,7 @@ fn default_speaks_for_every_program_but_the_daemon() {
     assert_eq!(world.wire(), [] as [Vec<u8>; 0]);
 }
 
-/// As with systemd's sockets and inetd: one program makes the listener, another one gets it and accepts.
+/// One program makes the listener, another one gets it and accepts, as with systemd's sockets and inetd.
 #[test]
 fn a_connection_of_an_activated_program_is_its_own_before_it_sends() {
     use packets::*;

@@ -18,7 +18,7 @@ struct Volume {
 }
 
 impl Volume {
-    /// None: this machine cannot make one.
+    /// Make a btrfs file system and mount it; `None`: this machine cannot make one.
     fn mount(at: PathBuf) -> Option<Volume> {
         let volume = Volume { image: at.with_extension("img"), at };
         let _ = Command::new("umount").arg("-q").arg(&volume.at).status();

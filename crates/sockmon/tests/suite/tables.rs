@@ -261,7 +261,7 @@ fn next_policy(random: &mut Random, spd: &mut Spd) {
     }
 }
 
-/// As a loader leaves it that dies after its writes and before its store.
+/// The entries that a loader leaves that dies after its writes and before its store.
 fn residue(world: &World, generation: u32, random: &mut Random) {
     let put = |name, key: &[u8], value: &[u8]| map(world, name).update(key, value, MapFlags::ANY).unwrap();
     let table = 1_000_000 + random.below(1000) as u32;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::time::Instant;
 
-/// One check.
+/// One check of the demonstration.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,
@@ -20,7 +20,7 @@ struct Document<'a> {
     seconds: f64,
 }
 
-/// Checks so far.
+/// The checks that were made so far, printed as they come or as JSON at the end.
 pub struct Report {
     checks: Vec<Check>,
     json: bool,

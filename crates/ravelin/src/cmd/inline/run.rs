@@ -117,7 +117,7 @@ pub struct Check {
     json: bool,
 }
 
-/// `check --json`.
+/// The document that `ravelin inline check --json` prints.
 #[derive(Serialize)]
 struct Checked {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -23,7 +23,7 @@ impl List {
     }
 }
 
-/// `NAME=ADDRESS`.
+/// Read an argument `NAME=ADDRESS`; the name comes back in small letters and without dots at its end.
 pub fn known(text: &str) -> Result<(String, IpAddr), String> {
     let (name, addr) = text.split_once('=').ok_or("write NAME=ADDRESS")?;
     let addr = addr.parse().map_err(|_| format!("`{addr}` is not an address"))?;

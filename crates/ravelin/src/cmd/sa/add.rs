@@ -1,4 +1,4 @@
-//! `ravelin sa add`.
+//! The command `ravelin sa add`, which installs an association.
 
 use std::net::IpAddr;
 

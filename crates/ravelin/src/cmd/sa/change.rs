@@ -1,4 +1,4 @@
-//! `ravelin sa update|replace|del|flush`.
+//! The commands `ravelin sa update|replace|del|flush`, which change or delete associations.
 
 use std::net::IpAddr;
 

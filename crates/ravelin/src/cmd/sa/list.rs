@@ -1,4 +1,4 @@
-//! `ravelin sa list`.
+//! The command `ravelin sa list`, which shows the associations.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! `ravelin sa monitor`.
+//! The command `ravelin sa monitor`, which prints what happens to associations.
 
 use api::path;
 use clap::Args;

@@ -39,7 +39,7 @@ impl Random {
 #[derive(Clone, Debug)]
 pub struct Parts {
     pub networks: Vec<String>,
-    /// Those of protections P0, P1, ...
+    /// The statements of protections P0, P1 and so on.
     pub protections: Vec<Vec<String>>,
 }
 

@@ -259,7 +259,7 @@ impl World {
         path
     }
 
-    /// Start it in alice, inside the watched cgroup.
+    /// Start a program in alice, inside the watched cgroup.
     pub fn start(&self, name: &str) -> Program {
         self.start_in(name, "app")
     }
@@ -270,7 +270,7 @@ impl World {
         self.alice.run(move || Program::start(&path, &procs))
     }
 
-    /// The same in bob, outside of the watched cgroup.
+    /// Start a program in bob, outside of the watched cgroup.
     pub fn start_in_bob(&self, name: &str) -> Program {
         let path = self.executable(name);
         let procs = sockmon::cgroup_root().unwrap().join("cgroup.procs");

@@ -142,12 +142,12 @@ pub fn send_raw(packet: &[u8]) {
     send_from(c"up1", packet);
 }
 
-/// The same on a device of one's choice.
+/// Send a whole IP packet on this device of the calling thread's network namespace.
 pub fn send_from(device: &std::ffi::CStr, packet: &[u8]) {
     send_as(device, [2, 0, 0, 0, 0, 0x0a], ethertype(packet), packet);
 }
 
-/// The same, to a station, behind so many priority tags (IEEE 802.1Q, VLAN 0).
+/// Send a whole IP packet to a station, behind so many priority tags (IEEE 802.1Q, VLAN 0).
 pub fn send_tagged(device: &std::ffi::CStr, station: [u8; 6], packet: &[u8], tags: usize) {
     let types = [vec![0x8100; tags], vec![ethertype(packet)]].concat();
     let mut payload: Vec<u8> = Vec::new();
