@@ -23,8 +23,6 @@ const COLUMNS: usize = 120;
 /// The most that each room may have: doc comments, and lines of prose. A room that is not here may have none. Lower a
 /// number when the count has fallen, and never raise one.
 const ALLOWED: &[(&str, Counts)] = &[
-    ("daemon", counts(292, 0)),
-    ("docs", counts(0, 13)),
     ("policy", counts(6, 0)),
     ("ravelin", counts(35, 0)),
     ("xtask", counts(1, 0)),
