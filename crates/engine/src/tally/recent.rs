@@ -30,7 +30,8 @@ impl Recent {
         if self.kinds.len() >= KINDS && !self.kinds.contains_key(&kind) {
             self.forget_quietest();
         }
-        let own = self.kinds.entry(kind).or_default();
+        // All room at once: drops of a kind that is known allocate nothing.
+        let own = self.kinds.entry(kind).or_insert_with(|| VecDeque::with_capacity(REMEMBERED));
         if own.len() >= REMEMBERED {
             own.pop_front();
         }

@@ -6,6 +6,7 @@ use crate::support;
 use crypto::SuiteId;
 use engine::{Event, HoldLimits, Outcome, SPD_RULE};
 use sadb::rules::{Action, Direction, Place, Protection, Rule, RuleKey, RuleTable, Template};
+use sadb::sa::Encapsulation;
 use sadb::spd::{Level, PortRange, Spd};
 use sadb::{Mode, OutboundSa, SaConfig, Selectors, Spi, TrafficSelector};
 use std::sync::Arc;
@@ -145,6 +146,7 @@ fn a_bundle_is_judged_by_the_members_that_the_chain_goes_to() {
     let head = {
         let mut config = config(0x2000, Mode::Transport);
         config.options.next = Some(Spi(0x3000));
+        config.options.encapsulation = Encapsulation::None;
         config
     };
     let configs = [other_peer, config(0x3000, Mode::Transport), head];
