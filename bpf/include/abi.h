@@ -174,11 +174,11 @@ struct rvl_layout {
 #define RVL_HOOK_LISTEN 4
 #define RVL_HOOK_SETSOCKOPT 5
 #define RVL_HOOK_REQUIRE 6
-#define RVL_HOOK_CREATE 10
 #define RVL_HOOK_EXECUTE 7 /* an executable that came to a place since policy was loaded, or that is not as pinned; addr is its identity */
 /* Packets, of no process: the peer's address and port. */
 #define RVL_HOOK_OUT 8
 #define RVL_HOOK_IN 9
+#define RVL_HOOK_CREATE 10 /* a call again: socket */
 #define RVL_HOOK_OBSERVED 0x80 /* a bit beside: it was not refused, but would have been */
 
 /* rvl_socket_event.call */

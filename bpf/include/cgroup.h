@@ -144,8 +144,9 @@ static __always_inline int restamp(void *ctx, struct bpf_sock *sk, const struct 
 #include "sctp.h"
 
 /*
- * L2TP over IP (RFC 3931 section 4.1.1) delivers what comes for a session without a look at the socket, so that nothing could ask for its
- * proof, and no lookup finds such sockets. Over UDP it has both (encap.h).
+ * Refuse a socket of L2TP over IP (RFC 3931 section 4.1.1). The kernel delivers what comes for a session without a look at the socket, so
+ * that nothing could ask for its proof, and no lookup of a program finds such sockets. This holds on kernels too that take no program at
+ * their security hooks, where sender.h refuses sessions of every kind.
  */
 static __always_inline int refuse_l2tp(__u16 app, __u8 family)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Packets that a UDP socket's encapsulation takes before `proof` is asked (udp(7), encap_rcv): any program may have a session of L2TP, or
- * ESP in UDP (UDP_ENCAP), over a UDP socket of its own. They are judged at the device that they arrive by. Included by device.h.
+ * Packets that a UDP socket's encapsulation takes before `proof` is asked (encap_rcv of the kernel): any program may have ESP in UDP
+ * (UDP_ENCAP) over a UDP socket of its own, and sessions of L2TP where nothing refuses them to it (sender.h). They are judged at the device
+ * that they arrive by, as proof would judge them. Included by device.h.
  */
 #ifndef RVL_ENCAP_H
 #define RVL_ENCAP_H

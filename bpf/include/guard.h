@@ -103,6 +103,12 @@ static __noinline enum sender hold_for_nobody(struct __sk_buff *skb, const struc
 	return SENDER_REFUSED;
 }
 
+/* Whether nobody writes on a connection without a note of who it is, before anything can leave. */
+static __always_inline bool writers_are_noted(const struct mptcp_sock *whole)
+{
+	return senders_are_seen || (writes_are_seen && !whole);
+}
+
 /*
  * Whether what leaves in the hands of a process without a note of who has written it is this process's own. Where writes are seen there
  * is a note for all but the end of a stream, and the hands may be those of a firewall's queue. Elsewhere the call that writes is not over
@@ -110,7 +116,7 @@ static __noinline enum sender hold_for_nobody(struct __sk_buff *skb, const struc
  */
 static __always_inline bool is_own(const struct sock *kernel, struct mptcp_sock *whole, const __u32 *note, enum load load)
 {
-	if (senders_are_seen || (writes_are_seen && !whole))
+	if (writers_are_noted(whole))
 		return load == CARRIES_END;
 	if (whole)
 		kernel = bpf_rdonly_cast(whole, bpf_core_type_id_kernel(struct sock));
@@ -202,7 +208,7 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 	case HANDOVER_STAMP:
 		break;
 	}
-	if (!written && load == CARRIES_DATA && (senders_are_seen || (writes_are_seen && !whole)))
+	if (!written && load == CARRIES_DATA && writers_are_noted(whole))
 		return hold(skb, sk, stamp);
 	stamp = stamp_socket(sk, stamp, kernel->__sk_common.skc_net.net->net_cookie, is);
 	if (!stamp || (whole && !decide_whole(whole, stamp)))

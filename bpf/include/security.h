@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The kernel's security hooks. That of setsockopt sees calls that no cgroup hook sees: those of 32 bits, and those by a ring of
- * io_uring that such a call made. It sees level and name, no value. That of sendmsg sees who sends, before anything can hold the packet up,
- * that of connect who asks for a session of L2TP (sender.h). Which of the two programs of each is loaded, if either, user space has tried before (crates/sockmon/src/security.rs,
- * docs/design/0016).
+ * io_uring that such a call made. It sees level and name, no value. That of sendmsg sees who sends, before anything can hold the
+ * packet up, and that of connect who asks for a session of L2TP (sender.h). User space has tried before which programs the kernel
+ * takes there, if any (crates/sockmon/src/security.rs, docs/design/0016).
  */
 #ifndef RVL_SECURITY_H
 #define RVL_SECURITY_H

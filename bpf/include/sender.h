@@ -10,11 +10,7 @@
 /* Whether a socket is of a kind that has no hook of its own for each of its calls, and whose packets are stamped by who sends them. */
 static __always_inline bool follows_sender(const struct sock *sk)
 {
-	__u16 type = sk->sk_type;
-
-	if (BPF_CORE_READ_BITFIELD_PROBED(sk, sk_kern_sock))
-		return false;
-	return type == SOCK_DGRAM || type == SOCK_RAW || sk->sk_protocol == IPPROTO_SCTP;
+	return !BPF_CORE_READ_BITFIELD_PROBED(sk, sk_kern_sock) && has_caller(sk->sk_protocol, sk->sk_type, true);
 }
 
 /* The protocol of a socket of AF_PPPOX. */

@@ -277,7 +277,7 @@ mod tests {
         let dead = ended.id();
         let leave = |name: String| drop(UnixListener::bind(folder.join(name)).unwrap());
         leave(format!("control.new{dead}"));
-        // Of the parent, which lives; of another socket; no number.
+        // These names have the number of a process that lives (the parent), are another socket's, or have no number.
         leave(format!("control.new{}", std::os::unix::process::parent_id()));
         leave(format!("handover.new{dead}"));
         leave("control.newer".to_owned());

@@ -226,7 +226,7 @@ impl Tally {
         self.recent.since(0)
     }
 
-    /// Those of them that came after the first `seen`.
+    /// The latest drops that came after the first `seen` ones.
     pub fn drops_since(&self, seen: u64) -> impl Iterator<Item = &Dropped> {
         self.recent.since(seen)
     }

@@ -56,7 +56,7 @@ fn look_at(loaded: &Loaded, netns: u64, out: &mut Adopted) -> Result<bool, Sockm
     let (stamped, homeless): (Vec<&SocketReport>, Vec<_>) =
         found.iter().filter(|s| s.app != 0).partition(|s| s.stamped != abi::UNSTAMPED);
     let ours = || stamped.iter().filter(|s| s.netns == netns);
-    // Those of SCTP are noted in the kernel half.
+    // Listeners of SCTP are noted in the kernel half.
     let listens = |s: &SocketReport| is_tcp(s) && SocketState::from_kernel(s.state) == SocketState::Listen;
     for socket in ours().filter(|s| listens(s)) {
         let key = ListenerKey { addr: socket.local, port: socket.local_port, zero: 0 };

@@ -78,7 +78,7 @@ pub fn open(
 /// packets are opened and closed again, but a queue of AF_XDP belongs to one socket alone.
 ///
 /// # Errors
-/// As those of [`open`].
+/// The errors are those of [`open`].
 pub fn rehearse(config: &Config, uplinks: &[Uplink]) -> Result<(), FramesError> {
     if config.outer == OuterIo::Udp {
         return Ok(());

@@ -314,15 +314,19 @@ impl OutboundThread {
                 Err(error) => Err(error.into()),
             },
         };
-        match Headers::parse(packet.bytes()) {
-            Ok(headers) => {
+        // Whose packet it was matters only where the kernel refuses one, or has refused one before.
+        let headers = (answer.is_err() || !half.unsent.is_empty())
+            .then(|| Headers::parse(packet.bytes()).ok())
+            .flatten();
+        match headers {
+            Some(headers) => {
                 let (spi, remote) = (Spi(packet.meta.spi), headers.dst);
                 if answer == Err(DropReason::TooBig) {
                     half.did_not_fit(Some(Unfit { spi, remote, len: packet.bytes().len() }));
                 }
                 half.answered(remote, answer);
             }
-            Err(_) => half.losses.refused(answer),
+            None => half.losses.refused(answer),
         }
         pool.put(packet.into_buf());
     }

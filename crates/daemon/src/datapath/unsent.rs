@@ -30,6 +30,12 @@ pub struct Unsent {
 }
 
 impl Unsent {
+    /// Whether the kernel takes packets for every peer.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.peers.is_empty()
+    }
+
     /// The kernel took a packet for this peer.
     #[inline]
     pub(crate) fn sent(&mut self, peer: IpAddr) {

@@ -150,7 +150,7 @@ impl Plane {
         Ok(ahead.into_iter().zip(answered).zip(&questions).map(outlook).collect())
     }
 
-    /// Those of the peers that an ordinary packet of this host reaches by an uplink.
+    /// The peers among these that an ordinary packet of this host reaches by an uplink.
     fn by_uplink(&self, peers: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
         if peers.is_empty() {
             return peers;

@@ -51,7 +51,7 @@ impl Recent {
         self.noted
     }
 
-    /// Those with a higher number than `seen`, the oldest first.
+    /// The drops with a higher number than `seen`, the oldest first.
     pub(super) fn since(&self, seen: u64) -> impl Iterator<Item = &Dropped> + use<'_> {
         let newer = |own: &'_ VecDeque<(u64, Dropped)>| own.partition_point(|(number, _)| *number <= seen);
         let mut out: Vec<&(u64, Dropped)> =

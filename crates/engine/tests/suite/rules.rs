@@ -40,6 +40,13 @@ fn config(spi: u32, mode: Mode) -> SaConfig {
     }
 }
 
+/// An association with another peer than Bob.
+fn with_another_peer(spi: u32) -> SaConfig {
+    let mut config = config(spi, Mode::Tunnel);
+    config.endpoints.remote = ip("192.0.2.99");
+    config
+}
+
 fn alice(rules: &[(Direction, &str, Action)], configs: &[SaConfig]) -> Sender {
     let mut alice = Sender::new(Spd::new(1), configs);
     alice.engine.set_rules(Some(table(rules)));
@@ -105,12 +112,7 @@ fn an_application_with_a_policy_is_not_the_rules_matter() {
 
 #[test]
 fn a_bundle_says_which_association_serves() {
-    let other_end = {
-        let mut config = config(0x3000, Mode::Tunnel);
-        config.endpoints.remote = ip("192.0.2.99");
-        config
-    };
-    let configs = [config(0x1000, Mode::Tunnel), config(0x2000, Mode::Transport), other_end];
+    let configs = [config(0x1000, Mode::Tunnel), config(0x2000, Mode::Transport), with_another_peer(0x3000)];
     for (bundle, want) in [
         (&["0x1000"][..], Ok(0x1000)),
         (&["0x2000"], Ok(0x2000)),
@@ -138,18 +140,13 @@ fn a_bundle_says_which_association_serves() {
 /// Two peers may choose one SPI: the rule judges the member that the chain goes to, which is that of the same peer.
 #[test]
 fn a_bundle_is_judged_by_the_members_that_the_chain_goes_to() {
-    let other_peer = {
-        let mut config = config(0x3000, Mode::Tunnel);
-        config.endpoints.remote = ip("192.0.2.99");
-        config
-    };
     let head = {
         let mut config = config(0x2000, Mode::Transport);
         config.options.next = Some(Spi(0x3000));
         config.options.encapsulation = Encapsulation::None;
         config
     };
-    let configs = [other_peer, config(0x3000, Mode::Transport), head];
+    let configs = [with_another_peer(0x3000), config(0x3000, Mode::Transport), head];
     for (bundle, is_sent) in [(["0x2000", "esp/tunnel"], false), (["0x2000", "esp/transport"], true)] {
         let mut alice = alice(&[(Direction::Both, "any", by(&bundle))], &configs);
         let outcomes = alice.handle(to(53));

@@ -304,7 +304,7 @@ fn a_process_without_the_record_that_it_must_have_does_not_send() {
     let path = world.executable("strict");
     assert_eq!(program.ask(&format!("exec {}", path.display())), "ready");
     program.run(&["open v udp4", "sendto v 10.99.0.130:9 5"]);
-    // Nor does the next daemon take it for one that is older than everything.
+    // The next daemon does not take the process for one that is older than everything.
     assert!(forget_record(&world, &program));
     drop(world.sockmon.take());
     world.attach();

@@ -103,7 +103,7 @@ fn is_secret_on_the_wire(world: &World) -> bool {
     world.wire().iter().any(|packet| packet.windows(6).any(|word| word == b"SECRET"))
 }
 
-/// Neither one that they ask for, nor one that another program has opened.
+/// A program of policy gets no session that it asks for, and cannot send by one that another program has opened.
 #[test]
 fn programs_of_policy_have_no_session() {
     if sockmon::option_hook().is_none() {
