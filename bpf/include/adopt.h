@@ -463,4 +463,46 @@ int adopt_unseen(struct bpf_iter__tcp *ctx)
 	return 0;
 }
 
+/* Whether some application must not send to a peer in clear. */
+static __noinline bool some_must_protect(const struct rvl_config *cfg, const struct address *peer)
+{
+	__u32 app;
+
+	if (!cfg || !peer)
+		return true;
+	bpf_for(app, 1, RVL_APP_GUARD) {
+		if (!may_go_in_clear(cfg, app, 0, peer))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Connections that a program closed before the programs were attached, and whose rest is not acknowledged yet. No process has them any more, so
+ * nobody can say which application's they are. Where one of the applications must not send to the peer in clear, they send nothing more.
+ */
+SEC("iter/tcp")
+int adopt_closed(struct bpf_iter__tcp *ctx)
+{
+	const struct rvl_config *cfg = configuration();
+	struct sock_common *common = ctx->sk_common;
+	struct address peer;
+	struct tcp_sock *tcp;
+
+	if (!cfg || !cfg->generation || !common)
+		return 0;
+	tcp = bpf_skc_to_tcp_sock(common);
+	if (!tcp || tcp->inet_conn.icsk_inet.sk.sk_socket || waits(common) || tcp->write_seq == tcp->snd_una)
+		return 0;
+	if (!is_watched(&tcp->inet_conn.icsk_inet.sk, cfg) || bpf_sk_storage_get(&sockets, common, 0, 0))
+		return 0;
+	if (common->skc_family == AF_INET)
+		mapped(&peer, common->skc_daddr);
+	else
+		__builtin_memcpy(&peer, &common->skc_v6_daddr, 16);
+	if (some_must_protect(cfg, &peer))
+		note_waiting(common);
+	return 0;
+}
+
 #endif

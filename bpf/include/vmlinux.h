@@ -464,6 +464,8 @@ struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	__u8 bpf_sock_ops_cb_flags;
 	bool is_mptcp;
+	__u32 write_seq;
+	__u32 snd_una;
 };
 
 struct inet_timewait_sock {

@@ -47,6 +47,12 @@ pub fn sockets(loaded: &Loaded, netns: u64) -> Result<Adopted, SockmonError> {
     Ok(out)
 }
 
+/// Hold back what is left of connections whose program closed them before the programs were attached (docs/design/0002): nobody can
+/// say whose they are. Those to peers that every application may send to in clear go on.
+pub fn closed(loaded: &Loaded) -> Result<(), SockmonError> {
+    records::<u8>(loaded, "adopt_closed", None).map(drop)
+}
+
 /// One look at every socket of every process; whether one was new.
 fn look_at(loaded: &Loaded, netns: u64, out: &mut Adopted) -> Result<bool, SockmonError> {
     let found: Vec<SocketReport> = records(loaded, "adopt_sockets", None)?;

@@ -26,6 +26,7 @@ use ::policy::{Image, Subjects};
 use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
 use sadb::Selectors;
 use sadb::spd::{Order, Spd};
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -56,6 +57,8 @@ pub struct Sockmon {
     /// What the maps of policy hold; `None`: to be read from them.
     pub(crate) tables: Option<Tables>,
     last_load: LoadStats,
+    /// Connections may have been closed while the programs were not attached, and [`Sockmon::adopt`] has not looked at them yet.
+    unseen_closed: Cell<bool>,
 }
 
 /// Statistics are counted while this lives; see [`Sockmon::program_stats`].
@@ -174,8 +177,9 @@ impl Sockmon {
         maps.retain("uplinks", |ifindex: &u32| !places.uplinks.contains(ifindex))?;
         let spans = gateway::prepare(maps, &places.insides, first_spans)?;
         locals::write(maps, locals)?;
-        // Where nothing of a daemon before is attached, processes have been made without a record.
-        if !pins.links().join("task_fork").exists() {
+        // Where nothing of a daemon before is attached, processes have been made without a record, and connections closed.
+        let is_first = !pins.links().join("task_fork").exists();
+        if is_first {
             maps.write(programs::RECORDS_SINCE, &0u32, &0u64)?;
         }
         let mut links = Links::default();
@@ -199,6 +203,7 @@ impl Sockmon {
             live: LiveTable::default(),
             tables: None,
             last_load: LoadStats::default(),
+            unseen_closed: Cell::new(is_first),
         })
     }
 
@@ -270,7 +275,12 @@ impl Sockmon {
         if self.places.omit.iter().any(|omitted| omitted == "adopt_sockets") {
             return Ok(Adopted::default());
         }
-        adopt::sockets(&self.loaded, self.netns)
+        let adopted = adopt::sockets(&self.loaded, self.netns)?;
+        if self.unseen_closed.get() && self.loaded.maps.config()?.generation != 0 {
+            adopt::closed(&self.loaded)?;
+            self.unseen_closed.set(false);
+        }
+        Ok(adopted)
     }
 
     /// The filter of the TUN's queue (`tun_queue`), for the descriptor that reads it; `None` where it was left out.
@@ -412,6 +422,7 @@ impl Sockmon {
             &self.places.omit,
         )?;
         self.links.attach(&self.loaded, &self.pins, &self.places)?;
+        self.unseen_closed.set(true);
         self.adopt()
     }
 

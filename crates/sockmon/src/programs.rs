@@ -104,6 +104,7 @@ pub static PROGRAMS: &[Program] = &[
     program("adopt_sockets", Hook::Iterator),
     program("adopt_tcp", Hook::Iterator),
     program("adopt_unseen", Hook::Iterator),
+    program("adopt_closed", Hook::Iterator),
     program("report_files", Hook::Iterator),
     program("report_sockets", Hook::Iterator),
 ];

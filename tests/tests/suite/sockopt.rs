@@ -6,7 +6,8 @@ use std::process::Command;
 
 use netio::lab::{Capture, CaptureOptions, Evidence, Program, Running, Side, Transport};
 use ravelin::rig::{Rig, RigOptions};
-use tests::{PATIENCE, associate, binary, program, programs, protect, ssh};
+use tests::sites::sh;
+use tests::{PATIENCE, associate, binary, program, programs, protect, ssh, wait_until};
 
 const PORT: u16 = 7030;
 const SSH: u16 = 7022;
@@ -208,6 +209,11 @@ fn an_unmodified_sshd_under_the_option_and_without_it() {
     assert_eq!(clear(&wire, &[SSH]), 0);
     assert!(wire.esp > 40, "{}", wire.esp);
     assert!(!log.contains("setsockopt"), "{log}");
+    // The programs have ended; the kernel may still end their connection, with ESP.
+    let open = format!("ss -HOtn exclude time-wait exclude listening sport = :{SSH} or dport = :{SSH}");
+    wait_until("the end of the first session", PATIENCE, || {
+        Side::BOTH.iter().all(|&side| sh(rig.lab.host(side).netns(), &open).unwrap().is_empty())
+    });
 
     // The same sshd without the option, for a client without policy: in clear, and none of its many options refused.
     let other = rig.folder().join("other-ssh");

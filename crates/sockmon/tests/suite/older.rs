@@ -5,6 +5,7 @@ use crate::common;
 
 use common::*;
 use program::Program;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 const USER: &str = "uid 65534";
@@ -29,12 +30,17 @@ fn adopt(world: &mut World) -> sockmon::Adopted {
     adopted
 }
 
-/// Packets of TCP with data or an end.
-fn in_clear(world: &World) -> usize {
-    let carries = |p: &&Vec<u8>| {
+/// Packets of TCP with data or an end that left in clear.
+fn segments(world: &World) -> Vec<Vec<u8>> {
+    let carries = |p: &Vec<u8>| {
         packets::transport(p).0 == 6 && (p.len() > 20 + usize::from(p[32] >> 4) * 4 || p[33] & 1 != 0)
     };
-    world.wire().iter().filter(carries).count()
+    world.wire().into_iter().filter(carries).collect()
+}
+
+/// The number of them.
+fn in_clear(world: &World) -> usize {
+    segments(world).len()
 }
 
 #[test]
@@ -101,4 +107,35 @@ fn a_connection_without_room_for_a_stamp_is_ended() {
     assert_eq!(in_clear(&world), 0);
     // The peer has heard of it.
     assert_eq!(peer.ask("recv a 5000"), "errno 104", "ECONNRESET");
+}
+
+/// No process has such a connection any more, so nobody can say which program's it was.
+#[test]
+fn what_is_left_of_a_closed_connection_is_held_where_a_program_must_protect_it() {
+    let mut world = World::new("closed");
+    world.bob.sh("ip addr add 10.99.0.130/24 dev up1");
+    world.alice.sh("ip neigh replace 10.99.0.130 lladdr 02:00:00:00:00:0b dev up0 nud permanent");
+    let mut peer = world.start_in_bob("peer");
+    // As small a window as there is (SO_RCVBUF).
+    peer.run(&["open l tcp4", "set l 1 8 4", "bind l 0.0.0.0:9000", "listen l"]);
+    let mut program = world.start("strict");
+    // Most of this waits until the peer reads: for a peer that STRICT must protect, and for one that all trust.
+    for (socket, accepted, address) in [("c", "a", "10.99.0.2:9000"), ("d", "b", "10.99.0.130:9000")] {
+        program.run(&[USER, &format!("open {socket} tcp4")]);
+        assert_eq!(program.ask(&format!("connect {socket} {address}")), "EINPROGRESS");
+        peer.run(&[&format!("accept l {accepted} 5000")]);
+        program.run(&[&format!("send {socket} 4000000"), &format!("close {socket}")]);
+    }
+    adopt(&mut world);
+    // The last octets of the addresses that data went to.
+    let mut in_clear = BTreeSet::new();
+    let deadline = std::time::Instant::now() + SOON * 12;
+    while world.counter("egress_unclaimed") == 0 || !in_clear.contains(&130) {
+        assert!(std::time::Instant::now() < deadline, "in clear to {in_clear:?}, nothing held");
+        for accepted in ["a", "b"] {
+            peer.ask(&format!("recv {accepted} 10"));
+        }
+        in_clear.extend(segments(&world).iter().map(|p| p[19]));
+        assert!(!in_clear.contains(&2), "in clear to who must be protected");
+    }
 }
