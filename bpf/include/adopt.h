@@ -156,9 +156,10 @@ static __always_inline void note_sctp_listener(struct sock *sk, __u16 app, __u8 
 	key.netns = common->skc_net.net->net_cookie;
 	key.device = common->skc_bound_dev_if;
 	key.port = common->skc_num;
+	/* All addresses of IPv4 are not those of IPv6: another program may listen there (IPV6_V6ONLY). */
 	if (common->skc_family == AF_INET6)
 		__builtin_memcpy(key.addr, &common->skc_v6_rcv_saddr, 16);
-	else if (common->skc_rcv_saddr)
+	else
 		mapped((struct address *)key.addr, common->skc_rcv_saddr);
 	bpf_map_update_elem(&sctp_listeners, &key, &value, BPF_ANY);
 }

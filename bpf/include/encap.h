@@ -76,7 +76,8 @@ static __noinline int is_refused_to_encapsulation(struct __sk_buff *skb, const s
 	__u32 size = sizeof(tuple.ipv4);
 	__u16 app = 0;
 
-	if (!cfg || !may_be_udp(skb))
+	/* A bridge's, and no packet of this host's. */
+	if (!cfg || skb->pkt_type == PACKET_OTHERHOST || !may_be_udp(skb))
 		return 0;
 	/* The kernel may read further than we do. */
 	if (!parse(skb, 0, &h)) {

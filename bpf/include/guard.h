@@ -129,6 +129,9 @@ static __always_inline bool is_own(const struct sock *kernel, struct mptcp_sock 
  * connection, it has it. Where the note of who that was is still to come, a socket that is owned is in the hands of the calling process.
  * An acknowledgment in the hands of the listener's program says nothing yet: it has not sent. Data of which nobody knows who has written
  * it waits. Refused: so is that, or the policies do not compare, or there is no room for the stamp.
+ *
+ * Hands alone, where each write is noted, are no more than the least that the connection must have until somebody writes: they may be those
+ * of a program that gives the packet back from a firewall's queue, while another thread has the socket.
  */
 static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, const struct rvl_config *cfg,
 				    struct rvl_socket *stamp)
@@ -136,7 +139,7 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 	struct mptcp_sock *whole;
 	struct rvl_socket *first;
 	struct sock *kernel;
-	bool written, unwritten;
+	bool written, unwritten, hands_alone;
 	enum load load;
 	__u32 *note;
 	__u16 is;
@@ -190,6 +193,7 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 			return load == CARRIES_NOTHING ? SENDER_GOES_ON : hold(skb, sk, stamp);
 		is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
 	}
+	hands_alone = !written && writers_are_noted(whole);
 	switch (handover_of(cfg, stamp, is)) {
 	case HANDOVER_KEEP:
 		if (load == CARRIES_NOTHING && !written)
@@ -203,18 +207,26 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 		settle(sk, stamp);
 		return SENDER_GOES_ON;
 	case HANDOVER_REFUSE:
+		if (hands_alone && load == CARRIES_NOTHING)
+			return SENDER_GOES_ON;
 		count(RVL_C_INCOMPARABLE);
 		return SENDER_REFUSED;
 	case HANDOVER_STAMP:
 		break;
 	}
-	if (!written && load == CARRIES_DATA && writers_are_noted(whole))
+	if (hands_alone && load == CARRIES_DATA)
 		return hold(skb, sk, stamp);
 	stamp = stamp_socket(sk, stamp, kernel->__sk_common.skc_net.net->net_cookie, is);
-	if (!stamp || (whole && !decide_whole(whole, stamp)))
+	if (!stamp)
+		return SENDER_REFUSED;
+	count(RVL_C_CLAIMED);
+	if (hands_alone) {
+		stamp->unclaimed = 1;
+		return SENDER_CLAIMS;
+	}
+	if (whole && !decide_whole(whole, stamp))
 		return SENDER_REFUSED;
 	settle(sk, stamp);
-	count(RVL_C_CLAIMED);
 	return SENDER_CLAIMS;
 }
 
@@ -279,6 +291,9 @@ static __noinline enum sender follow_sender(struct __sk_buff *skb, struct bpf_so
 	kernel = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock));
 	if (!has_caller(sk->protocol, sk->type, kernel->sk_lock.owned))
 		return follow_nobody(skb, sk, cfg, stamp, false);
+	/* The call has stamped it, and these hands may be those of a firewall's queue. */
+	if (senders_are_seen == SENDERS_ALL && sk->protocol != IPPROTO_SCTP)
+		return SENDER_GOES_ON;
 	is = app_of_current(cfg);
 	if (!is)
 		return follow_nobody(skb, sk, cfg, stamp, true);

@@ -59,12 +59,10 @@ static __noinline bool carries_chunks(struct __sk_buff *skb)
  * What adoption has noted of a listener without an address of its own counts until an association is asked for at the port: whose port it is
  * at which address, this says.
  */
-static __always_inline void forget_wildcard(struct rvl_endpoint_key *key, const struct rvl_endpoint *value)
+static __always_inline void forget_noted(const struct rvl_endpoint_key *key, const struct rvl_endpoint *value)
 {
-	struct rvl_endpoint *before;
+	struct rvl_endpoint *before = bpf_map_lookup_elem(&sctp_listeners, key);
 
-	__builtin_memset(key->addr, 0, 16);
-	before = bpf_map_lookup_elem(&sctp_listeners, key);
 	if (before && (before->app != value->app || before->required != value->required))
 		bpf_map_delete_elem(&sctp_listeners, key);
 }
@@ -87,7 +85,11 @@ static __noinline void note_endpoint(struct __sk_buff *skb, struct bpf_sock *sk,
 		value.required = stamp->required;
 	}
 	bpf_map_update_elem(&sctp_listeners, &key, &value, BPF_ANY);
-	forget_wildcard(&key, &value);
+	mapped((struct address *)key.addr, 0);
+	if (h.version == 4)
+		forget_noted(&key, &value);
+	__builtin_memset(key.addr, 0, 16);
+	forget_noted(&key, &value);
 }
 
 static __always_inline bool is_settled(struct bpf_sock *sk)
@@ -122,6 +124,10 @@ static __noinline bool stamp_accepted(struct __sk_buff *skb, struct bpf_sock *sk
 		return true;
 	endpoint_at(&key, sk, leaves ? &h.source : &h.destination);
 	endpoint = bpf_map_lookup_elem(&sctp_listeners, &key);
+	if (!endpoint && h.version == 4) {
+		mapped((struct address *)key.addr, 0);
+		endpoint = bpf_map_lookup_elem(&sctp_listeners, &key);
+	}
 	if (!endpoint) {
 		__builtin_memset(key.addr, 0, 16);
 		endpoint = bpf_map_lookup_elem(&sctp_listeners, &key);

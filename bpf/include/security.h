@@ -79,17 +79,41 @@ int sender_lsm(__u64 *ctx)
 	return error ? error : judge_sender((struct socket *)ctx[0]);
 }
 
+/*
+ * Calls that sender_entry refuses and sender_return is to end, by the calling thread: the socket. An entry is there between the two, which the
+ * kernel runs one after the other.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, __u64);
+} refused_calls SEC(".maps");
+
 /* In front of the security modules a program that may refuse reaches no storage of sockets, and one that reaches it may not refuse: two. */
 SEC("fentry/security_socket_sendmsg")
 int sender_entry(__u64 *ctx)
 {
-	judge_sender((struct socket *)ctx[0]);
+	__u64 task = bpf_get_current_task(), socket = ctx[0];
+
+	if (judge_sender((struct socket *)ctx[0]))
+		bpf_map_update_elem(&refused_calls, &task, &socket, BPF_ANY);
 	return 0;
 }
 
 SEC("fmod_ret/security_socket_sendmsg")
 int sender_return(__u64 *ctx)
 {
+	__u64 task = bpf_get_current_task(), *refused = bpf_map_lookup_elem(&refused_calls, &task);
+	bool is_this;
+
+	if (refused) {
+		/* What is left of a call whose end the kernel passed over is of another socket, or refuses one call more. */
+		is_this = *refused == (__u64)ctx[0];
+		bpf_map_delete_elem(&refused_calls, &task);
+		if (is_this)
+			return -EPERM;
+	}
 	return judge_session((struct socket *)ctx[0], RVL_HOOK_SENDMSG);
 }
 

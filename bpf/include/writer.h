@@ -13,8 +13,12 @@
  */
 const volatile __u32 writes_are_seen SEC(".rodata.writes") = 0;
 
-/* The same: whether judge_sender (sender.h) runs, so that who writes is noted before he does, unless the kernel passes it over. */
+/*
+ * The same: whether judge_sender (sender.h) runs, so that who writes is noted before he does. SENDERS_ALL: of every call. Else the kernel
+ * passes it over on a processor where another thread is just in it (preempt=full).
+ */
 const volatile __u32 senders_are_seen SEC(".rodata.senders") = 0;
+#define SENDERS_ALL 2
 
 #define PF_WQ_WORKER 0x00000020u
 
@@ -53,7 +57,7 @@ static __always_inline int note_writer(struct sock *sk)
 	if (note && kind_of(note) == NOTE_CONFLICT)
 		return 0;
 	/* Where each write is noted before it is in the queue, what is held there was written by nobody who could be noted. */
-	if (writes_are_seen && sk->sk_protocol == IPPROTO_TCP && note && kind_of(note) == NOTE_HELD)
+	if ((writes_are_seen || senders_are_seen) && sk->sk_protocol == IPPROTO_TCP && note && kind_of(note) == NOTE_HELD)
 		return 0;
 	app = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
 	value = NOTE_WRITTEN | (__u32)app << NOTE_WRITER;

@@ -1,8 +1,9 @@
 //! Whether what must be protected gets through: flows that try and get nothing through, and the latest ends of packets
 //! in the engine.
 //!
-//! What enters, once a second: the engine's latest drops, the peers to whom this host's kernel sends nothing, and every
-//! few seconds the counters of associations and, where something is suspicious, the sockets that wait for a connection.
+//! What enters, once a second: the engine's latest drops, the associations by which this host's kernel sends nothing, and
+//! every few seconds the counters of associations and, where something is suspicious, the sockets that wait for a
+//! connection or listen.
 //! What leaves: problems for `status`, `/v1/health` and `doctor`, and ends of packets for `explain --drop`. Nothing is
 //! added to a packet's way: flows that end are noted by the engine anyway.
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 use engine::{Dropped, SPD_RULE};
 use sadb::sa::Selectors;
 use sadb::{Direction, Spi};
-use wire::{AppId, DropReason, Flow, Time};
+use wire::{AppId, DropReason, Flow, Time, protocol, record};
 
 use crate::associations::groups_of;
 use crate::datapath::Unsent;
@@ -53,16 +54,18 @@ pub enum Who {
     App(AppId),
     /// Traffic that this rule of the SPD speaks for, by the number that its packets carry.
     Rule(u32),
-    /// Traffic of no application, and the rule of the SPD is not known.
-    Rules,
+    /// Answers that this host's kernel makes without a socket to protected packets.
+    Answers,
 }
 
 impl Who {
-    fn of(dropped: &Dropped) -> Who {
+    /// The owner of a packet; `None`: a socket without policy that asked for protection itself (docs/socket-api.md).
+    /// Any user may ask for what no association gives, so that is no trouble of this host's.
+    fn of(dropped: &Dropped) -> Option<Who> {
         match dropped.app {
-            _ if dropped.rule & SPD_RULE != 0 => Who::Rule(dropped.rule),
-            AppId::NONE => Who::Rules,
-            app => Who::App(app),
+            _ if dropped.rule & SPD_RULE != 0 => Some(Who::Rule(dropped.rule)),
+            AppId::NONE => (dropped.mark & record::PROOF != 0).then_some(Who::Answers),
+            app => Some(Who::App(app)),
         }
     }
 }
@@ -99,8 +102,19 @@ impl Trouble {
 pub(crate) struct Progress {
     /// Packets of the application that left protected, to whomever.
     pub left: u64,
-    /// Packets of whomever that the association carried.
+    /// Packets of whomever that the association carried, or the last one of its chain; dummies do not count.
     pub carried: u64,
+    /// The SPI of that association.
+    pub by: Option<Spi>,
+}
+
+impl Progress {
+    /// Whether packets of the application may have got through by the association since `before`.
+    fn has_moved(&self, before: &Progress) -> bool {
+        // Another association has carried nothing before.
+        let carried = if self.by == before.by { before.carried } else { 0 };
+        self.left > before.left && self.carried > carried
+    }
 }
 
 /// A flow whose outlook is to be asked for.
@@ -169,6 +183,10 @@ pub struct Ended {
 /// not another.
 type Ends = (Who, IpAddr, IpAddr);
 
+fn is_of_rule_over_tcp(ends: &Ends, trouble: &Trouble) -> bool {
+    matches!(ends.0, Who::Rule(_)) && trouble.flow.protocol == protocol::TCP
+}
+
 /// All that is known of traffic that does not get through.
 #[derive(Debug, Default)]
 pub struct HealthBook {
@@ -182,7 +200,7 @@ pub struct HealthBook {
     ended: BTreeMap<IpAddr, Time>,
     /// Drops that the engine's halves had noted at the last look.
     pub(crate) seen: [u64; 2],
-    /// Peers to whom the kernel sends nothing, at the last look.
+    /// Associations by which the kernel sends nothing, at the last look.
     pub(crate) unsent: Unsent,
     pub(crate) ticks: u32,
 }
@@ -203,11 +221,9 @@ impl HealthBook {
 
     pub(crate) fn note(&mut self, ended: Ended, now: Time) {
         let dropped = ended.dropped;
-        let who = Who::of(&dropped);
         if ended.direction == Direction::Outbound
             && let (Some(cause), Some(flow)) = (Cause::of(dropped.reason), dropped.flow)
-            // That no rule is known can mean that none demands protection.
-            && !(who == Who::Rules && cause.is_of_the_packet())
+            && let Some(who) = Who::of(&dropped)
         {
             let (spi, since) = (dropped.spi, dropped.at.min(now));
             self.tried(who, Trouble { spi, since, ..Trouble::new(cause, dropped.app, flow, now) });
@@ -316,8 +332,8 @@ impl HealthBook {
             // An association serves the flow and could not protect the packet, for a member of its chain is gone, say:
             // only what gets through tells.
             if trouble.cause.is_of_the_packet() {
-                let before = *trouble.progress.get_or_insert(outlook.progress);
-                return outlook.progress.left <= before.left || outlook.progress.carried <= before.carried;
+                let before = trouble.progress.get_or_insert(outlook.progress);
+                return !outlook.progress.has_moved(before);
             }
             match (outlook.spi, trouble.cause) {
                 (None, _) => true,
@@ -392,12 +408,20 @@ impl HealthBook {
         self.suspicions.retain(|key, one| there.contains_key(key) && now.since(one.last) < believed(one));
     }
 
-    /// Whether it matters who waits for an answer.
+    /// Whether it matters who waits for an answer, or who listens.
     pub(crate) fn wants_sockets(&self, now: Time) -> bool {
-        self.suspicions.values().any(|one| {
-            matches!(one.cause, Cause::Unanswered | Cause::OneDirection)
-                && now.since(one.since) >= PATIENCE / 2
-        })
+        let is_late = |since: Time| now.since(since) >= PATIENCE / 2;
+        self.suspicions
+            .values()
+            .any(|one| matches!(one.cause, Cause::Unanswered | Cause::OneDirection) && is_late(one.since))
+            || self.troubles.iter().any(|(ends, one)| is_of_rule_over_tcp(ends, one) && is_late(one.since))
+    }
+
+    /// The ports on which this host listens. A rule of the SPD may take a connection in clear and protect the answer,
+    /// so anybody who opens one makes an answer that no association serves: that is no trouble of this host's.
+    pub(crate) fn listening(&mut self, ports: &BTreeSet<u16>) {
+        self.troubles
+            .retain(|ends, one| !(is_of_rule_over_tcp(ends, one) && ports.contains(&one.flow.local_port)));
     }
 
     /// Connections of applications that wait for their first answer.

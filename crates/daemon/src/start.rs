@@ -239,6 +239,13 @@ impl Before {
     }
 }
 
+/// Write down which device is the instance's. An error ends no start: the device is then told by its name.
+fn note_tun(run_dir: &Path, tun: &Tun) {
+    if let Err(error) = Record::note_tun(run_dir, tun.index()) {
+        tracing::warn!("the index of the TUN is not written down: {error}");
+    }
+}
+
 /// A first start that fails leaves the host as it was: nobody had anything protected yet, and nobody looks after it now.
 fn take_back(instance: &str, run_dir: &Path, before: Before) {
     let done = detach::take_down(instance, run_dir);
@@ -248,7 +255,7 @@ fn take_back(instance: &str, run_dir: &Path, before: Before) {
         );
     }
     // The numbers and the used keys of an earlier daemon stay.
-    if done.left.is_empty() && !before.record {
+    if !done.again && !before.record {
         let _ = state::remove(instance, run_dir);
     }
 }
@@ -300,10 +307,7 @@ fn bring_up(
     let (frames_out, frames_in) = datapath::frames::open(&config, &uplinks, &udp, &raw)?.unzip();
     let is_handed_over = tun_fd.is_some();
     let tun = open_tun(&config, tun_fd, &uplinks)?;
-    // Nothing ends a start for it: the device is told by its name, then.
-    if let Err(error) = Record::note_tun(&run_dir, tun.index()) {
-        tracing::warn!("the index of the TUN is not written down: {error}");
-    }
+    note_tun(&run_dir, &tun);
     host::apply_settings()?;
 
     let insides = gateway::insides(&config)?;

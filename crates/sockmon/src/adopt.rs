@@ -1,6 +1,6 @@
 //! What is older than the programs, and the answer to "whose socket is this".
 
-use crate::abi::{self, FileReport, Identity, ListenerKey, SocketReport, TaskReport, Wire};
+use crate::abi::{self, EndpointKey, FileReport, Identity, ListenerKey, SocketReport, TaskReport, Wire};
 use crate::error::SockmonError;
 use crate::model::{Adopted, SocketInfo, SocketState};
 use crate::programs::Loaded;
@@ -34,6 +34,9 @@ const LOOKS: usize = 8;
 /// Connections that are in no table of descriptors are their listener's, or whose they are must show before they send again.
 pub fn sockets(loaded: &Loaded, netns: u64) -> Result<Adopted, SockmonError> {
     tasks(loaded)?;
+    // What was noted under another policy, or of a listener that is gone, would say whose a socket is before its listener
+    // does (docs/design/0002).
+    loaded.maps.retain("sctp_listeners", |_: &EndpointKey| true)?;
     let mut out = Adopted::default();
     for look in 0..LOOKS {
         let is_new = look_at(loaded, netns, &mut out)?;

@@ -10,7 +10,7 @@ use crate::probe;
 use crate::programs::Maps;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The number of the root of the hierarchy. Another one: a control group namespace, which hides what is above.
 const ROOT: u64 = 1;
@@ -65,40 +65,48 @@ fn chosen(maps: &Maps, paths: &BTreeSet<String>, before: &Lists) -> Result<Choic
         let slot = known.get(path).copied().or_else(|| free.next()).ok_or_else(full)?;
         slots.insert(path.clone(), slot as u16);
     }
+    if let Some(path) = paths.first() {
+        whole_tree(path)?;
+    }
     Ok(Choice { slots, known, unused })
+}
+
+/// The root of the control groups, if it is that of the host: `path` is one that a policy means from there.
+fn whole_tree(path: &str) -> Result<PathBuf, SockmonError> {
+    let root = probe::cgroup_root()?;
+    match inode(&root) {
+        Some(ROOT) => Ok(root),
+        _ => Err(SockmonError::GroupNamespace { path: path.into() }),
+    }
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().map(|found| found.ino())
 }
 
 /// Give every path the slot that [`choose`] says, and bind it. Paths of before keep theirs until [`forget`].
 pub fn prepare(maps: &Maps, paths: &BTreeSet<String>, before: &Lists) -> Result<Slots, SockmonError> {
     let Choice { slots: out, known, unused } = chosen(maps, paths, before)?;
     maps.retain("group_paths", |path: &GroupPath| unused.contains(&path.text))?;
-    if out.is_empty() {
-        return Ok(out);
-    }
-    let root = probe::cgroup_root()?;
     for (path, slot) in &out {
         let slot = u32::from(*slot);
         if !known.contains_key(path) {
             maps.write("groups", &slot, &Group { id: 0, level: 0, zero: 0 })?;
             maps.write("group_paths", &key(path)?, &slot)?;
         }
-        bind(maps, &root, path, slot)?;
+        bind(maps, path, slot)?;
     }
     Ok(out)
 }
 
 /// Bind a slot to the group that is there now. The kernel half may do so at the same time with a newer one, so what was written is
 /// looked at again: from then on it is right, or the kernel half's word is.
-fn bind(maps: &Maps, root: &Path, path: &str, slot: u32) -> Result<(), SockmonError> {
-    let number = |path: &Path| std::fs::metadata(path).ok().map(|found| found.ino());
-    if number(root) != Some(ROOT) {
-        return Err(SockmonError::GroupNamespace { path: path.into() });
-    }
-    let directory = root.join(path.trim_start_matches('/'));
+fn bind(maps: &Maps, path: &str, slot: u32) -> Result<(), SockmonError> {
+    let directory = whole_tree(path)?.join(path.trim_start_matches('/'));
     let level = path.matches('/').count() as u32;
     let mut written = None;
     loop {
-        let now = number(&directory);
+        let now = inode(&directory);
         let Some(id) = now.filter(|_| now != written) else { return Ok(()) };
         let known = maps.read::<Group>("groups", &slot)?;
         if known.is_some_and(|group| group.id == id) {

@@ -478,13 +478,14 @@ const SENDERS: &str = ".rodata.senders";
 /// Choose what runs by what this kernel offers, without the programs of `omit`: before an object is loaded.
 pub fn fit(object: &mut OpenObject, omit: &[String]) -> Result<(), libbpf_rs::Error> {
     let runs = |program| is_offered(program) && !omit.iter().any(|omitted| omitted == program);
-    let senders = runs("sender_lsm") || runs("sender_entry");
+    // SENDERS_ALL, or 1: of every call but those that the kernel passes over.
+    let senders: u32 = if runs("sender_lsm") { 2 } else { runs("sender_entry").into() };
     for mut map in object.maps_mut() {
         if map.name().to_string_lossy().ends_with(WRITES) {
             map.set_initial_value(u32::from(runs(STREAM_WRITE)).bytes())?;
         }
         if map.name().to_string_lossy().ends_with(SENDERS) {
-            map.set_initial_value(u32::from(senders).bytes())?;
+            map.set_initial_value(senders.bytes())?;
         }
         if map.name().to_string_lossy().ends_with(TASKS) {
             map.set_initial_value(u32::from(tasks_have_storage()).bytes())?;

@@ -171,7 +171,7 @@ fn a_stream_gets_through_a_narrow_way_and_what_was_learned_is_forgotten() {
         ]);
         let mut server = rig.lab.alice().spawn(server).unwrap();
         rig.lab.alice().wait_for_listener(Transport::Tcp, TCP, &mut server, PATIENCE).unwrap();
-        server.wait_for_output("sha256", PATIENCE).unwrap();
+        server.wait_for_output("\n", PATIENCE).unwrap();
         let digest = server.output().split(' ').nth(1).unwrap().trim().to_owned();
         let from = address(Side::Alice, v6);
         let client =

@@ -18,7 +18,7 @@ pub use losses::Losses;
 use murmur::Murmur;
 pub use outbound_thread::{OutboundHalf, OutboundThread, Unfit};
 pub use teller::{Teller, Told, tellers};
-pub use unsent::Unsent;
+pub use unsent::{Unsent, Way};
 
 use std::time::Duration;
 

@@ -16,7 +16,9 @@ use sockmon::Marks;
 use wire::ip::{self, Headers};
 use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
 
-use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, Unsent, frames, pool};
+use super::{
+    BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, Unsent, Way, frames, pool,
+};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use crate::gateway;
@@ -41,7 +43,7 @@ pub struct OutboundHalf {
     pub marks: Marks,
     /// Outer packets that the kernel did not take for their routes, since the control plane last looked at these.
     pub unfit: Vec<Unfit>,
-    /// Peers to whom the kernel sends nothing.
+    /// Associations by which the kernel sends nothing.
     pub unsent: Unsent,
 }
 
@@ -88,10 +90,10 @@ impl OutboundHalf {
         self.teller.look_at_routes();
     }
 
-    /// What the kernel answered when it was to send something to a peer.
+    /// What the kernel answered when it was to send something to a peer by an association.
     #[inline]
-    fn answered(&mut self, peer: IpAddr, answer: Result<(), DropReason>) {
-        note(&mut self.losses, &mut self.unsent, peer, answer);
+    fn answered(&mut self, way: Way, answer: Result<(), DropReason>) {
+        note(&mut self.losses, &mut self.unsent, way, answer);
     }
 
     /// Pass on the engine's events and audit entries.
@@ -107,11 +109,11 @@ impl OutboundHalf {
 
 /// Count what the kernel did not take, and remember for whom.
 #[inline]
-fn note(losses: &mut Losses, unsent: &mut Unsent, peer: IpAddr, answer: Result<(), DropReason>) {
+fn note(losses: &mut Losses, unsent: &mut Unsent, way: Way, answer: Result<(), DropReason>) {
     losses.refused(answer);
     match answer {
-        Ok(()) => unsent.sent(peer),
-        Err(reason) => unsent.refused(peer, reason, netio::udp::take_errno(), clock::monotonic()),
+        Ok(()) => unsent.sent(way),
+        Err(reason) => unsent.refused(way, reason, netio::udp::take_errno(), clock::monotonic()),
     }
 }
 
@@ -302,8 +304,8 @@ impl OutboundThread {
                     };
                     let mtu = path.map_or(half.mtus.raw, usize::from);
                     let (losses, unsent, mut too_big) = (&mut half.losses, &mut half.unsent, false);
-                    self.raw.send(packet, mtu, pool, &mut |peer, answer| {
-                        note(losses, unsent, peer, answer);
+                    self.raw.send(packet, mtu, pool, &mut |peer, spi, answer| {
+                        note(losses, unsent, (peer, Spi(spi)), answer);
                         too_big |= answer == Err(DropReason::TooBig);
                     });
                     if too_big {
@@ -324,7 +326,7 @@ impl OutboundThread {
                 if answer == Err(DropReason::TooBig) {
                     half.did_not_fit(Some(Unfit { spi, remote, len: packet.bytes().len() }));
                 }
-                half.answered(remote, answer);
+                half.answered((remote, spi), answer);
             }
             None => half.losses.refused(answer),
         }
@@ -335,8 +337,8 @@ impl OutboundThread {
     #[inline]
     fn send_bare(&mut self, half: &mut OutboundHalf, pool: &mut Pool) {
         let (losses, unsent, mut too_big) = (&mut half.losses, &mut half.unsent, false);
-        self.raw.flush(pool, &mut |peer, answer| {
-            note(losses, unsent, peer, answer);
+        self.raw.flush(pool, &mut |peer, spi, answer| {
+            note(losses, unsent, (peer, Spi(spi)), answer);
             too_big |= answer == Err(DropReason::TooBig);
         });
         if too_big {
@@ -354,12 +356,13 @@ impl OutboundThread {
                     let framed = frames::send_burst(&mut self.frames, &burst);
                     let sent = framed.unwrap_or_else(|| self.udp.send_burst(&burst));
                     half.losses.burst(&burst, &sent);
+                    let way = (burst.header.dst, Spi(burst.meta.spi));
                     match sent.dropped {
                         Some(reason) if sent.datagrams == 0 => {
                             let (errno, now) = (netio::udp::take_errno(), clock::monotonic());
-                            half.unsent.refused(burst.header.dst, reason, errno, now);
+                            half.unsent.refused(way, reason, errno, now);
                         }
-                        _ => half.unsent.sent(burst.header.dst),
+                        _ => half.unsent.sent(way),
                     }
                     if sent.dropped == Some(DropReason::TooBig) {
                         half.did_not_fit(Some(unfit(&burst)));

@@ -1,16 +1,20 @@
-//! Peers to whom this host's own kernel sends nothing of what was sealed for them: a firewall here, or no route.
+//! Associations by which this host's own kernel sends nothing of what was sealed: a firewall here, or no route.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use sadb::Spi;
 use wire::{DropReason, Time};
 
 use crate::health::{GIVEN_UP, PATIENCE};
 
-/// Peers that are remembered at once; others are when these are done.
-const PEERS: usize = 256;
+/// Associations that are remembered at once; others are when these are done.
+const WAYS: usize = 256;
 
-/// What the kernel answers for a peer's packets, since it last took one.
+/// An outbound association as its packets show it: the peer's address and the SPI.
+pub type Way = (IpAddr, Spi);
+
+/// What the kernel answers for an association's packets, since it last took one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The reason of the last refusal, in the house's words.
@@ -23,50 +27,61 @@ pub struct Refusal {
     pub last: Time,
 }
 
-/// All peers of which the kernel took nothing since a refusal.
+/// All associations of which the kernel took nothing since a refusal.
 #[derive(Clone, Debug, Default)]
 pub struct Unsent {
-    peers: BTreeMap<IpAddr, Refusal>,
+    ways: BTreeMap<Way, Refusal>,
 }
 
 impl Unsent {
-    /// Whether the kernel takes packets for every peer.
+    /// Whether the kernel takes the packets of every association.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.peers.is_empty()
+        self.ways.is_empty()
     }
 
-    /// The kernel took a packet for this peer.
+    /// The kernel took a packet of this association.
     #[inline]
-    pub(crate) fn sent(&mut self, peer: IpAddr) {
-        if !self.peers.is_empty() {
-            self.peers.remove(&peer);
+    pub(crate) fn sent(&mut self, way: Way) {
+        if !self.ways.is_empty() {
+            self.ways.remove(&way);
         }
     }
 
-    /// The kernel did not take a packet for this peer.
+    /// The kernel did not take a packet of this association.
     #[cold]
-    pub(crate) fn refused(&mut self, peer: IpAddr, reason: DropReason, errno: Option<i32>, now: Time) {
+    pub(crate) fn refused(&mut self, way: Way, reason: DropReason, errno: Option<i32>, now: Time) {
         // A packet that does not fit, or is none for the socket, says nothing of the peer.
         if !matches!(reason, DropReason::Unroutable | DropReason::Backpressure) {
             return;
         }
-        self.peers.retain(|_, known| now.since(known.last) < GIVEN_UP);
         let fresh = Refusal { reason, errno, since: now, last: now };
-        if let Some(known) = self.peers.get_mut(&peer) {
-            *known = Refusal { since: known.since, ..fresh };
-        } else if self.peers.len() < PEERS {
-            self.peers.insert(peer, fresh);
+        if let Some(known) = self.ways.get_mut(&way) {
+            // What nobody tried for so long has begun anew.
+            let since = if now.since(known.last) < GIVEN_UP { known.since } else { now };
+            *known = Refusal { since, ..fresh };
+            return;
+        }
+        if self.ways.len() >= WAYS {
+            self.ways.retain(|_, known| now.since(known.last) < GIVEN_UP);
+        }
+        if self.ways.len() < WAYS {
+            self.ways.insert(way, fresh);
         }
     }
 
-    /// Peers to whom nothing was sent for long. A queue that was full once is none of them.
-    pub(crate) fn found(&self, now: Time) -> impl Iterator<Item = (IpAddr, Refusal)> {
+    /// Forget the associations for which `is_there` says no.
+    pub(crate) fn keep(&mut self, is_there: impl Fn(Way) -> bool) {
+        self.ways.retain(|way, _| is_there(*way));
+    }
+
+    /// Associations by which nothing was sent for long. A queue that was full once is none of them.
+    pub(crate) fn found(&self, now: Time) -> impl Iterator<Item = (Way, Refusal)> {
         let lasts = move |one: &Refusal| {
             let until = if one.reason == DropReason::Backpressure { one.last } else { now };
             until.since(one.since) >= PATIENCE && now.since(one.last) < GIVEN_UP
         };
-        self.peers.iter().filter(move |(_, one)| lasts(one)).map(|(peer, one)| (*peer, *one))
+        self.ways.iter().filter(move |(_, one)| lasts(one)).map(|(way, one)| (*way, *one))
     }
 }
 
@@ -74,50 +89,66 @@ impl Unsent {
 mod tests {
     use super::*;
 
-    fn peer(last: u8) -> IpAddr {
-        [192, 0, 2, last].into()
+    fn way(last: u8) -> Way {
+        ([192, 0, 2, last].into(), Spi(256))
     }
 
-    fn found(unsent: &Unsent, second: u64) -> Vec<(IpAddr, Option<i32>)> {
-        unsent.found(Time::from_secs(second)).map(|(peer, one)| (peer, one.errno)).collect()
+    fn found(unsent: &Unsent, second: u64) -> Vec<(Way, Option<i32>)> {
+        unsent.found(Time::from_secs(second)).map(|(way, one)| (way, one.errno)).collect()
     }
 
     #[test]
-    fn a_peer_of_which_everything_is_refused_is_found_until_something_is_taken() {
+    fn an_association_of_which_everything_is_refused_is_found_until_something_is_taken() {
         let mut unsent = Unsent::default();
         for second in 0..10 {
-            unsent.refused(peer(1), DropReason::Unroutable, Some(libc::EPERM), Time::from_secs(second));
+            unsent.refused(way(1), DropReason::Unroutable, Some(libc::EPERM), Time::from_secs(second));
             // Now and then one is taken.
-            unsent.refused(peer(2), DropReason::Unroutable, Some(libc::EPERM), Time::from_secs(second));
-            unsent.sent(peer(2));
+            unsent.refused(way(2), DropReason::Unroutable, Some(libc::EPERM), Time::from_secs(second));
+            unsent.sent(way(2));
         }
-        assert_eq!((found(&unsent, 9), found(&unsent, 10)), (vec![], vec![(peer(1), Some(libc::EPERM))]));
-        unsent.sent(peer(1));
+        assert_eq!((found(&unsent, 9), found(&unsent, 10)), (vec![], vec![(way(1), Some(libc::EPERM))]));
+        unsent.sent(way(1));
         assert_eq!(found(&unsent, 11), []);
         // Nobody tries any more.
-        unsent.refused(peer(1), DropReason::Unroutable, None, Time::from_secs(20));
+        unsent.refused(way(1), DropReason::Unroutable, None, Time::from_secs(20));
         assert_eq!((found(&unsent, 319).len(), found(&unsent, 320).len()), (1, 0));
-        unsent.refused(peer(1), DropReason::Unroutable, None, Time::from_secs(400));
+        unsent.refused(way(1), DropReason::Unroutable, None, Time::from_secs(400));
         assert_eq!(found(&unsent, 401), []);
     }
 
     #[test]
     fn a_full_queue_and_a_packet_that_does_not_fit_are_no_fault_of_the_peers() {
         let mut unsent = Unsent::default();
-        unsent.refused(peer(1), DropReason::Backpressure, Some(libc::ENOBUFS), Time::from_secs(0));
-        unsent.refused(peer(2), DropReason::TooBig, Some(libc::EMSGSIZE), Time::from_secs(0));
+        unsent.refused(way(1), DropReason::Backpressure, Some(libc::ENOBUFS), Time::from_secs(0));
+        unsent.refused(way(2), DropReason::TooBig, Some(libc::EMSGSIZE), Time::from_secs(0));
         assert_eq!(found(&unsent, 100), []);
-        unsent.refused(peer(1), DropReason::Backpressure, Some(libc::ENOBUFS), Time::from_secs(10));
-        assert_eq!(found(&unsent, 10), [(peer(1), Some(libc::ENOBUFS))]);
+        unsent.refused(way(1), DropReason::Backpressure, Some(libc::ENOBUFS), Time::from_secs(10));
+        assert_eq!(found(&unsent, 10), [(way(1), Some(libc::ENOBUFS))]);
+    }
+
+    /// A firewall drops ESP and lets UDP pass, and each has an association with the peer.
+    #[test]
+    fn an_association_that_works_hides_no_other_one_with_its_peer() {
+        let mut unsent = Unsent::default();
+        let (bare, in_udp) = (way(1), (way(1).0, Spi(257)));
+        for second in 0..=10 {
+            unsent.refused(bare, DropReason::Unroutable, Some(libc::EPERM), Time::from_secs(second));
+            unsent.sent(in_udp);
+        }
+        assert_eq!(found(&unsent, 10), [(bare, Some(libc::EPERM))]);
+        // It is removed.
+        unsent.keep(|way| way != bare);
+        assert_eq!(found(&unsent, 10), []);
     }
 
     #[test]
-    fn peers_are_bounded() {
+    fn associations_are_bounded() {
         let mut unsent = Unsent::default();
-        for n in 0..1000u32 {
-            let peer = std::net::Ipv4Addr::from(n).into();
-            unsent.refused(peer, DropReason::Unroutable, None, Time::from_secs(1));
-        }
-        assert_eq!(unsent.peers.len(), PEERS);
+        let way = |n: u32| (std::net::Ipv4Addr::from(n).into(), Spi(256));
+        (0..1000).for_each(|n| unsent.refused(way(n), DropReason::Unroutable, None, Time::from_secs(1)));
+        assert_eq!(unsent.ways.len(), WAYS);
+        // Those that nobody tried for long make room.
+        unsent.refused(way(2000), DropReason::Unroutable, None, Time::from_secs(400));
+        assert_eq!(unsent.ways.len(), 1);
     }
 }

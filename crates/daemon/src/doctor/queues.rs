@@ -76,9 +76,16 @@ fn check_of(
         more => format!("; and {more} more"),
     };
     // The same kernels take a program at the hook of sendmsg.
-    if hook().is_some() {
-        let told = told.join("; ");
-        return say(CheckState::Ok, format!("{told}{more}; what they give back is its sender's"), None);
+    if let Some(hook) = hook() {
+        let (told, but) = (
+            told.join("; "),
+            match hook {
+                OptionHook::Module => "",
+                OptionHook::Return => ", except in calls that a kernel with preempt=full passes over",
+            },
+        );
+        let found = format!("{told}{more}; what they give back is its sender's (of SCTP not always){but}");
+        return say(CheckState::Ok, found, None);
     }
     say(
         CheckState::Warn,
@@ -126,13 +133,13 @@ mod tests {
             check.found
         );
         assert!(check.remedy.is_some_and(|remedy| remedy.contains("`forward`")));
-        let seen = check_of(Ok(LIST.to_owned()), named, || Some(OptionHook::Return));
-        assert_eq!((seen.state, seen.remedy), (CheckState::Ok, None));
-        assert!(
-            seen.found.ends_with("holds queue 77; what they give back is its sender's"),
-            "{}",
-            seen.found
-        );
+        for (hook, end) in [(OptionHook::Module, "(of SCTP not always)"), (OptionHook::Return, "passes over")]
+        {
+            let seen = check_of(Ok(LIST.to_owned()), named, || Some(hook));
+            assert_eq!((seen.state, seen.remedy), (CheckState::Ok, None));
+            assert!(seen.found.contains("what they give back is its sender's"), "{}", seen.found);
+            assert!(seen.found.ends_with(end), "{}", seen.found);
+        }
         let many: String = (1..=20).map(|n| format!("{n} {n} 0 2 65531 0 0 0 1\n")).collect();
         assert!(check_of(Ok(many), named, || None).found.contains("; and 12 more; while"));
     }

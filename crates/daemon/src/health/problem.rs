@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use sadb::Direction;
+use sadb::{Direction, Spi};
 use wire::{AppId, Flow, Time};
 
 use super::{Cause, EVIDENCE, HealthBook, PATIENCE, Who};
@@ -19,34 +19,43 @@ pub(crate) struct Found {
     pub since: Time,
     /// A flow of the traffic, if one is known.
     pub flow: Option<Flow>,
+    /// The association, where the trouble is that of one.
+    pub by: Option<Spi>,
 }
 
 impl HealthBook {
     /// Who gets nothing through for long enough.
     pub(crate) fn found(&self, now: Time) -> Vec<Found> {
-        let troubles = self.troubles.iter().filter(|(_, one)| now.since(one.since) >= PATIENCE);
+        let troubles = self.troubles.iter().filter(|((who, ..), one)| {
+            // A rule speaks for answers, too, and anybody may ask once.
+            let until = if matches!(who, Who::Rule(_)) { one.last } else { now };
+            until.since(one.since) >= PATIENCE
+        });
         let mut out: Vec<Found> = troubles
             .map(|((who, peer, _), one)| {
                 let (cause, since, flow) = (one.cause, one.since, Some(one.flow));
-                Found { who: Some(*who), peer: *peer, cause, since, flow }
+                Found { who: Some(*who), peer: *peer, cause, since, flow, by: None }
             })
             .collect();
-        out.extend(self.unsent.found(now).map(|(peer, refusal)| {
+        out.extend(self.unsent.found(now).map(|((peer, spi), refusal)| {
             let (cause, since) = (Cause::NotSent(refusal.errno), refusal.since);
-            Found { who: None, peer, cause, since, flow: None }
+            Found { who: None, peer, cause, since, flow: None, by: Some(spi) }
         }));
-        let told: BTreeSet<IpAddr> = out.iter().map(|one| one.peer).collect();
-        for ((direction, peer, _), one) in &self.suspicions {
+        // What is told already: of somebody and a peer, or that nothing is sent by the association at all.
+        let told: BTreeSet<(Option<Who>, IpAddr, Option<Spi>)> =
+            out.iter().map(|one| (one.who, one.peer, one.by)).collect();
+        for ((direction, peer, spi), one) in &self.suspicions {
             let waits = one.waits.filter(|(_, at)| now.since(*at) < EVIDENCE);
             // Datagrams that nobody answers are no fault by themselves.
             let counts = one.cause != Cause::Unanswered || waits.is_some();
             let until = if one.cause.is_of_arrivals() { one.last } else { now };
             let late = until.since(one.since) >= PATIENCE;
-            if late && counts && !(told.contains(peer) && *direction == Direction::Outbound) {
-                let app =
-                    one.selectors.app.or(one.waits.map(|(app, _)| app)).filter(|app| *app != AppId::NONE);
-                let who = app.map(Who::App);
-                out.push(Found { who, peer: *peer, cause: one.cause, since: one.since, flow: None });
+            let app = one.selectors.app.or(one.waits.map(|(app, _)| app)).filter(|app| *app != AppId::NONE);
+            let who = app.map(Who::App);
+            let is_told = told.contains(&(None, *peer, Some(*spi))) || told.contains(&(who, *peer, None));
+            if late && counts && !(is_told && *direction == Direction::Outbound) {
+                let (peer, cause, since) = (*peer, one.cause, one.since);
+                out.push(Found { who, peer, cause, since, flow: None, by: None });
             }
         }
         out

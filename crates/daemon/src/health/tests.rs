@@ -332,8 +332,9 @@ fn what_the_kernel_half_refuses_is_judged_by_the_class_of_the_network() {
 }
 
 fn ends_by_rule(book: &mut HealthBook, rule: u32, reason: DropReason, now: u64) {
-    let flow = Some(flow());
-    let dropped = Dropped { rule, flow, reason, at: at(now), ..dropped(AppId::NONE) };
+    // Without a rule it is an answer of the kernel's.
+    let (flow, mark) = (Some(flow()), if rule == 0 { record::PROOF } else { 0 });
+    let dropped = Dropped { rule, flow, mark, reason, at: at(now), ..dropped(AppId::NONE) };
     book.note(Ended { id: 1, at: Duration::ZERO, direction: Direction::Outbound, dropped }, at(now));
 }
 
@@ -343,16 +344,15 @@ fn traffic_of_no_application_is_named_by_its_rule() {
     let mut book = HealthBook::default();
     ends_by_rule(&mut book, SPD_RULE | 7, DropReason::NoSa, 100);
     ends_by_rule(&mut book, 0, DropReason::NoSa, 100);
-    // That no rule is known says nothing of why another packet ended.
-    ends_by_rule(&mut book, 0, DropReason::ChainUnkeyed, 100);
+    ends_by_rule(&mut book, SPD_RULE | 7, DropReason::NoSa, 110);
     let who = |book: &HealthBook, now| book.found(at(now)).iter().map(|one| one.who).collect::<Vec<_>>();
-    assert_eq!(who(&book, 110), [Some(Who::Rule(SPD_RULE | 7)), Some(Who::Rules)]);
+    assert_eq!(who(&book, 110), [Some(Who::Rule(SPD_RULE | 7)), Some(Who::Answers)]);
     assert_eq!(causes(&book, 110), [Cause::NoAssociation; 2]);
     let questions = book.questions();
     assert_eq!(questions.iter().map(|one| one.app).collect::<Vec<_>>(), [AppId::NONE; 2]);
     // Associations for both directions, and a rule that is gone.
     book.judge(&[Outlook::default(), outlook(None, false)[0]], at(111));
-    assert_eq!(who(&book, 111), [Some(Who::Rules)]);
+    assert_eq!(who(&book, 111), [Some(Who::Answers)]);
     book.judge(&outlook(Some(7), true), at(112));
     assert_eq!(who(&book, 112), []);
 }
@@ -361,7 +361,7 @@ fn traffic_of_no_application_is_named_by_its_rule() {
 #[test]
 fn what_cannot_be_protected_is_a_problem_until_something_gets_through() {
     let outlook = |left, carried| {
-        let progress = Progress { left, carried };
+        let progress = Progress { left, carried, by: Some(Spi(7)) };
         [Outlook { progress, ..outlook(Some(7), true)[0] }]
     };
     for reason in [
@@ -388,6 +388,13 @@ fn what_cannot_be_protected_is_a_problem_until_something_gets_through() {
         let found = book.found(at(110))[0];
         assert_eq!(found.cause.code(), "cannot_protect");
         assert!(found.cause.text().contains(reason.name()), "{}", found.cause.text());
+        // A new association serves the flow now, and counts from the beginning.
+        let mut new = outlook(51, 3);
+        new[0].progress.by = Some(Spi(8));
+        let mut other = book.troubles.clone();
+        book.judge(&new, at(111));
+        assert_eq!(causes(&book, 111), []);
+        std::mem::swap(&mut book.troubles, &mut other);
         book.judge(&outlook(51, 400), at(111));
         assert_eq!(causes(&book, 111), []);
     }
@@ -435,16 +442,61 @@ fn a_flood_of_many_kinds_leaves_the_ends_of_others_in_the_history() {
 #[test]
 fn a_peer_to_whom_the_kernel_sends_nothing_is_a_problem_until_it_does() {
     let mut book = HealthBook::default();
-    book.unsent.refused(peer(), DropReason::Unroutable, Some(libc::EPERM), at(100));
+    let way = (peer(), sample(Direction::Outbound, 0, 0).spi);
+    book.unsent.refused(way, DropReason::Unroutable, Some(libc::EPERM), at(100));
     // That nothing comes back is no wonder.
     for now in 0..8 {
         book.compare(vec![sample(Direction::Outbound, now + 1, 0)], at(100 + 2 * now));
     }
     assert_eq!((causes(&book, 109), causes(&book, 110)), (vec![], vec![Cause::NotSent(Some(libc::EPERM))]));
     let found = book.found(at(110))[0];
-    assert_eq!((found.cause.code(), found.peer), ("not_sent", peer()));
+    assert_eq!((found.cause.code(), found.peer, found.by), ("not_sent", peer(), Some(way.1)));
     assert!(found.cause.text().contains("not permitted"), "{}", found.cause.text());
     assert!(found.cause.remedy("").contains("firewall"));
-    book.unsent.sent(peer());
+    book.unsent.sent(way);
     assert_eq!(causes(&book, 111), [Cause::OneDirection]);
+    // Another association with the peer hides nothing of this one.
+    book.unsent.refused((peer(), Spi(1)), DropReason::Unroutable, None, at(101));
+    assert_eq!(causes(&book, 111), [Cause::NotSent(None), Cause::OneDirection]);
+}
+
+/// Any user may ask for what no association gives (docs/socket-api.md), and be told so by its counter.
+#[test]
+fn a_socket_that_asks_for_itself_is_no_trouble_and_hides_none() {
+    let mut book = HealthBook::default();
+    let asks = Dropped { mark: record::STAMPED, flow: Some(flow()), ..dropped(AppId::NONE) };
+    let ended = |dropped| Ended { id: 1, at: Duration::ZERO, direction: Direction::Outbound, dropped };
+    for now in 0..60 {
+        book.note(ended(Dropped { at: at(now), ..asks }), at(now));
+    }
+    assert_eq!(causes(&book, 60), []);
+    // What one application suffers hides nothing of what another one does.
+    ends_of(&mut book, AppId(9), flow(), DropReason::NoSa, 0, 60);
+    let bound = Sample {
+        selectors: Selectors { app: Some(CURL), ..Selectors::ANY },
+        ..sample(Direction::Outbound, 0, 0)
+    };
+    for now in 0..8 {
+        book.compare(vec![Sample { packets: now + 1, ..bound.clone() }], at(60 + 2 * now));
+    }
+    let found: Vec<_> = book.found(at(74)).iter().map(|one| (one.who, one.cause)).collect();
+    let one_direction = (Some(Who::App(CURL)), Cause::OneDirection);
+    assert_eq!(found, [(Some(Who::App(AppId(9))), Cause::NoAssociation), one_direction]);
+}
+
+/// A rule may take a connection in clear and protect the answer: anybody opens one.
+#[test]
+fn who_knocks_at_a_listener_makes_no_trouble_of_a_rule() {
+    let mut book = HealthBook::default();
+    let rule = SPD_RULE | 7;
+    ends_by_rule(&mut book, rule, DropReason::NoSa, 100);
+    assert_eq!(causes(&book, 200), [], "one attempt");
+    // A SYN-ACK is sent again; so is the SYN of a connection of this host's.
+    [101, 103, 107].into_iter().for_each(|now| ends_by_rule(&mut book, rule, DropReason::NoSa, now));
+    assert!(!book.wants_sockets(at(104)) && book.wants_sockets(at(107)));
+    book.listening(&BTreeSet::from([80]));
+    ends_by_rule(&mut book, rule, DropReason::NoSa, 115);
+    assert_eq!(causes(&book, 115), [Cause::NoAssociation]);
+    book.listening(&BTreeSet::from([80, flow().local_port]));
+    assert_eq!(causes(&book, 115), []);
 }

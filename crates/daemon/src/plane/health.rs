@@ -9,9 +9,9 @@ use engine::{Dropped, Outbound, Tally, Traffic};
 use netio::link::Links;
 use sadb::sa::Selectors;
 use sadb::spd::{Action, Class, Spd};
-use sadb::{Counters, Direction, Spi};
-use sockmon::SocketState;
-use wire::{AppId, DropReason, Flow, Services};
+use sadb::{Counters, Direction, OutboundSad, SaIndex, Spi};
+use sockmon::{SocketInfo, SocketState};
+use wire::{AppId, DropReason, Flow, Services, protocol};
 
 use super::Plane;
 use crate::health::{ASSOCIATIONS, Ended, Outlook, Progress, Question, Sample, Who};
@@ -42,6 +42,11 @@ fn counted((app, of): (AppId, [Traffic; 2])) -> (AppId, u64) {
     (app, of.iter().map(|traffic| traffic.packets).sum())
 }
 
+/// The association that a packet passes last: the others have carried it before it is known whether it gets through.
+fn last_of_chain(sad: &OutboundSad, index: SaIndex) -> Option<&sadb::OutboundSa> {
+    sad.get(*sad.chain(index).ok()?.members().last()?)
+}
+
 /// Whether policy demands protection for it, and the association that gives it.
 fn ahead(engine: &mut Outbound, spd: &Spd, left: &HashMap<AppId, u64>, question: &Question) -> Outlook {
     let Question { who, app, flow, by_class } = question;
@@ -55,12 +60,15 @@ fn ahead(engine: &mut Outbound, spd: &Spd, left: &HashMap<AppId, u64>, question:
             Some(index) => (true, index.ok()),
             None => (false, None),
         },
-        Who::Rules => (true, engine.preview_answer(*app, flow).ok()),
+        Who::Answers => (true, engine.preview_answer(*app, flow).ok()),
     };
-    let sa = index.and_then(|index| engine.sad().get(index));
+    let sad = engine.sad();
+    let sa = index.and_then(|index| sad.get(index));
+    let last = index.and_then(|index| last_of_chain(sad, index));
     let progress = Progress {
         left: left.get(app).copied().unwrap_or(0),
-        carried: sa.map_or(0, |sa| sa.counters.packets),
+        carried: last.map_or(0, |sa| sa.counters.packets.saturating_sub(sa.counters.dummies)),
+        by: last.map(sadb::OutboundSa::spi),
     };
     Outlook { protect, spi: sa.map(sadb::OutboundSa::spi), progress, ..Outlook::default() }
 }
@@ -92,13 +100,14 @@ impl Plane {
                 && let Some(monitor) = &self.monitor
             {
                 let sockets = monitor.get().sockets()?;
-                let waits = |state| matches!(state, SocketState::SynSent);
-                let waiting: Vec<(AppId, Flow)> = sockets
-                    .iter()
-                    .filter(|socket| waits(socket.state))
+                let in_state = |state| sockets.iter().filter(move |socket| socket.state == state);
+                let waiting: Vec<(AppId, Flow)> = in_state(SocketState::SynSent)
                     .filter_map(|socket| Some((socket.app, socket.flow()?)))
                     .collect();
                 self.health.waiting(&waiting, now);
+                let is_tcp = |socket: &&SocketInfo| socket.protocol == protocol::TCP;
+                let listening = in_state(SocketState::Listen).filter(is_tcp);
+                self.health.listening(&listening.map(|socket| socket.local.port()).collect());
             }
         }
         Ok(())
@@ -110,7 +119,11 @@ impl Plane {
     /// If a data thread does not answer.
     pub async fn hear_drops(&mut self) -> Result<(), Refused> {
         let [out, into] = self.health.seen;
-        let ahead = self.outbound.ask(move |half| (news(half.engine.tally(), out), half.unsent.clone()));
+        let ahead = self.outbound.ask(move |half| {
+            let sad = half.engine.sad();
+            half.unsent.keep(|(peer, spi)| sad.named(spi, peer).is_some());
+            (news(half.engine.tally(), out), half.unsent.clone())
+        });
         let ((outbound, out), unsent) = ahead.await?;
         self.health.unsent = unsent;
         let (inbound, into) = self.inbound.ask(move |half| news(half.engine.tally(), into)).await?;

@@ -48,6 +48,14 @@ pub(super) fn configuration_note(config: &Config) -> Option<String> {
              was, so the new one needs a stop, `ravelin detach` (traffic is unprotected until the daemon runs) and a new \
              start"
         )),
+        Ok(now)
+            if (&now.instance, &now.tun.name, now.esp.port)
+                != (&config.instance, &config.tun.name, config.esp.port) =>
+        {
+            Some(format!(
+                "{file} was changed and was not read: a reload reads the policy alone; another instance, TUN or port of ESP in UDP                  needs a stop, `ravelin detach` (traffic is unprotected until the daemon runs) and a new start"
+            ))
+        }
         Ok(_) => Some(format!(
             "{file} was changed and was not read: a reload reads the policy alone; `ravelin run --take-over` goes on with the new settings \
              and keeps the associations"
@@ -258,9 +266,11 @@ mod tests {
         assert_eq!(configuration_note(&config), None);
         std::fs::write(&file, format!("{text}uplinks = [\"eth7\"]\n")).unwrap();
         assert!(configuration_note(&config).unwrap().contains("--take-over` goes on"));
-        std::fs::write(&file, format!("{text}mark_mask = 0x003fffff\n")).unwrap();
-        let note = configuration_note(&config).unwrap();
-        assert!(note.contains("ravelin detach") && !note.contains("--take-over"), "{note}");
+        for more in ["mark_mask = 0x003fffff", "[tun]\nname = \"rvl9\"", "[esp]\nport = 4501"] {
+            std::fs::write(&file, format!("{text}{more}\n")).unwrap();
+            let note = configuration_note(&config).unwrap();
+            assert!(note.contains("ravelin detach") && !note.contains("--take-over"), "{note}");
+        }
         std::fs::remove_file(&file).unwrap();
     }
 }

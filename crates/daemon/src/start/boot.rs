@@ -8,7 +8,7 @@ use sockmon::Sockmon;
 
 use super::{
     Before, First, RunError, RunOptions, become_the_daemon, explained, filter_queue, fit, left_out,
-    note_host, open_tun, take_back, translation, unified,
+    note_host, note_tun, open_tun, take_back, translation, unified,
 };
 use crate::config::Config;
 use crate::keys::{Keys, KeysError};
@@ -64,6 +64,7 @@ fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Boote
     let exempt = Cgroup::create(&parent, &format!("ravelin-{}", config.instance))?;
     note_host(config, run_dir, &exempt)?;
     let tun = open_tun(config, None, &uplinks)?;
+    note_tun(run_dir, &tun);
     host::apply_settings()?;
     let known: Vec<u32> = uplinks.iter().map(|uplink| uplink.index).collect();
     let surveyed = Surveyed::look(config, &known)?;

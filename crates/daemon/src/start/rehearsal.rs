@@ -19,6 +19,7 @@ use crate::datapath;
 use crate::gateway;
 use crate::host::Record;
 use crate::policy_store::{self, Candidate};
+use crate::socket;
 use crate::surveyed::Surveyed;
 use crate::uplinks::Uplink;
 
@@ -37,11 +38,17 @@ pub(super) fn rehearse(
         same_namespace(record, netio::netns::cookie()?)?;
     }
     unified(config)?;
-    fit_the_kernel_half(config, candidate)?;
+    // Without a daemon the hand-over says so.
+    let runs = socket::is_locked(run_dir);
+    fit_the_kernel_half(config, candidate, runs)?;
     // The running daemon's group, which is this one's afterwards: the kernel half lets no other program open some of
     // the sockets.
-    if let Some(record) = record.filter(|record| record.cgroup.exists()) {
-        Cgroup::open(&record.cgroup)?.enter()?;
+    match record {
+        Some(record) if record.cgroup.exists() => Cgroup::open(&record.cgroup)?.enter()?,
+        Some(record) if runs => {
+            return Err(out_of_sight(&format!("its control group {}", record.cgroup.display())));
+        }
+        _ => {}
     }
     let insides = gateway::insides(config)?;
     let known: Vec<u32> =
@@ -63,9 +70,21 @@ fn same_namespace(record: &Record, own: u64) -> Result<(), RunError> {
     )))
 }
 
-/// The marks are where the running daemon's are, and the policy has room in the tables beside the one in force.
-fn fit_the_kernel_half(config: &Config, candidate: &mut Candidate) -> Result<(), RunError> {
-    let Some(kernel) = sockmon::Rehearsal::of(&config.instance, config.marks)? else { return Ok(()) };
+/// A daemon that runs has pins and a control group, so who does not see them looks at other mounts than it does.
+fn out_of_sight(what: &str) -> RunError {
+    RunError::Unfit(format!(
+        "a daemon runs, and {what} cannot be seen from here; run the new daemon in the mount and cgroup namespaces of the          running one. If somebody has just removed the pins, try again: the daemon makes them anew within five seconds"
+    ))
+}
+
+/// The marks are where the running daemon's are, and the policy has room in the tables beside the one in force. `runs`:
+/// there is a daemon.
+fn fit_the_kernel_half(config: &Config, candidate: &mut Candidate, runs: bool) -> Result<(), RunError> {
+    let kernel = match sockmon::Rehearsal::of(&config.instance, config.marks)? {
+        Some(kernel) => kernel,
+        None if runs => return Err(out_of_sight("its kernel half (the pins under /sys/fs/bpf/ravelin)")),
+        None => return Ok(()),
+    };
     candidate.follow(&kernel.moved(&candidate.compiled.subjects)?);
     let compiled = &candidate.compiled;
     Ok(kernel.fits(&compiled.spd, &compiled.subjects, &policy_store::orders(candidate))?)

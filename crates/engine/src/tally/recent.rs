@@ -1,24 +1,33 @@
 //! The latest drops in full, of every application and reason so many.
 //!
 //! What enters: every drop that somebody may ask about, in order. What leaves: those that are remembered, the oldest
-//! first. Each kind, which is an application and a reason, has places of its own: an application that floods the
-//! engine with what is refused pushes out its own drops of that reason, and nobody else's.
+//! first. Each kind, which is an application, a rule of the SPD and a reason, has places of its own: an application that
+//! floods the engine with what is refused pushes out its own drops of that reason, and nobody else's.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use wire::{AppId, DropReason};
 
 use super::Dropped;
+use crate::SPD_RULE;
 
 /// Drops of one kind that are remembered in full.
 pub const REMEMBERED: usize = 32;
-/// Kinds that are remembered. Applications come from policy, and one application has few reasons.
+/// Kinds that are remembered. Applications and rules come from policy, and one of them has few reasons.
 const KINDS: usize = 128;
+
+/// What has places of its own: the application, the rule of the SPD that decided (zero if none did), and the reason.
+type Kind = (AppId, u32, DropReason);
+
+fn kind(dropped: &Dropped) -> Kind {
+    let rule = if dropped.rule & SPD_RULE == 0 { 0 } else { dropped.rule };
+    (dropped.app, rule, dropped.reason)
+}
 
 /// Drops with their numbers, by kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recent {
-    kinds: BTreeMap<(AppId, DropReason), VecDeque<(u64, Dropped)>>,
+    kinds: BTreeMap<Kind, VecDeque<(u64, Dropped)>>,
     /// How many were ever put here: the number of the latest.
     noted: u64,
 }
@@ -26,7 +35,7 @@ pub(super) struct Recent {
 impl Recent {
     pub(super) fn note(&mut self, dropped: Dropped) {
         self.noted += 1;
-        let kind = (dropped.app, dropped.reason);
+        let kind = kind(&dropped);
         if self.kinds.len() >= KINDS && !self.kinds.contains_key(&kind) {
             self.forget_quietest();
         }
@@ -89,6 +98,21 @@ mod tests {
         assert_eq!((all[0], all[1], all[2]), ((2, 0), (1, 1), (1, 100_000 - REMEMBERED as u64)));
         assert_eq!(apps(&recent, recent.noted() - 2), [(1, 99_999), (2, 100_000)]);
         assert_eq!(apps(&recent, recent.noted()), []);
+    }
+
+    /// All rules, and sockets that ask for protection themselves, share the number zero.
+    #[test]
+    fn a_flood_of_no_application_hides_no_rule() {
+        let mut recent = Recent::default();
+        let of = |rule| Dropped { rule, ..dropped(0, 0, DropReason::NoSa) };
+        recent.note(of(SPD_RULE | 7));
+        for n in 0..100 {
+            recent.note(of(0));
+            // The number of a decision is none of a rule.
+            recent.note(of(n));
+        }
+        assert_eq!(recent.since(0).filter(|one| one.rule == SPD_RULE | 7).count(), 1);
+        assert_eq!((recent.since(0).count(), recent.kinds.len()), (REMEMBERED + 1, 2));
     }
 
     #[test]

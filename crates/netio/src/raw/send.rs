@@ -53,31 +53,31 @@ impl RawSender {
 
     /// Take an outer packet, to leave with the next call: [`RawSender::flush`], or when there are enough. One that may be
     /// fragmented, and does not fit the device, leaves in fragments that fit `path_mtu`; for the others that is
-    /// [`DropReason::TooBig`]. `answered` hears of each packet, with its destination, whether the kernel took it; buffers go to
-    /// `pool`.
+    /// [`DropReason::TooBig`]. `answered` hears of each packet, with its destination and SPI, whether the kernel took it;
+    /// buffers go to `pool`.
     pub fn send(
         &mut self,
         mut packet: Packet<stage::Outer>,
         path_mtu: usize,
         pool: &mut Pool,
-        answered: &mut impl FnMut(IpAddr, Answer),
+        answered: &mut impl FnMut(IpAddr, u32, Answer),
     ) {
         let headers = match Headers::parse(packet.bytes()) {
             Ok(headers) => headers,
             Err(error) => {
-                answered(Ipv4Addr::UNSPECIFIED.into(), Err(error.into()));
+                answered(Ipv4Addr::UNSPECIFIED.into(), packet.meta.spi, Err(error.into()));
                 return pool.put(packet.into_buf());
             }
         };
         packet.buf_mut().truncate(headers.total_len);
         let lane = if headers.dst.is_ipv4() { Some(&mut self.v4) } else { self.v6.as_mut() };
         let Some(lane) = lane else {
-            answered(headers.dst, Err(DropReason::Unroutable));
+            answered(headers.dst, packet.meta.spi, Err(DropReason::Unroutable));
             return pool.put(packet.into_buf());
         };
         if packet.meta.may_fragment && packet.bytes().len() > path_mtu {
             lane.flush(pool, answered);
-            answered(headers.dst, self.send_pieces(packet.bytes(), &headers, path_mtu));
+            answered(headers.dst, packet.meta.spi, self.send_pieces(packet.bytes(), &headers, path_mtu));
             return pool.put(packet.into_buf());
         }
         lane.waiting.push((packet, headers.dst));
@@ -88,7 +88,7 @@ impl RawSender {
 
     /// Send the packets that wait, and give their buffers to `pool`.
     #[inline]
-    pub fn flush(&mut self, pool: &mut Pool, answered: &mut impl FnMut(IpAddr, Answer)) {
+    pub fn flush(&mut self, pool: &mut Pool, answered: &mut impl FnMut(IpAddr, u32, Answer)) {
         for lane in std::iter::once(&mut self.v4).chain(&mut self.v6) {
             lane.flush(pool, answered);
         }
@@ -128,7 +128,7 @@ impl Lane {
     /// One call for all, and one more behind each packet that the kernel refuses. A queue that stays full refuses all that are
     /// left.
     #[inline]
-    fn flush(&mut self, pool: &mut Pool, answered: &mut impl FnMut(IpAddr, Answer)) {
+    fn flush(&mut self, pool: &mut Pool, answered: &mut impl FnMut(IpAddr, u32, Answer)) {
         if self.waiting.is_empty() {
             return;
         }
@@ -136,7 +136,7 @@ impl Lane {
         self.waiting.drain(..).for_each(|(packet, _)| pool.put(packet.into_buf()));
     }
 
-    fn transmit(&self, answered: &mut impl FnMut(IpAddr, Answer)) {
+    fn transmit(&self, answered: &mut impl FnMut(IpAddr, u32, Answer)) {
         let mut names = [const { Name::NONE }; BATCH];
         let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
         // SAFETY: mmsghdr is plain old data; all zeroes is a valid value of it.
@@ -162,17 +162,17 @@ impl Lane {
                 full = sent.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock);
                 sent.inspect(|n| taken = *n)
             });
-            let mut those = self.waiting.iter().skip(done).map(|(_, dst)| *dst);
-            those.by_ref().take(taken).for_each(|dst| answered(dst, Ok(())));
+            let mut those = self.waiting.iter().skip(done).map(|(packet, dst)| (*dst, packet.meta.spi));
+            those.by_ref().take(taken).for_each(|(dst, spi)| answered(dst, spi, Ok(())));
             done += taken;
             match sent {
                 Ok(()) => {}
                 Err(reason) if full => {
-                    those.for_each(|dst| answered(dst, Err(reason)));
+                    those.for_each(|(dst, spi)| answered(dst, spi, Err(reason)));
                     return;
                 }
                 Err(reason) => {
-                    those.take(1).for_each(|dst| answered(dst, Err(reason)));
+                    those.take(1).for_each(|(dst, spi)| answered(dst, spi, Err(reason)));
                     done += 1;
                 }
             }

@@ -82,6 +82,7 @@ pub(crate) fn patiently(
     mut send: impl FnMut() -> io::Result<usize>,
 ) -> Result<(), DropReason> {
     let mut waited = false;
+    ERRNO.set(None);
     loop {
         match send() {
             Ok(_) => return Ok(()),
@@ -89,7 +90,7 @@ pub(crate) fn patiently(
             Err(e) if e.kind() == io::ErrorKind::WouldBlock && !waited => {
                 waited = true;
                 if !poll::writable(socket.as_fd(), PATIENCE).unwrap_or(false) {
-                    return Err(DropReason::Backpressure);
+                    return Err(reason(&e));
                 }
             }
             Err(e) => return Err(reason(&e)),
@@ -118,12 +119,12 @@ pub(super) fn transmit(
 }
 
 thread_local! {
-    /// The number of the error for which the kernel last refused a packet of this thread.
+    /// The number of the error for which the kernel refused the packet that this thread sent last.
     static ERRNO: Cell<Option<i32>> = const { Cell::new(None) };
 }
 
-/// The number of the error (errno) for which the kernel last refused a packet of this thread, by whichever sender. It is
-/// told once.
+/// The number of the error (errno) for which the kernel refused the packet that this thread sent last, by whichever
+/// sender. It is told once.
 pub fn take_errno() -> Option<i32> {
     ERRNO.take()
 }

@@ -4,8 +4,10 @@
 use crate::{activated, common};
 
 use common::*;
+use policy::Subjects;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// Takes the packets of a queue, starts an unprivileged client, and gives the packets back when its socket has been destroyed.
@@ -128,11 +130,22 @@ fn a_packet_whose_socket_is_gone_is_of_no_connection() {
 /// A program that gives packets back, outside of every control group that is watched; it ends with the test.
 struct Queue(Child, BufReader<ChildStdout>);
 
+/// A file of its own that runs [`PASSES`], so that policy can name it.
+fn own_file(world: &World) -> PathBuf {
+    let file = world.files.join("queue");
+    std::fs::copy("/usr/bin/python3", &file).unwrap();
+    file
+}
+
 impl Queue {
     fn start(world: &World) -> Queue {
+        Queue::start_as(world, "/usr/bin/python3".into())
+    }
+
+    fn start_as(world: &World, file: PathBuf) -> Queue {
         let procs = world.cgroup.join("app").join("cgroup.procs");
         let mut child = world.alice.run(move || {
-            let mut queue = Command::new("/usr/bin/python3");
+            let mut queue = Command::new(file);
             queue.args(["-c", PASSES]).stdout(Stdio::piped());
             // SAFETY: one write, in the child of a thread that does nothing else.
             unsafe { queue.pre_exec(move || std::fs::write(&procs, "0")) };
@@ -185,6 +198,13 @@ fn what_a_queue_gives_back_is_its_senders() {
         let seen = world.seen_within(SOON * 4).expect("on the TUN");
         assert_eq!(seen.mark, stamp(STRICT), "{name}");
     }
+    // Without room for a stamp nothing is sent, and nothing is left for somebody else to send on.
+    let unnamed = world.executable("unnamed");
+    assert_eq!(program.ask(&format!("exec {}", unnamed.display())), "ready");
+    program.run(&["open f udp4", "connect f 10.99.0.2:9"]);
+    assert!(program.ask("burden f").parse::<u32>().is_ok());
+    assert_eq!(program.ask(&format!("exec {}", path.display())), "ready");
+    assert_eq!(program.ask("more f 10"), "EPERM");
     // A datagram that STRICT leaves corked, and somebody else sends on.
     program.run(&["open d udp4", "connect d 10.99.0.2:9", "more d 10"]);
     let weak = world.executable("weak");
@@ -193,6 +213,78 @@ fn what_a_queue_gives_back_is_its_senders() {
     queue.passes();
     assert_eq!(world.seen_within(SOON * 4).expect("on the TUN").mark, stamp(STRICT));
     assert_eq!(world.wire(), [] as [Vec<u8>; 0]);
+}
+
+/// Policy names the program that holds the queue, too: no socket becomes its own by that, whichever of the two policies is stricter.
+#[test]
+fn a_queue_whose_program_policy_names_has_no_socket_of_others() {
+    let mut world = World::new("queued-named");
+    world.attach();
+    if !matches!(sockmon::option_hook(), Some(sockmon::OptionHook::Module)) {
+        println!("skipped: BPF is no security module of this kernel");
+        return;
+    }
+    if !queues(&world, "meta l4proto {udp, icmp}") {
+        return;
+    }
+    let file = own_file(&world);
+    let mut peer = world.start_in_bob("peer");
+    peer.run(&["open u udp4", "bind u 10.99.0.2:9"]);
+    let strict = world.executable("strict");
+    let weak = world.executable("weak");
+    let of = activated::program;
+    for (queue_is, sender, sender_is) in
+        [(STRICT, &weak, WEAK), (OTHER, &strict, STRICT), (WEAK, &strict, STRICT)]
+    {
+        let subjects = Subjects::new(vec![(of(&file), queue_is), (of(sender), sender_is)]);
+        world.sockmon().load_policy(&usual(), &subjects, &usual_orders()).unwrap();
+        let mut queue = Queue::start_as(&world, file.clone());
+        world.wire();
+        world.drain();
+        let mut program = world.start(if sender_is == WEAK { "weak" } else { "strict" });
+        program.run(&["open u udp4", "connect u 10.99.0.2:9", "open r icmp4", "connect r 10.99.0.2:0"]);
+        for socket in ["u", "r", "u", "r"] {
+            program.run(&[&format!("send {socket} 100")]);
+            queue.passes();
+            let on_the_tun = world.seen_within(SOON / 4).map(|seen| seen.mark);
+            let on_the_wire = !world.wire().is_empty();
+            let expected = if sender_is == WEAK { (None, true) } else { (Some(stamp(STRICT)), false) };
+            assert_eq!((on_the_tun, on_the_wire), expected, "{queue_is:?} {socket}");
+        }
+    }
+    assert_eq!(world.counter("handover_incomparable"), 0);
+}
+
+/// A verdict runs while another thread has the connection's socket, and policy names the queue's program: an acknowledgment in its hands says
+/// nothing about whose the connection is.
+#[test]
+fn an_acknowledgment_that_a_queue_gives_back_is_no_first_writer() {
+    let mut world = World::new("queued-ack");
+    world.attach();
+    if !queues(&world, "tcp sport 8080") {
+        return;
+    }
+    let (file, service) = (own_file(&world), world.executable("service"));
+    let of = activated::program;
+    let subjects = Subjects::new(vec![(of(&file), WEAK), (of(&service), STRICT)]);
+    world.sockmon().load_policy(&usual(), &subjects, &usual_orders()).unwrap();
+    let mut queue = Queue::start_as(&world, file);
+    let (mut program, mut peer) = activated::connected(&world, 8080);
+    queue.passes();
+    // The activator has it still: its own reads say nothing either.
+    const OCTETS: usize = 2000;
+    std::thread::scope(|scope| {
+        scope.spawn(|| program.ask(&format!("collect a {OCTETS}")));
+        for _ in 0..OCTETS {
+            peer.run(&["send c 1"]);
+        }
+    });
+    assert_eq!(program.ask(&format!("exec {}", service.display())), "ready");
+    world.wire();
+    world.drain();
+    program.run(&["send a 5"]);
+    assert_eq!(activated::redirected(&world, 8080), stamp(STRICT));
+    assert_eq!(activated::in_clear(&world, 8080), 0);
 }
 
 /// A connection that came in, with data that its first writer writes.

@@ -1,7 +1,7 @@
 //! SCTP, where the kernel has it: what accept makes of a listener's association is its application's from the first packet on, also of
 //! those that the kernel sends by itself. Needs root; `make drill-kernels` runs it on kernels with SCTP.
 
-use crate::common;
+use crate::{activated, common};
 
 use common::*;
 use program::Program;
@@ -238,6 +238,41 @@ fn a_listener_on_another_address_takes_no_association_away() {
     assert_eq!(server.ask(&format!("recv d {COMES}")), "50");
     assert_eq!((world.wire().len(), world.counter("ingress_unexpected_proof")), (0, 0));
     drop(relay);
+}
+
+/// What was noted of a listener before policy named its program does not say whose its next connections are, nor does a listener of all
+/// addresses of the other family.
+#[test]
+fn what_was_noted_before_a_load_is_forgotten() {
+    if !has_sctp() {
+        return;
+    }
+    let mut world = World::new("sctp-stale");
+    world.attach();
+    let subjects = policy::Subjects::new(vec![(activated::program(&world.executable("other")), OTHER)]);
+    world.sockmon().load_policy(&usual(), &subjects, &usual_orders()).unwrap();
+    let mut server = world.start("strict");
+    server.run(&["open l sctp4", "bind l 0.0.0.0:8080", "listen l"]);
+    // A later process, whose note comes last. IPV6_V6ONLY.
+    let mut other = world.start("unnamed");
+    other.run(&["open m sctp6", "set m 41 26 4", "bind m [::]:8080", "listen m"]);
+    // Two wait to be accepted: the first has noted that the listener is nobody's, at the address.
+    let mut peers: Vec<_> = [5001, 5002]
+        .iter()
+        .map(|port| {
+            let mut peer = world.start_in_bob("peer");
+            peer.run(&["open s sctp4", &format!("bind s 10.99.0.2:{port}"), "connect s 10.99.0.1:8080"]);
+            peer
+        })
+        .collect();
+    world.load(&usual(), &usual_orders());
+    world.monitor(|m| m.adopt().unwrap());
+    for (peer, name) in peers.iter_mut().zip(["c", "d"]) {
+        server.run(&[&format!("accept l {name} {COMES}")]);
+        peer.run(&["send s 50"]);
+        assert_eq!(server.ask(&format!("recv {name} 400")), "ETIMEDOUT", "data in clear for STRICT");
+    }
+    assert!(world.counter("ingress_no_proof") > 0);
 }
 
 /// Where the note of a listener is lost, nothing comes in before its program has sent.

@@ -1,5 +1,6 @@
 //! What is said of it: to people, to `/v1/health`, and of each application.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -9,12 +10,64 @@ use sadb::sa::Selectors;
 use sadb::spd::{Class, Level};
 use wire::{Prefix, Services};
 
+use super::last_of_chain;
 use crate::associations::protocol_word;
-use crate::health::{ASSOCIATIONS, Found, Who};
+use crate::datapath::Way;
+use crate::health::{ASSOCIATIONS, Found, HealthBook, Who};
 use crate::plane::Plane;
 
 /// Applications that are told one by one.
 const TOLD: usize = 256;
+/// The code of a problem that concerns long packets alone: short ones arrive all the same.
+const LONG_PACKETS: &str = "long_packets";
+/// The code of [`Cause::NotSent`], which concerns some associations of an application's and perhaps not all.
+const NOT_SENT: &str = "not_sent";
+
+/// Problems of associations, which name none of the applications that share them.
+struct Shared<'a> {
+    problems: Vec<&'a Problem>,
+    /// The associations by which this host's kernel sends nothing.
+    not_sent: BTreeSet<Way>,
+}
+
+impl<'a> Shared<'a> {
+    fn of(health: &HealthBook, problems: &'a [Problem]) -> Shared<'a> {
+        let now = netio::clock::monotonic();
+        let found = health.found(now).into_iter().filter(|one| one.who.is_none());
+        let kinds: BTreeSet<(Option<IpAddr>, &str)> =
+            found.map(|one| (Some(one.peer), one.cause.code())).collect();
+        let is_shared = |problem: &&Problem| {
+            problem.application.is_none() && kinds.contains(&(problem.peer, problem.code.as_str()))
+        };
+        Shared {
+            problems: problems.iter().filter(is_shared).collect(),
+            not_sent: health.unsent.found(now).map(|(way, _)| way).collect(),
+        }
+    }
+
+    /// What is wrong with every way by which an application's traffic leaves: `protected` are its networks, `ways` its
+    /// outbound associations.
+    fn of_all(&self, protected: &[Prefix], ways: &[Way]) -> Option<&'a Problem> {
+        // All associations with a network behind a gateway lead to that gateway.
+        let is_met = |peer: IpAddr| {
+            protected.iter().any(|network| network.contains(peer))
+                || (!ways.is_empty() && ways.iter().all(|way| way.0 == peer))
+        };
+        // Another association with the peer may work.
+        let is_unsent = |peer: IpAddr| {
+            let mut to_peer = ways.iter().filter(|way| way.0 == peer).peekable();
+            to_peer.peek().is_some() && to_peer.all(|way| self.not_sent.contains(way))
+        };
+        let concerns = |problem: &&&Problem| match problem.peer {
+            Some(peer) if problem.code == NOT_SENT => {
+                is_unsent(peer) && (is_met(peer) || ways.iter().all(|way| is_unsent(way.0)))
+            }
+            Some(peer) => is_met(peer),
+            None => false,
+        };
+        self.problems.iter().find(concerns).copied()
+    }
+}
 
 impl Plane {
     /// What must be protected and does not get through.
@@ -36,10 +89,11 @@ impl Plane {
                 let who = format!("traffic under rule {name}");
                 (None, Some(name), who)
             }
-            Some(Who::Rules) => {
-                (None, Some("unknown".to_owned()), "traffic under the rules of the SPD".to_owned())
-            }
-            None => (None, None, "traffic".to_owned()),
+            Some(Who::Answers) => (None, None, "this host's kernel, answering protected packets,".to_owned()),
+            None => match found.by {
+                Some(spi) => (None, None, format!("traffic of the association {spi}")),
+                None => (None, None, "traffic".to_owned()),
+            },
         };
         let explain = match (&application, flow) {
             (Some(name), Some(flow)) => {
@@ -73,12 +127,15 @@ impl Plane {
     /// must be protected leaves this host, if that is so.
     pub(crate) async fn protection(&self, problems: &[Problem], closed: Option<&str>) -> Vec<AppHealth> {
         let out = self.outbound.ask(|half| {
-            let all = half.engine.sad().list().take(ASSOCIATIONS);
-            let of =
-                |sa: &sadb::OutboundSa| (sa.config().effective_selectors(), sa.config().endpoints.remote);
-            all.map(|(_, sa)| of(sa)).collect::<Vec<_>>()
+            let sad = half.engine.sad();
+            let of = |(index, sa): (sadb::SaIndex, &sadb::OutboundSa)| {
+                let last = last_of_chain(sad, index).unwrap_or(sa);
+                (sa.config().effective_selectors(), (last.config().endpoints.remote, last.spi()))
+            };
+            sad.list().take(ASSOCIATIONS).map(of).collect::<Vec<_>>()
         });
-        let (out, ends): (Vec<Selectors>, Vec<IpAddr>) = out.await.unwrap_or_default().into_iter().unzip();
+        let (out, ends): (Vec<Selectors>, Vec<Way>) = out.await.unwrap_or_default().into_iter().unzip();
+        let shared = Shared::of(&self.health, problems);
         let into = self.inbound.ask(|half| {
             let all = half.engine.sad().list().take(ASSOCIATIONS);
             all.map(|sa| sa.config().effective_selectors()).collect::<Vec<_>>()
@@ -89,7 +146,10 @@ impl Plane {
         let mut told: Vec<AppHealth> = Vec::new();
         for app in &self.policy.compiled.applications {
             let say = |state, why: String| AppHealth { application: app.name.clone(), state, why };
-            if let Some(problem) = problems.iter().find(|p| p.application.as_ref() == Some(&app.name)) {
+            let is_its = |problem: &&Problem| {
+                problem.application.as_ref() == Some(&app.name) && problem.code != LONG_PACKETS
+            };
+            if let Some(problem) = problems.iter().find(is_its) {
                 told.push(say(AppState::Blocked, format!("{}: {}", problem.code, problem.message)));
                 continue;
             }
@@ -116,34 +176,15 @@ impl Plane {
                 told.push(say(AppState::Blocked, format!("failed: {why}")));
                 continue;
             }
-            // A trouble of an association that applications share names none of them.
-            let shared = problems.iter().find(|problem| {
-                let to = |peer: IpAddr| protected.iter().any(|network| network.contains(peer));
-                // Short packets arrive all the same.
-                problem.code != "long_packets"
-                    && problem.application.is_none()
-                    && problem.rule.is_none()
-                    && problem.peer.is_some_and(to)
-                    && problem.since_unix_seconds.is_some()
-            });
-            if let Some(problem) = shared.filter(|_| demands) {
-                told.push(say(AppState::Blocked, format!("{}: {}", problem.code, problem.message)));
-                continue;
-            }
             let meets = |sa: &Selectors| {
                 protected
                     .iter()
                     .any(|network| sa.meets(&Selectors { remote: *network, app: sa.app, ..Selectors::ANY }))
             };
             let serves = |sas: &[Selectors]| sas.iter().any(|sa| sa.serves(app.id) && meets(sa));
-            // All of its associations lead to peers to whom this host's kernel sends nothing.
-            let mut ends = out.iter().zip(&ends).filter(|(sa, _)| sa.serves(app.id) && meets(sa)).peekable();
-            let unsent =
-                |end: &IpAddr| problems.iter().find(|p| p.code == "not_sent" && p.peer == Some(*end));
-            if demands
-                && let Some(problem) = ends.peek().and_then(|(_, end)| unsent(end))
-                && ends.all(|(_, end)| unsent(end).is_some())
-            {
+            let ends = out.iter().zip(&ends).filter(|(sa, _)| sa.serves(app.id) && meets(sa));
+            let ends: Vec<Way> = ends.map(|(_, end)| *end).collect();
+            if let Some(problem) = shared.of_all(&protected, &ends).filter(|_| demands) {
                 told.push(say(AppState::Blocked, format!("{}: {}", problem.code, problem.message)));
                 continue;
             }
@@ -174,5 +215,50 @@ impl Plane {
         told.sort_by(|a, b| (a.state, &a.application).cmp(&(b.state, &b.application)));
         told.truncate(TOLD);
         told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sadb::Spi;
+
+    use super::*;
+
+    fn problem(code: &str, peer: [u8; 4]) -> Problem {
+        Problem {
+            code: code.to_owned(),
+            message: String::new(),
+            remedy: None,
+            application: None,
+            rule: None,
+            peer: Some(peer.into()),
+            since_unix_seconds: Some(1),
+        }
+    }
+
+    #[test]
+    fn a_problem_of_associations_concerns_who_has_no_other_way() {
+        let (gateway, other) = ([203, 0, 113, 2], [203, 0, 113, 3]);
+        let network: Vec<Prefix> = vec![Prefix::new([10, 2, 0, 0].into(), 16).unwrap()];
+        let way = |peer: [u8; 4], spi| (IpAddr::from(peer), Spi(spi));
+        let problems = [problem("not_authentic", gateway), problem(NOT_SENT, other)];
+        let shared = Shared {
+            problems: problems.iter().collect(),
+            not_sent: BTreeSet::from([way(other, 1), way(other, 2)]),
+        };
+        let code = |ways: &[Way]| shared.of_all(&network, ways).map(|problem| problem.code.as_str());
+        // A network behind a gateway.
+        assert_eq!(code(&[way(gateway, 1), way(gateway, 2)]), Some("not_authentic"));
+        assert_eq!(code(&[way(gateway, 1), way(other, 3)]), None, "by the other one it gets through");
+        assert_eq!(code(&[way(other, 1), way(other, 2)]), Some(NOT_SENT));
+        assert_eq!(code(&[way(other, 1), way(other, 3)]), None, "the third is sent");
+        assert_eq!(code(&[]), None);
+        let peers: Vec<Prefix> = vec![Prefix::host(other.into())];
+        let not_sent = |ways: &[Way]| shared.of_all(&peers, ways).is_some();
+        assert!(not_sent(&[way(other, 1), way([192, 0, 2, 9], 7)]), "nothing reaches that peer");
+        assert!(!not_sent(&[way(other, 1), way(other, 3)]), "by the other association it does");
+        // The peer itself is protected, whatever the associations are.
+        let host: Vec<Prefix> = vec![Prefix::host(gateway.into())];
+        assert!(shared.of_all(&host, &[]).is_some());
     }
 }
