@@ -146,21 +146,31 @@ static __always_inline struct sock *inet_socket_of(struct file *file)
 	return sk;
 }
 
-/* A listener of SCTP's, for associations that wait to be accepted: by its address, or for all addresses. */
+/*
+ * A listener of SCTP's, for associations that wait to be accepted: by its address, or for all addresses. The kernel gives one for all
+ * addresses the address of its latest association; what waits at another one has no note then, and hears nothing (hears_for_nobody_known).
+ */
 static __always_inline void note_sctp_listener(struct sock *sk, __u16 app, __u8 required)
 {
 	struct sock_common *common = &sk->__sk_common;
 	struct rvl_endpoint value = { .app = app, .required = required };
 	struct rvl_endpoint_key key = {};
+	struct address local;
 
 	key.netns = common->skc_net.net->net_cookie;
 	key.device = common->skc_bound_dev_if;
 	key.port = common->skc_num;
-	/* All addresses of IPv4 are not those of IPv6: another program may listen there (IPV6_V6ONLY). */
-	if (common->skc_family == AF_INET6)
-		__builtin_memcpy(key.addr, &common->skc_v6_rcv_saddr, 16);
+	if (common->skc_family == AF_INET)
+		mapped(&local, common->skc_rcv_saddr);
 	else
-		mapped((struct address *)key.addr, common->skc_rcv_saddr);
+		__builtin_memcpy(&local, &common->skc_v6_rcv_saddr, 16);
+	__builtin_memcpy(key.addr, &local, 16);
+	bpf_map_update_elem(&sctp_listeners, &key, &value, BPF_ANY);
+	/* All addresses of IPv6 are those of IPv4 as well, unless another program may listen there. */
+	if (common->skc_family == AF_INET || local.halves[0] || local.halves[1] ||
+	    BPF_CORE_READ_BITFIELD_PROBED(common, skc_ipv6only))
+		return;
+	mapped((struct address *)key.addr, 0);
 	bpf_map_update_elem(&sctp_listeners, &key, &value, BPF_ANY);
 }
 

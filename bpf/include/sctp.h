@@ -55,6 +55,15 @@ static __noinline bool carries_chunks(struct __sk_buff *skb)
 	return true;
 }
 
+/* All addresses of the packet's family. */
+static __always_inline void all_addresses(struct rvl_endpoint_key *key, const struct headers *h)
+{
+	if (h->version == 4)
+		mapped((struct address *)key->addr, 0);
+	else
+		__builtin_memset(key->addr, 0, 16);
+}
+
 /*
  * What adoption has noted of a listener without an address of its own counts until an association is asked for at the port: whose port it is
  * at which address, this says.
@@ -85,10 +94,7 @@ static __noinline void note_endpoint(struct __sk_buff *skb, struct bpf_sock *sk,
 		value.required = stamp->required;
 	}
 	bpf_map_update_elem(&sctp_listeners, &key, &value, BPF_ANY);
-	mapped((struct address *)key.addr, 0);
-	if (h.version == 4)
-		forget_noted(&key, &value);
-	__builtin_memset(key.addr, 0, 16);
+	all_addresses(&key, &h);
 	forget_noted(&key, &value);
 }
 
@@ -124,12 +130,8 @@ static __noinline bool stamp_accepted(struct __sk_buff *skb, struct bpf_sock *sk
 		return true;
 	endpoint_at(&key, sk, leaves ? &h.source : &h.destination);
 	endpoint = bpf_map_lookup_elem(&sctp_listeners, &key);
-	if (!endpoint && h.version == 4) {
-		mapped((struct address *)key.addr, 0);
-		endpoint = bpf_map_lookup_elem(&sctp_listeners, &key);
-	}
 	if (!endpoint) {
-		__builtin_memset(key.addr, 0, 16);
+		all_addresses(&key, &h);
 		endpoint = bpf_map_lookup_elem(&sctp_listeners, &key);
 	}
 	if (!endpoint)
