@@ -482,7 +482,8 @@ static __noinline bool some_must_protect(const struct rvl_config *cfg, const str
 	if (!cfg || !peer)
 		return true;
 	bpf_for(app, 1, RVL_APP_GUARD) {
-		if (!may_go_in_clear(cfg, app, 0, peer))
+		/* Most numbers are nobody's. */
+		if (table_of(cfg->generation, app) && !may_go_in_clear(cfg, app, 0, peer))
 			return true;
 	}
 	return false;
@@ -511,7 +512,8 @@ int adopt_closed(struct bpf_iter__tcp *ctx)
 		mapped(&peer, common->skc_daddr);
 	else
 		__builtin_memcpy(&peer, &common->skc_v6_daddr, 16);
-	if (some_must_protect(cfg, &peer))
+	/* A connection of this host with itself needs no protection. */
+	if (!is_own_address(&peer) && some_must_protect(cfg, &peer))
 		note_waiting(common);
 	return 0;
 }

@@ -103,6 +103,15 @@ static __noinline enum sender hold_for_nobody(struct __sk_buff *skb, const struc
 	return SENDER_REFUSED;
 }
 
+/*
+ * Whether a packet says nothing of who has written: an acknowledgment, and the end of a connection that has the stamp of what it must have at
+ * least. The kernel sends both again when no process has the socket any more.
+ */
+static __always_inline bool goes_in_any_hands(enum load load, const struct rvl_socket *stamp)
+{
+	return load == CARRIES_NOTHING || (load == CARRIES_END && stamp && stamp->app);
+}
+
 /* Whether nobody writes on a connection without a note of who it is, before anything can leave. */
 static __always_inline bool writers_are_noted(const struct mptcp_sock *whole)
 {
@@ -147,7 +156,7 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 	if (has_no_room(sk))
 		return hold_for_nobody(skb, stamp);
 	if (has_lost_connection(sk) && !(stamp && stamp->app && !stamp->unclaimed))
-		return load_of(skb) == CARRIES_NOTHING ? SENDER_GOES_ON : hold_for_nobody(skb, stamp);
+		return goes_in_any_hands(load_of(skb), stamp) ? SENDER_GOES_ON : hold_for_nobody(skb, stamp);
 	whole = connection_of(sk);
 	note = bpf_sk_storage_get(&unclaimed, sk, 0, 0);
 	unwritten = is_unwritten(stamp, note);
@@ -190,13 +199,13 @@ static __noinline enum sender claim(struct __sk_buff *skb, struct bpf_sock *sk, 
 		/* The sockets of subflows are the kernel's own; the connection's is the program's. */
 		if (!kernel->sk_lock.owned || !kernel->sk_socket ||
 		    is_work_of_another(whole ? bpf_rdonly_cast(whole, bpf_core_type_id_kernel(struct sock)) : kernel))
-			return load == CARRIES_NOTHING ? SENDER_GOES_ON : hold(skb, sk, stamp);
+			return goes_in_any_hands(load, stamp) ? SENDER_GOES_ON : hold(skb, sk, stamp);
 		is = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
 	}
 	hands_alone = !written && writers_are_noted(whole);
 	switch (handover_of(cfg, stamp, is)) {
 	case HANDOVER_KEEP:
-		if (load == CARRIES_NOTHING && !written)
+		if (!written && (load == CARRIES_NOTHING || (hands_alone && goes_in_any_hands(load, stamp))))
 			return SENDER_GOES_ON;
 		if (!written && !is_own(kernel, whole, note, load))
 			return hold(skb, sk, stamp);
@@ -682,7 +691,9 @@ int proof(struct __sk_buff *skb)
 	if (whole && sk) {
 		/* Before it is known whose the connection is, the stricter of two stamps is the connection's: see claim. */
 		own = bpf_sk_storage_get(&sockets, whole, 0, 0);
-		if ((!stamp || stamp->unclaimed) && ((own && (own->app || !stamp)) || is_decided(whole)))
+		if (!stamp || (stamp->unclaimed &&
+			       (is_decided(whole) ||
+				(own && own->app && handover_of(cfg, stamp, own->app) == HANDOVER_STAMP))))
 			stamp = own;
 		required = required_of_subflow(cfg, whole, sk, stamp);
 	}

@@ -96,8 +96,8 @@ int sender_entry(__u64 *ctx)
 {
 	__u64 task = bpf_get_current_task(), socket = ctx[0];
 
-	if (judge_sender((struct socket *)ctx[0]))
-		bpf_map_update_elem(&refused_calls, &task, &socket, BPF_ANY);
+	if (judge_sender((struct socket *)ctx[0]) && bpf_map_update_elem(&refused_calls, &task, &socket, BPF_ANY))
+		count(RVL_C_STAMP_FAILED);
 	return 0;
 }
 

@@ -57,7 +57,7 @@ static __always_inline int note_writer(struct sock *sk)
 	if (note && kind_of(note) == NOTE_CONFLICT)
 		return 0;
 	/* Where each write is noted before it is in the queue, what is held there was written by nobody who could be noted. */
-	if ((writes_are_seen || senders_are_seen) && sk->sk_protocol == IPPROTO_TCP && note && kind_of(note) == NOTE_HELD)
+	if ((writes_are_seen || senders_are_seen == SENDERS_ALL) && sk->sk_protocol == IPPROTO_TCP && note && kind_of(note) == NOTE_HELD)
 		return 0;
 	app = current_is_exempt(cfg) ? 0 : app_of_current(cfg);
 	value = NOTE_WRITTEN | (__u32)app << NOTE_WRITER;

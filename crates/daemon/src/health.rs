@@ -417,11 +417,14 @@ impl HealthBook {
             || self.troubles.iter().any(|(ends, one)| is_of_rule_over_tcp(ends, one) && is_late(one.since))
     }
 
-    /// The ports on which this host listens. A rule of the SPD may take a connection in clear and protect the answer,
-    /// so anybody who opens one makes an answer that no association serves: that is no trouble of this host's.
-    pub(crate) fn listening(&mut self, ports: &BTreeSet<u16>) {
-        self.troubles
-            .retain(|ends, one| !(is_of_rule_over_tcp(ends, one) && ports.contains(&one.flow.local_port)));
+    /// The ports on which this host listens, and the flows of its other sockets. A rule of the SPD may take a
+    /// connection in clear and protect the answer, so anybody who asks for one makes an answer that no association
+    /// serves: that is no trouble of this host's as long as there is no socket of the connection.
+    pub(crate) fn listening(&mut self, ports: &BTreeSet<u16>, open: &[Flow]) {
+        self.troubles.retain(|ends, one| {
+            let Flow { local_port, .. } = one.flow;
+            !is_of_rule_over_tcp(ends, one) || !ports.contains(&local_port) || open.contains(&one.flow)
+        });
     }
 
     /// Connections of applications that wait for their first answer.

@@ -57,7 +57,7 @@ pub struct Sockmon {
     /// What the maps of policy hold; `None`: to be read from them.
     pub(crate) tables: Option<Tables>,
     last_load: LoadStats,
-    /// Connections may have been closed while the programs were not attached, and [`Sockmon::adopt`] has not looked at them yet.
+    /// Connections may have been closed before the programs were attached, and [`Sockmon::adopt`] has not looked at them yet.
     unseen_closed: Cell<bool>,
 }
 
@@ -203,7 +203,8 @@ impl Sockmon {
             live: LiveTable::default(),
             tables: None,
             last_load: LoadStats::default(),
-            unseen_closed: Cell::new(is_first),
+            // A daemon that died before it had looked leaves its programs behind.
+            unseen_closed: Cell::new(is_first || before.generation == 0),
         })
     }
 
@@ -272,12 +273,15 @@ impl Sockmon {
     /// Stamp the sockets that were open before [`Sockmon::attach`], or before a policy named their program. Must run in
     /// the guarded network namespace.
     pub fn adopt(&self) -> Result<Adopted, SockmonError> {
-        if self.places.omit.iter().any(|omitted| omitted == "adopt_sockets") {
+        let is_omitted = |program| self.places.omit.iter().any(|omitted| omitted == program);
+        if is_omitted("adopt_sockets") {
             return Ok(Adopted::default());
         }
         let adopted = adopt::sockets(&self.loaded, self.netns)?;
         if self.unseen_closed.get() && self.loaded.maps.config()?.generation != 0 {
-            adopt::closed(&self.loaded)?;
+            if !is_omitted("adopt_closed") {
+                adopt::closed(&self.loaded)?;
+            }
             self.unseen_closed.set(false);
         }
         Ok(adopted)
@@ -422,7 +426,6 @@ impl Sockmon {
             &self.places.omit,
         )?;
         self.links.attach(&self.loaded, &self.pins, &self.places)?;
-        self.unseen_closed.set(true);
         self.adopt()
     }
 

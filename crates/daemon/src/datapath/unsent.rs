@@ -59,7 +59,8 @@ impl Unsent {
         if let Some(known) = self.ways.get_mut(&way) {
             // What nobody tried for so long has begun anew.
             let since = if now.since(known.last) < GIVEN_UP { known.since } else { now };
-            *known = Refusal { since, ..fresh };
+            // Of several that one call did not take, the kernel tells of the first.
+            *known = Refusal { since, errno: errno.or(known.errno), ..fresh };
             return;
         }
         if self.ways.len() >= WAYS {

@@ -494,9 +494,13 @@ fn who_knocks_at_a_listener_makes_no_trouble_of_a_rule() {
     // A SYN-ACK is sent again; so is the SYN of a connection of this host's.
     [101, 103, 107].into_iter().for_each(|now| ends_by_rule(&mut book, rule, DropReason::NoSa, now));
     assert!(!book.wants_sockets(at(104)) && book.wants_sockets(at(107)));
-    book.listening(&BTreeSet::from([80]));
+    book.listening(&BTreeSet::from([80]), &[]);
     ends_by_rule(&mut book, rule, DropReason::NoSa, 115);
     assert_eq!(causes(&book, 115), [Cause::NoAssociation]);
-    book.listening(&BTreeSet::from([80, flow().local_port]));
+    // Who listens on the port of somebody else's connection hides nothing of it.
+    let listened = BTreeSet::from([80, flow().local_port]);
+    book.listening(&listened, &[flow()]);
+    assert_eq!(causes(&book, 115), [Cause::NoAssociation]);
+    book.listening(&listened, &[Flow { remote_port: 1, ..flow() }]);
     assert_eq!(causes(&book, 115), []);
 }

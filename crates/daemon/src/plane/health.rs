@@ -99,15 +99,17 @@ impl Plane {
             if self.health.wants_sockets(now)
                 && let Some(monitor) = &self.monitor
             {
-                let sockets = monitor.get().sockets()?;
+                let (sockets, netns) = (monitor.get().sockets()?, monitor.get().netns());
                 let in_state = |state| sockets.iter().filter(move |socket| socket.state == state);
                 let waiting: Vec<(AppId, Flow)> = in_state(SocketState::SynSent)
                     .filter_map(|socket| Some((socket.app, socket.flow()?)))
                     .collect();
                 self.health.waiting(&waiting, now);
-                let is_tcp = |socket: &&SocketInfo| socket.protocol == protocol::TCP;
-                let listening = in_state(SocketState::Listen).filter(is_tcp);
-                self.health.listening(&listening.map(|socket| socket.local.port()).collect());
+                let is_here =
+                    |socket: &&SocketInfo| socket.protocol == protocol::TCP && socket.netns == netns;
+                let ports = in_state(SocketState::Listen).filter(is_here).map(|socket| socket.local.port());
+                let open: Vec<Flow> = sockets.iter().filter(is_here).filter_map(SocketInfo::flow).collect();
+                self.health.listening(&ports.collect(), &open);
             }
         }
         Ok(())

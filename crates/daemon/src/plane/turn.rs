@@ -53,7 +53,8 @@ pub(super) fn configuration_note(config: &Config) -> Option<String> {
                 != (&config.instance, &config.tun.name, config.esp.port) =>
         {
             Some(format!(
-                "{file} was changed and was not read: a reload reads the policy alone; another instance, TUN or port of ESP in UDP                  needs a stop, `ravelin detach` (traffic is unprotected until the daemon runs) and a new start"
+                "{file} was changed and was not read: a reload reads the policy alone; another instance, TUN or port of ESP in UDP \
+                 needs a stop, `ravelin detach` (traffic is unprotected until the daemon runs) and a new start"
             ))
         }
         Ok(_) => Some(format!(

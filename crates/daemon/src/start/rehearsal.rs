@@ -73,7 +73,8 @@ fn same_namespace(record: &Record, own: u64) -> Result<(), RunError> {
 /// A daemon that runs has pins and a control group, so who does not see them looks at other mounts than it does.
 fn out_of_sight(what: &str) -> RunError {
     RunError::Unfit(format!(
-        "a daemon runs, and {what} cannot be seen from here; run the new daemon in the mount and cgroup namespaces of the          running one. If somebody has just removed the pins, try again: the daemon makes them anew within five seconds"
+        "a daemon runs, and {what} cannot be seen from here; run the new daemon in the mount and cgroup namespaces of the \
+         running one. If somebody has just removed the pins, try again: the daemon makes them anew within five seconds"
     ))
 }
 

@@ -98,6 +98,20 @@ fn a_service_behind_a_listener_of_default_has_its_connections() {
     assert_eq!(world.counter("connections_claimed"), 2);
 }
 
+/// Nobody acknowledges it, and when it is sent again no process has the socket any more.
+#[test]
+fn the_end_of_a_connection_that_a_service_only_closes_is_sent_again() {
+    let (world, service) = world("activated-closed", |_| Vec::new());
+    let (mut program, _peer) = activated(&world, &service, 8080, true);
+    world.wire();
+    world.drain();
+    program.run(&["close a"]);
+    for _ in 0..2 {
+        assert_eq!(redirected(&world, 8080), stamp(STRICT));
+    }
+    assert_eq!(in_clear(&world, 8080), 0);
+}
+
 /// Where neither policy is stricter, as of a socket of UDP.
 #[test]
 fn a_service_whose_policy_does_not_compare_with_its_listeners_is_refused() {
