@@ -27,7 +27,7 @@ const PROGRAMS: [(&str, &str, &str); 28] = [
     ("bind6", "sockmon", "identity::a_socket_that_changes_hands_goes_only_to_a_stricter_policy"),
     ("sock_ops", "sockmon", "identity::listen_stamps_the_listener_and_its_connections"),
     ("set_option", "sockmon", "outbound::a_program_cannot_change_the_stamp"),
-    ("get_option", "sockmon", "sockopt::without_the_hooks_there_is_no_option"),
+    ("get_option", "sockmon", "sockopt::a_demand_only_grows"),
     ("guard", "sockmon", "identity::sockets_without_a_hook_follow_who_sends"),
     ("proof", "sockmon", "inbound::the_proof_is_what_policy_demands"),
     ("uplink_egress", "sockmon", "outbound::every_packet_of_a_protected_program_goes_to_the_tun"),

@@ -1,8 +1,11 @@
-//! The commands of README.md, run as they stand on two hosts: each block says on which. Needs root.
+//! The commands of README.md, run as they stand on two hosts: each block says on which. Needs root. And the policies and
+//! commands of other pages for administrators, which are asked of the program and not run.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use netio::lab::{Program, Side};
 use ravelin::rig::{Rig, RigOptions};
@@ -12,10 +15,50 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The blocks of commands in a page.
-fn blocks(page: &str) -> Vec<String> {
-    let mut parts = page.split("```sh\n").skip(1);
-    std::iter::from_fn(|| parts.next().map(|part| part.split("```").next().unwrap().to_owned())).collect()
+/// The blocks of a page in a language: `sh` for commands.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    let parts = page.split(&fence).skip(1);
+    parts.map(|part| part.split("```").next().unwrap().to_owned()).collect()
+}
+
+/// The commands of this program in a page, without what a shell reads behind them: those of blocks, and those in lines of prose.
+fn commands(page: &str) -> Vec<String> {
+    let prose: String = page.split("```").step_by(2).collect();
+    let spans = prose.split('`').skip(1).step_by(2).map(str::to_owned);
+    let lines = blocks(page, "sh").into_iter().map(|block| block.replace("\\\n", " "));
+    let whole: Vec<String> = lines.chain(spans.map(|span| span.replace('\n', " "))).collect();
+    let parts = whole.iter().flat_map(|text| text.split(['\n', '|', ';', '&', '<', '>', '#', '(']));
+    parts.map(str::trim).filter(|part| part.starts_with("ravelin ")).map(str::to_owned).collect()
+}
+
+/// The text that a command prints with `--help`.
+fn help(words: &[&str]) -> String {
+    let done = Command::new(binary()).args(words).arg("--help").output().unwrap();
+    String::from_utf8(done.stdout).unwrap()
+}
+
+/// Panics unless the program has the command and its options.
+fn exists(command: &str) {
+    let names = |help: &str, word: &str| {
+        let list =
+            help.split_once("\nCommands:\n").map(|(_, list)| list.split("\n\n").next().unwrap().to_owned());
+        list.map(|list| {
+            list.lines().any(|line| line.starts_with("  ") && line.split_whitespace().next() == Some(word))
+        })
+    };
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    let mut depth = 0;
+    let mut known = help(&[]);
+    while let Some(is_there) = names(&known, words.get(depth).unwrap_or(&"")) {
+        assert!(is_there, "{command}: there is no such command");
+        depth += 1;
+        known = help(&words[..depth]);
+    }
+    let options: Vec<&str> = known.split(|c: char| c.is_whitespace() || c == ',').collect();
+    for option in words[depth..].iter().filter(|word| word.starts_with('-') && word.len() > 1) {
+        assert!(options.contains(&option.split('=').next().unwrap()), "{command}: there is no {option}");
+    }
 }
 
 /// The hosts that a block's first line names; none: it is about the repository.
@@ -76,7 +119,7 @@ fn the_commands_of_the_readme_do_what_it_says() {
     assert_eq!([Side::Alice, Side::Bob].map(|side| side.v4().to_string()), ["198.51.100.1", "198.51.100.2"]);
     let folders = Side::BOTH.map(|side| wrapper(&rig, side));
     let mut said = String::new();
-    let all = blocks(&readme);
+    let all = blocks(&readme, "sh");
     assert!(all.len() >= 6, "{all:?}");
     for block in all {
         let on = hosts(&block);
@@ -127,5 +170,41 @@ fn the_commands_of_the_readme_do_what_it_says() {
         wait_until("the end of a daemon", PATIENCE, || !Path::new(&format!("/proc/{pid}")).exists());
         rig.ravelin(side, &["detach", "--yes"], "").unwrap();
         assert!(!Path::new("/sys/fs/bpf/ravelin").join(rig.instance(side)).exists());
+    }
+}
+
+#[test]
+fn the_policies_and_commands_of_the_recipes_and_remedies_are_those_of_this_program() {
+    let page = |name: &str| fs::read_to_string(repository().join("docs").join(name)).unwrap();
+    let (recipes, remedies) = (page("recipes.md"), page("troubleshooting.md"));
+    let policies = blocks(&recipes, "policy");
+    assert!(policies.len() >= 10, "{policies:?}");
+    for policy in policies {
+        let mut check = Command::new(binary());
+        check.args(["policy", "check", "--json", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut running = check.spawn().unwrap();
+        running.stdin.take().unwrap().write_all(policy.as_bytes()).unwrap();
+        let done = running.wait_with_output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+        let findings = report["findings"].as_array().unwrap().iter();
+        // The reader's host may have programs and units that this one lacks; peers in no network are a note.
+        let is_elsewhere = |code: &str| ["RVL-P412", "RVL-P414", "RVL-P501"].contains(&code);
+        let wrong: Vec<_> = findings.filter(|one| !is_elsewhere(one["code"].as_str().unwrap())).collect();
+        assert!(done.status.success() && wrong.is_empty(), "{policy}{wrong:?}");
+    }
+    for text in [&recipes, &remedies] {
+        let all = commands(text);
+        assert!(all.len() >= 20, "{all:?}");
+        all.iter().for_each(|command| exists(command));
+    }
+    // Every code that status may give a flow has its remedy.
+    let manual = page("man/ravelin.1.md");
+    let table =
+        manual.split("| code | nothing gets through, for |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let first = table.lines().skip(2).filter_map(|line| line.split('|').nth(1));
+    let codes: Vec<&str> = first.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    assert!(codes.len() >= 14, "{codes:?}");
+    for code in codes {
+        assert!(remedies.contains(&format!("| `{code}` |")), "troubleshooting.md says nothing of {code}");
     }
 }

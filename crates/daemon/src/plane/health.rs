@@ -99,7 +99,9 @@ impl Plane {
             if self.health.wants_sockets(now)
                 && let Some(monitor) = &self.monitor
             {
-                let (sockets, netns) = (monitor.get().sockets()?, monitor.get().netns());
+                let monitor = monitor.get();
+                let (sockets, netns) = (monitor.sockets()?, monitor.netns());
+                drop(monitor);
                 let in_state = |state| sockets.iter().filter(move |socket| socket.state == state);
                 let waiting: Vec<(AppId, Flow)> = in_state(SocketState::SynSent)
                     .filter_map(|socket| Some((socket.app, socket.flow()?)))
