@@ -131,7 +131,7 @@ drill-programs: deps ## Debian's own programs between two hosts, while daemons a
 prove-scrub: deps ## Play the whole small world of attackers through the scrubber, before 41 readers (docs/design/0023; under an hour)
 	cargo run --locked --release --package readers --bin prove-scrub </dev/null
 
-omit: deps ## Leave each program of the kernel half out in turn: a test must fail (about ten minutes)
+omit: deps ## Leave each program of the kernel half out in turn: a test must fail (minutes)
 	cargo xtask omit </dev/null
 
 drill-kernels: drill-packages ## The demonstration and sockmon's tests on Debian's kernels, in QEMU without KVM (docs/kernels.md; minutes each)

@@ -1,5 +1,6 @@
-//! The mutation check of the kernel half (docs/design/0005): leave each of its programs out in turn and run the test that is known to miss
-//! it, and if that one passes those that guard completeness, until one fails. A program that nothing misses is either not needed or not guarded.
+//! The mutation check of the kernel half (docs/design/0005): leave each of its programs out in turn and run the test
+//! that is known to miss it. If that one passes, run those that guard completeness, until one fails. A program that
+//! nothing misses is either not needed or not guarded.
 
 use crate::process::cargo;
 use anyhow::{Context, Result};
@@ -15,8 +16,8 @@ pub struct Options {
     all: bool,
 }
 
-/// What can be left out, the programs with a hook that every instance has and the adoption of what is older, each with the test
-/// that is known to miss it first (docs/design/0005).
+/// What can be left out: the programs with a hook that every instance has, and the adoption of what is older. Each has
+/// the package and the name of the test that is known to miss it (docs/design/0005).
 const PROGRAMS: [(&str, &str, &str); 28] = [
     ("sock_create", "sockmon", "outbound::every_packet_of_a_protected_program_goes_to_the_tun"),
     ("connect4", "sockmon", "outbound::untrusted_peers_and_uncovered_ports_are_refused_with_eperm"),

@@ -316,7 +316,7 @@ impl OutboundThread {
                 Err(error) => Err(error.into()),
             },
         };
-        // Whose packet it was matters only where the kernel refuses one, or has refused one before.
+        // The association of a packet matters only where the kernel refuses it, or has refused others before.
         let headers = (answer.is_err() || !half.unsent.is_empty())
             .then(|| Headers::parse(packet.bytes()).ok())
             .flatten();

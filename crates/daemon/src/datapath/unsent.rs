@@ -59,8 +59,9 @@ impl Unsent {
         if let Some(known) = self.ways.get_mut(&way) {
             // What nobody tried for so long has begun anew.
             let since = if now.since(known.last) < GIVEN_UP { known.since } else { now };
-            // Of several that one call did not take, the kernel tells of the first.
-            *known = Refusal { since, errno: errno.or(known.errno), ..fresh };
+            // Where one call does not take several packets, the kernel tells the number for the first of them.
+            let errno = errno.or(known.errno.filter(|_| known.reason == reason));
+            *known = Refusal { since, errno, ..fresh };
             return;
         }
         if self.ways.len() >= WAYS {
@@ -148,7 +149,7 @@ mod tests {
         let way = |n: u32| (std::net::Ipv4Addr::from(n).into(), Spi(256));
         (0..1000).for_each(|n| unsent.refused(way(n), DropReason::Unroutable, None, Time::from_secs(1)));
         assert_eq!(unsent.ways.len(), WAYS);
-        // Those that nobody tried for long make room.
+        // Associations that nobody tried for long make room.
         unsent.refused(way(2000), DropReason::Unroutable, None, Time::from_secs(400));
         assert_eq!(unsent.ways.len(), 1);
     }

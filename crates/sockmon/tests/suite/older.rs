@@ -38,7 +38,7 @@ fn segments(world: &World) -> Vec<Vec<u8>> {
     world.wire().into_iter().filter(carries).collect()
 }
 
-/// The number of them.
+/// The number of packets of TCP with data or an end that left in clear.
 fn in_clear(world: &World) -> usize {
     segments(world).len()
 }
@@ -116,7 +116,7 @@ fn what_is_left_of_a_closed_connection_is_held_where_a_program_must_protect_it()
     world.bob.sh("ip addr add 10.99.0.130/24 dev up1");
     world.alice.sh("ip neigh replace 10.99.0.130 lladdr 02:00:00:00:00:0b dev up0 nud permanent");
     let mut peer = world.start_in_bob("peer");
-    // As small a window as there is (SO_RCVBUF).
+    // The peer's window is as small as the kernel allows (SO_RCVBUF).
     peer.run(&["open l tcp4", "set l 1 8 4", "bind l 0.0.0.0:9000", "listen l"]);
     let mut program = world.start("strict");
     // Most of this waits until the peer reads: for a peer that STRICT must protect, and for one that all trust.
