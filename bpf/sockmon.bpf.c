@@ -10,7 +10,8 @@
  *   subflow.h which MPTCP connection a TCP socket is a subflow of
  *   note.h    what is noted of a connection that came in
  *   writer.h  who writes on one
- *   guard.h   packets of sockets: guard, proof
+ *   guard.h   packets that sockets send: guard
+ *   proof.h   packets that come for sockets: proof
  *   announce.h what sockets do, for the paper's own translation
  *   names.h   answers of the DNS, for networks that are names
  *   option.h  the socket API
@@ -53,6 +54,7 @@ extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
 #include "cgroup.h"
 #include "writer.h"
 #include "guard.h"
+#include "proof.h"
 #include "option.h"
 #include "device.h"
 #include "adopt.h"

@@ -520,7 +520,7 @@ int uplink_ingress(struct __sk_buff *skb)
 
 /*
  * A frame for another station, or of a VLAN, is not for this device: if the host takes it, it arrives by a device above this one. Marks
- * are left as they are: on a device that is not ours they belong to others, and `proof` (guard.h) believes those of the TUN alone.
+ * are left as they are: on a device that is not ours they belong to others, and `proof` (proof.h) believes those of the TUN alone.
  */
 static __always_inline int arriving_elsewhere(struct __sk_buff *skb, enum arrival by)
 {
@@ -557,7 +557,7 @@ int inside_ingress(struct __sk_buff *skb)
 /*
  * On lo the host answers its own programs about what they send to each other. Whoever may open a raw socket sends there as the host, so an
  * error about a protected flow to somewhere else is worth no more than from the wire. What has the source of another host is marked
- * (guard.h): the mark of everything else on lo is left to its users.
+ * (proof.h): the mark of everything else on lo is left to its users.
  */
 SEC("tcx/ingress")
 int lo_ingress(struct __sk_buff *skb)

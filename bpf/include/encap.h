@@ -17,7 +17,7 @@ static __always_inline bool may_be_udp(struct __sk_buff *skb)
 	return load(skb, 6, &protocol, 1) && protocol != IPPROTO_TCP && protocol != IPPROTO_ESP && protocol != IPPROTO_ICMPV6;
 }
 
-/* The counter of what is wrong with a packet for a socket of this stamp, as prove() of guard.h finds it; RVL_COUNTER_COUNT: nothing. */
+/* The counter of what is wrong with a packet for a socket of this stamp, as prove() of proof.h finds it; RVL_COUNTER_COUNT: nothing. */
 static __noinline enum rvl_counter fault_of(struct __sk_buff *skb, const struct rvl_config *cfg, const struct rvl_socket *stamp,
 						 const struct headers *h)
 {
