@@ -95,8 +95,9 @@ static __always_inline bool load(const struct __sk_buff *skb, __u32 offset, void
 static __always_inline bool has_source_route(const struct __sk_buff *skb, __u32 at, __u32 end)
 {
 	__u8 option[2];
+	int i;
 
-	for (int i = 0; i < 40; i++) {
+	bpf_for(i, 0, 40) {
 		if (at >= end || !load(skb, at, option, 1) || option[0] == 0)
 			return false;
 		if (option[0] == 131 || option[0] == 137)
@@ -132,11 +133,17 @@ static __always_inline bool parse_ipv4(const struct __sk_buff *skb, const struct
 	return true;
 }
 
+static __always_inline bool is_extension(__u8 next)
+{
+	return next == IPPROTO_HOPOPTS || next == IPPROTO_DSTOPTS || next == IPPROTO_ROUTING || next == IPPROTO_AH || next == IPPROTO_FRAGMENT;
+}
+
 static __always_inline bool parse_ipv6(const struct __sk_buff *skb, __u32 at, struct headers *h)
 {
 	struct ipv6_header ip;
 	__u8 next;
 	__u8 extension[8];
+	int i;
 
 	if (!load(skb, at, &ip, sizeof(ip)))
 		return false;
@@ -146,7 +153,13 @@ static __always_inline bool parse_ipv6(const struct __sk_buff *skb, __u32 at, st
 	h->length = ip.payload_length ? sizeof(ip) + bpf_ntohs(ip.payload_length) : 0;
 	at += sizeof(ip);
 	next = ip.next_header;
-	for (int i = 0; i < IP_EXTENSIONS; i++) {
+	/* Most packets have no extension header, and need no iterator. */
+	if (!is_extension(next)) {
+		h->protocol = next;
+		h->transport = at;
+		return true;
+	}
+	bpf_for(i, 0, IP_EXTENSIONS) {
 		switch (next) {
 		case IPPROTO_HOPOPTS:
 		case IPPROTO_DSTOPTS:

@@ -334,11 +334,11 @@ static __always_inline bool is_user(const struct rvl_choice *choice, __u32 user)
 __noinline int choose(const struct rvl_list *list, const struct asked *of, __u64 ancestors)
 {
 	struct rvl_choice *choice;
-	__u32 key;
+	__u32 key, i;
 
 	if (!list || !of)
 		return 0;
-	for (int i = 0; i < RVL_LIST_CHOICES; i++) {
+	bpf_for(i, 0, RVL_LIST_CHOICES) {
 		if (i >= list->count)
 			break;
 		key = list->first + i;

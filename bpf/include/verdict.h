@@ -69,30 +69,49 @@ static __always_inline __u8 canonical(__u8 protocol)
 	return protocol == IPPROTO_ICMPV6 ? IPPROTO_ICMP : protocol;
 }
 
-/* The first item of a protection that speaks of these ports. */
+/* Whether an item speaks of these ports. */
+static __always_inline bool speaks_of(const struct rvl_item *item, __u8 protocol, __u32 local, __u16 remote)
+{
+	if (item->protocol && protocol != PROTOCOL_UNKNOWN && item->protocol != protocol)
+		return false;
+	if (remote < item->remote_first || remote > item->remote_last)
+		return false;
+	return local == PORT_UNBOUND || (local >= item->local_first && local <= item->local_last);
+}
+
+/*
+ * The first item of a protection that speaks of these ports. The verifier walks through a loop of bpf_for two or three times, and through any
+ * other as often as it may run, for each program that decides. Most protections have one item, which needs no iterator.
+ */
 static __always_inline struct decision decide_by(__u32 key, __u8 protocol, __u32 local, __u16 remote)
 {
 	struct decision out = { .action = ACTION_NO_ITEM };
 	struct rvl_protection *protection = bpf_map_lookup_elem(&protections, &key);
+	const struct rvl_item *item;
+	__u32 i;
 
-	if (!protection)
+	if (!protection || !protection->count)
 		return out;
-	for (__u32 i = 0; i < RVL_ITEMS; i++) {
-		const struct rvl_item *item = &protection->items[i];
-
-		if (i >= protection->count)
-			break;
-		if (item->protocol && protocol != PROTOCOL_UNKNOWN && item->protocol != canonical(protocol))
-			continue;
-		if (remote < item->remote_first || remote > item->remote_last)
-			continue;
-		if (local != PORT_UNBOUND && (local < item->local_first || local > item->local_last))
-			continue;
-		out.action = item->level == RVL_NEVER ? ACTION_NEVER : ACTION_PROTECT;
-		out.services = item->services;
-		out.level = item->level;
-		break;
+	protocol = canonical(protocol);
+	item = &protection->items[0];
+	if (speaks_of(item, protocol, local, remote))
+		goto found;
+	if (protection->count == 1)
+		return out;
+	bpf_for(i, 1, RVL_ITEMS) {
+		/* The compiler must leave this comparison to the verifier. */
+		barrier_var(i);
+		if (i >= RVL_ITEMS || i >= protection->count)
+			return out;
+		item = &protection->items[i];
+		if (speaks_of(item, protocol, local, remote))
+			goto found;
 	}
+	return out;
+found:
+	out.action = item->level == RVL_NEVER ? ACTION_NEVER : ACTION_PROTECT;
+	out.services = item->services;
+	out.level = item->level;
 	return out;
 }
 
@@ -212,6 +231,7 @@ __noinline int live_covers(const struct live_flow *flow)
 {
 	const struct rvl_live *live;
 	bool ports;
+	__u32 i;
 
 	if (!flow)
 		return 1;
@@ -219,8 +239,14 @@ __noinline int live_covers(const struct live_flow *flow)
 	if (!live)
 		return 0;
 	ports = has_ports(flow->protocol);
-	for (__u32 i = 0; i < RVL_LIVE_EACH; i++) {
-		const struct rvl_live_selector *s = &live->of[i];
+	bpf_for(i, 0, RVL_LIVE_EACH) {
+		const struct rvl_live_selector *s;
+
+		/* The verifier does not take the bounds from the iterator. */
+		barrier_var(i);
+		if (i >= RVL_LIVE_EACH)
+			break;
+		s = &live->of[i];
 
 		if (i >= live->count)
 			return 0;
