@@ -5,8 +5,9 @@
  *   record.h  what is known of a process
  *   subject.h which application a process is
  *   task.h    exec, fork, new control groups: what a process has run and where it is
- *   cgroup.h  calls on sockets: stamp, refuse
+ *   stamp.h   what a call comes to: a stamp, a refusal
  *   sctp.h    whose an accepted SCTP socket is
+ *   cgroup.h  calls on sockets
  *   subflow.h which MPTCP connection a TCP socket is a subflow of
  *   note.h    what is noted of a connection that came in
  *   writer.h  who writes on one
@@ -17,7 +18,10 @@
  *   option.h  the socket API
  *   security.h calls that no cgroup hook sees
  *   sender.h  who sends, by the call
- *   device.h  packets: steer, record, ICMP
+ *   link.h    what programs on devices ask of a frame first
+ *   device.h  packets: steer, record
+ *   icmp.h    ICMP errors that arrive in clear
+ *   bystander.h packets that no socket of an application sends
  *   encap.h   what a UDP socket's encapsulation would take unseen
  *   flows.h   the same packets, flow by flow
  *   traffic.h what each application's packets came to
@@ -51,11 +55,20 @@ extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
 #include "traffic.h"
 #include "subflow.h"
 #include "note.h"
+#include "announce.h"
+#include "names.h"
+#include "stamp.h"
+#include "sctp.h"
 #include "cgroup.h"
 #include "writer.h"
 #include "guard.h"
 #include "proof.h"
 #include "option.h"
+#include "link.h"
+#include "gateway.h"
+#include "bystander.h"
+#include "icmp.h"
+#include "encap.h"
 #include "device.h"
 #include "adopt.h"
 #include "sender.h"

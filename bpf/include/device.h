@@ -6,34 +6,6 @@
 #ifndef RVL_DEVICE_H
 #define RVL_DEVICE_H
 
-static __always_inline int device_drop(enum rvl_counter counter)
-{
-	count(counter);
-	return TCX_DROP;
-}
-
-static __always_inline bool is_ip(const struct __sk_buff *skb)
-{
-	return skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6);
-}
-
-#define VLAN_ID 0x0fff
-
-/*
- * Whether the kernel will take off another VLAN tag behind this program, which has seen the frame without its first one: it does so
- * where the first is a priority tag (VLAN 0). What the frame is then, nobody has looked at.
- */
-static __always_inline bool hides_a_tag(const struct __sk_buff *skb)
-{
-	return skb->vlan_present && !(skb->vlan_tci & VLAN_ID) &&
-	       (skb->protocol == bpf_htons(0x8100) || skb->protocol == bpf_htons(0x88a8));
-}
-
-#include "gateway.h"
-#include "bystander.h"
-#include "icmp.h"
-#include "encap.h"
-
 /* Whether a socket is one that a program opened, and not the kernel for itself. */
 static __always_inline bool is_of_program(struct bpf_sock *sk)
 {

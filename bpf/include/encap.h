@@ -2,7 +2,7 @@
 /*
  * Packets that a UDP socket's encapsulation takes before `proof` is asked (encap_rcv of the kernel): any program may have ESP in UDP
  * (UDP_ENCAP) over a UDP socket of its own, and sessions of L2TP where nothing refuses them to it (sender.h). They are judged at the device
- * that they arrive by, as proof would judge them. Included by device.h.
+ * that they arrive by, as proof would judge them.
  */
 #ifndef RVL_ENCAP_H
 #define RVL_ENCAP_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ICMP errors and redirects that arrive in clear: which of them reach sockets of this host. Included by device.h.
+ * ICMP errors and redirects that arrive in clear: which of them reach sockets of this host.
  */
 #ifndef RVL_ICMP_H
 #define RVL_ICMP_H

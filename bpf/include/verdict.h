@@ -6,6 +6,10 @@
 #ifndef RVL_VERDICT_H
 #define RVL_VERDICT_H
 
+/* What a program on the cgroup answers. */
+#define REFUSE 0
+#define ALLOW 1
+
 enum class {
 	CLASS_NONE = 0,
 	CLASS_TRUSTED = RVL_TRUSTED,

@@ -3,11 +3,30 @@
 //! A product room uses only strictly lower levels; `ravelin` uses `daemon` inside level 6. Its tests may also use
 //! `testkit` and rooms of its own level. Rooms that are never shipped ("dev") may use any room and are used by none
 //! that is shipped. Cargo refuses most cycles itself; the check here also names the way round.
+//!
+//! Inside of every room it looks for circles of modules (`graph.rs`), for structs with many public fields and for
+//! `impl` blocks far from their type (`shape.rs`), and among the headers of the kernel half for circles (`headers.rs`).
+//! What it finds there must stand in `xtask/layers.toml`, with a reason, and what stands there must be found.
+
+mod allowed;
+mod findings;
+mod graph;
+mod headers;
+mod shape;
+mod source;
+#[cfg(test)]
+mod world;
 
 use crate::house::{House, Level, Room, Use};
-use anyhow::Result;
+use allowed::{Allowed, HEADERS};
+use anyhow::{Context, Result};
+use findings::Findings;
+use source::Crate;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt::Write;
+use std::fs;
+use std::path::Path;
 
 /// Edges inside one level that the design allows.
 const INSIDE_A_LEVEL: &[(&str, &str)] = &[("ravelin", "daemon")];
@@ -19,14 +38,54 @@ const TEST_KIT: &str = "testkit";
 pub fn run() -> Result<bool> {
     let house = House::survey()?;
     print!("{}", picture(&house.rooms));
-    let violations = violations(&house.rooms);
+    let mut violations = violations(&house.rooms);
+    let list = house.root.join(allowed::FILE);
+    let list = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
+    violations.extend(Allowed::parse(&list)?.violations(&inside(&house)?));
     for violation in &violations {
         eprintln!("error: {violation}");
     }
     if violations.is_empty() {
-        println!("\nevery edge goes down");
+        println!(
+            "\nevery edge goes down, and inside of the rooms nothing is found that {} has not",
+            allowed::FILE
+        );
     }
     Ok(violations.is_empty())
+}
+
+/// What is found inside of each room, and among the headers.
+fn inside(house: &House) -> Result<BTreeMap<String, Findings>> {
+    let mut found = BTreeMap::new();
+    for room in &house.rooms {
+        let findings: &mut Findings = found.entry(room.name.clone()).or_default();
+        for root in ["lib.rs", "main.rs"].map(|file| room.folder.join("src").join(file)) {
+            if root.is_file() {
+                let read = |file: &Path| fs::read_to_string(file).ok();
+                findings.add(&Crate::read(&root, &read)?);
+            }
+        }
+    }
+    found.insert(HEADERS.to_string(), header_findings(&house.root.join(HEADERS))?);
+    Ok(found)
+}
+
+/// The circles among the headers of a folder, without the one that describes the kernel's own types.
+fn header_findings(folder: &Path) -> Result<Findings> {
+    let mut texts = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default().to_string();
+        if name.ends_with(".h") && name != "vmlinux.h" {
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            texts.push((name, text));
+        }
+    }
+    texts.sort();
+    let mut findings = Findings::default();
+    findings.add_circles(&headers::uses(&texts), |header| texts[header].0.clone());
+    Ok(findings)
 }
 
 /// Levels from the top, each room with the rooms it uses; what only its tests use stands in brackets.

@@ -28,7 +28,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Print the levels of the house and refuse an edge that goes upward
+    /// Print the levels of the house; refuse an edge that goes upward, and inside of rooms what layers.toml does not list
     Layers,
     /// Check that the pure rooms stay pure: no unsafe code, no lifted bans on clock, files and threads
     Purity,

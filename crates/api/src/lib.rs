@@ -58,11 +58,11 @@ pub use names::{NameAddress, NameList, NameState, NamesState};
 pub use pin::{PinnedFile, PinnedState};
 pub use policy::{
     ChosenBy, Finding, KernelLoad, MissingProgram, Place, PolicyCheck, PolicyReload, PolicyState,
-    PolicyTests, RefusedBlock, Related, Subjects,
+    PolicyTests, RefusedBlock, Related, Subjects, Waiting,
 };
 pub use policy_change::{
     ApplicationChange, Change, FlowChange, LimitChange, MAX_CONFIRM_SECONDS, PeersChange, PolicyApplied,
-    PolicyApply, PolicyPlan, PolicyText, Said, SocketChange, Waiting,
+    PolicyApply, PolicyPlan, PolicyText, Said, SocketChange,
 };
 pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{

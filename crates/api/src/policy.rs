@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{PinnedFile, Position, Waiting};
+use crate::{PinnedFile, Position};
 
 /// The state of the policy in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +54,15 @@ pub struct Subjects {
     /// Number of applications that are not listed.
     #[serde(default)]
     pub more: usize,
+}
+
+/// A policy in force that is taken back unless it is confirmed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// The origin of the policy's text.
+    pub file: String,
+    /// Seconds left until the policy is taken back.
+    pub seconds_left: u64,
 }
 
 /// A subject that no process of this host can match. The traffic that it was to protect is in clear.

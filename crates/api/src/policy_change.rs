@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FlowInfo, MissingProgram, PinnedFile, Position, RefusedBlock};
+use crate::{FlowInfo, MissingProgram, PinnedFile, Position, RefusedBlock, Waiting};
 
 /// The longest time that a change may wait for its confirmation, in seconds.
 pub const MAX_CONFIRM_SECONDS: u64 = 86_400;
@@ -234,13 +234,4 @@ pub struct PolicyApplied {
     /// Warnings and notes as the compiler prints them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diagnostics: String,
-}
-
-/// A policy in force that is taken back unless it is confirmed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waiting {
-    /// The origin of the policy's text.
-    pub file: String,
-    /// Seconds left until the policy is taken back.
-    pub seconds_left: u64,
 }

@@ -17,12 +17,13 @@ mod cipher_modes;
 mod compose;
 mod gcm;
 mod hmac;
+mod limit;
 mod mac;
 #[cfg(test)]
 mod raw;
 
 use cipher::{KeyInit, KeySizeUser};
-use crypto::{Authenticator, Cipher, CryptoError, Integrity, Provider, SealOp, Secret, SuiteId, Transform};
+use crypto::{Authenticator, Cipher, CryptoError, Integrity, Provider, Secret, SuiteId, Transform};
 
 use self::cipher_modes::{Cbc, Ctr, Null, PacketCipher};
 use self::hmac::Hmac;
@@ -33,18 +34,9 @@ pub(crate) use self::raw::raw;
 /// Octets of the stack that are wiped after a key was made: more than key setup uses.
 const KEY_SETUP_STACK: usize = 8192;
 
-/// The longest packet, in octets: far above what IP can carry, far below where any counter here wraps.
-const MAX_DATA: usize = 1 << 24;
-
 /// The crypto provider over the crates of RustCrypto.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RustCrypto;
-
-/// What is left of a packet whose lengths are another suite's: nothing that was secret.
-fn blank(op: &mut SealOp<'_>) {
-    op.data.fill(0);
-    op.icv.fill(0);
-}
 
 impl Provider for RustCrypto {
     fn name(&self) -> &'static str {

@@ -9,33 +9,16 @@
 //! The answers fix how IVs are made, too: counter modes send the sequence number, CBC modes the sequence number encrypted
 //! as one block under the same key (NIST SP 800-38A appendix C). Every provider does it so, and an IV repeats nowhere.
 
-use crate::{CryptoError, Integrity, Provider, Secret, SuiteId};
+use crate::{CryptoError, Integrity, Provider, SuiteId};
 
 mod ah;
 mod answers;
 mod esp;
+mod input;
 
-pub use answers::{AH_ANSWERS, ANSWERS};
+pub use answers::{AH_ANSWERS, ANSWERS, AhAnswer, Answer};
 
-/// The ICVs of one suite, in hexadecimal.
-pub struct Answer {
-    /// The name of the suite.
-    pub suite: &'static str,
-    /// The ICV with sequence numbers of 32 bits.
-    pub short: &'static str,
-    /// The ICV with extended sequence numbers.
-    pub extended: &'static str,
-    /// The ICV of the long packet, with extended sequence numbers.
-    pub long: &'static str,
-}
-
-/// What one algorithm of AH writes, in hexadecimal.
-pub struct AhAnswer {
-    /// The name of the integrity algorithm.
-    pub integrity: &'static str,
-    /// IV, if it has one, and ICV.
-    pub icv: &'static str,
-}
+use input::keymat;
 
 /// Put a provider through the known answers of every suite and AH algorithm that it offers: sealing gives the ICV, opening
 /// gives the data back, a changed octet anywhere is refused and so is an ICV cut short, in a batch as well as alone, no IV
@@ -67,14 +50,4 @@ pub(crate) fn check_part(provider: &dyn Provider, legacy: bool) -> Result<(), Cr
         }
     }
     Ok(())
-}
-
-/// Keying material of some length.
-fn keymat(len: usize) -> Secret {
-    Secret::new((0..len).map(|i| i as u8).collect())
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |c: u8| char::from(c).to_digit(16).map(|d| d as u8);
-    text.as_bytes().chunks(2).map(|pair| Some(digit(*pair.first()?)? << 4 | digit(*pair.get(1)?)?)).collect()
 }

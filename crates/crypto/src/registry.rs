@@ -3,41 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::benchmark::{self, Measured};
+use crate::provider::Provider;
 use crate::{Authenticator, CryptoError, Integrity, Secret, SuiteId, Transform, known_answer};
-
-/// Somebody who implements suites: a unit.
-pub trait Provider: Send + Sync {
-    /// The name of the provider in `status`.
-    fn name(&self) -> &'static str;
-
-    /// Whether it has this suite.
-    fn offers(&self, suite: SuiteId) -> bool;
-
-    /// A key for packets. `keymat` has [`SuiteId::keymat_len`] octets; `extended`: the upper half of the sequence
-    /// number is authenticated (RFC 4303 section 2.2.1).
-    ///
-    /// # Errors
-    /// [`CryptoError::KeyLength`] if the keying material does not fit, [`CryptoError::NoProvider`] for a suite it has not.
-    fn transform(
-        &self,
-        suite: SuiteId,
-        keymat: &Secret,
-        extended: bool,
-    ) -> Result<Box<dyn Transform>, CryptoError>;
-
-    /// A key for integrity alone; `keymat` has [`Integrity::keymat_len`] octets.
-    ///
-    /// # Errors
-    /// [`CryptoError::AuthenticatorKeyLength`], [`CryptoError::NoAuthenticator`].
-    fn authenticator(
-        &self,
-        integrity: Integrity,
-        keymat: &Secret,
-    ) -> Result<Box<dyn Authenticator>, CryptoError> {
-        let _ = keymat;
-        Err(CryptoError::NoAuthenticator(integrity))
-    }
-}
 
 /// The providers, in order of preference, and who serves what.
 #[derive(Default)]

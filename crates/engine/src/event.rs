@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use crypto::SuiteId;
 use sadb::rules::Template;
 use sadb::sa::LifeState;
-use sadb::{Direction, Selectors, Spi, TrafficSelector};
+use sadb::{Direction, OutboundSa, Selectors, Spi, TrafficSelector};
 use wire::probe::Message;
 use wire::{AcquireId, AppId, Flow, Services, Time};
 
@@ -66,6 +66,22 @@ pub struct PathChange {
     pub from: Option<IpAddr>,
     /// The cause of the change.
     pub cause: PathCause,
+}
+
+impl PathChange {
+    /// The change to the path MTU that the association has now.
+    pub(crate) fn of(sa: &OutboundSa, before: u16, from: Option<IpAddr>, cause: PathCause) -> PathChange {
+        let config = sa.config();
+        PathChange {
+            spi: sa.spi(),
+            remote: config.endpoints.remote,
+            before,
+            mtu: config.path_mtu,
+            inner_mtu: ipsec::inner_mtu(config),
+            from,
+            cause,
+        }
+    }
 }
 
 /// The cause of a change of the path MTU.

@@ -20,34 +20,36 @@ mod comply;
 mod compressed;
 mod delivery;
 mod entered;
+mod outcome;
 mod scrubbed;
+mod verbs;
 
 use comply::comply;
-use compressed::opens_into;
+use compressed::{compressed_in, opens_into};
 pub use delivery::{Delivery, Traced};
+pub use outcome::InboundOutcome;
+pub(crate) use outcome::unknown;
+use outcome::{deliver, end, record};
 use scrubbed::scrub;
 
-use crate::audit::Audited;
-use crate::event::{Event, Events, Expire};
+use crate::event::Events;
 use crate::nest::{self, Members};
 use crate::peer;
 use crate::probes;
 use crate::quoted::{self, InnerIcmp};
-use crate::rules::{self, Rules};
+use crate::rules::Rules;
 use crate::scrubbing::Scrubbing;
-use crate::tally::{About, Dropped, Tally, Traffic};
+use crate::tally::{About, Dropped, Tally};
 use ::scrub::Scrubber;
 use ipsec::Outer;
-use sadb::rules::{Member, RuleKey};
-use sadb::sa::{InboundState, LifeState};
-use sadb::{Direction, InboundSa, InboundSad, MAX_CHAIN, Mode, PerSocket, SaName, SadError, Snapshot, Spi};
+use sadb::rules::Member;
+use sadb::{InboundSa, InboundSad, MAX_CHAIN, Mode, PerSocket, SaName, Spi};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
 use wire::ip::{self, Headers};
 use wire::ipv6::Ipv6;
 use wire::reassembly::Limits;
-use wire::stage::{Admitted, Classed, Clean, Inner, Raw};
+use wire::stage::{Classed, Clean, Inner, Raw};
 use wire::{
     DropReason, Flow, Packet, Pool, Reassembled, Reassembler, ScrubId, Services, Time, Verdict, protocol,
 };
@@ -57,15 +59,6 @@ use wire::{
 const OUTER_FRAGMENTS: Limits =
     Limits { datagrams: 256, memory: 4 << 20, timeout: std::time::Duration::from_secs(30) };
 const OUTER_SHARES: usize = 16;
-
-/// The result of handling an inbound packet.
-#[derive(Debug)]
-pub enum InboundOutcome {
-    /// The packet is for the host, through the TUN with this mark.
-    Deliver(Packet<Admitted>, u32),
-    /// The packet was dropped.
-    Drop(Dropped),
-}
 
 /// The inbound half of the engine.
 pub struct Inbound {
@@ -249,7 +242,7 @@ impl Inbound {
         let mut around = [first; MAX_CHAIN];
         for round in 1..MAX_CHAIN {
             let before = packet.meta;
-            let around_it = self.compressed_in(name, packet.bytes(), &headers);
+            let around_it = compressed_in(&self.sad, name, packet.bytes(), &headers);
             let (inner, sa) = match nest::open(&mut self.sad, &mut self.members, name, packet, &headers, pool)
             {
                 Ok(opened) => opened,
@@ -307,11 +300,6 @@ fn association<'a>(sad: &'a mut InboundSad, outer: &Outer) -> Result<&'a mut Inb
         sa.counters.dropped(DropReason::WrongPeer);
         Err(DropReason::WrongPeer)
     }
-}
-
-/// The reason why there is no association with this SPI.
-pub(crate) fn unknown(spi: u32) -> DropReason {
-    if Spi(spi).is_reserved() { DropReason::ReservedSpi } else { DropReason::UnknownSpi }
 }
 
 /// The parts of the inbound half that stages 6 to 8 ask.
@@ -392,15 +380,6 @@ fn admit(
         }
     }
     None
-}
-
-/// Stage 9: hand the packet to the host with its mark.
-fn deliver(packet: Packet<Inner>, tally: &mut Tally, out: &mut Vec<InboundOutcome>) {
-    let bare = packet.meta.services == Services::NONE;
-    let traffic = if bare { &mut tally.clear } else { &mut tally.protected };
-    traffic.count(packet.bytes().len());
-    let mark = crate::arrival_mark(packet.meta.services, packet.meta.app);
-    out.push(InboundOutcome::Deliver(packet.advance(), mark));
 }
 
 /// Stages 6 and 8. Returns whether the packet is itself one of an association with this host. Rules see only what is at
@@ -493,165 +472,6 @@ fn join<S>(
         Reassembled::Complete(whole) => {
             pool.put(std::mem::replace(packet.buf_mut(), whole));
             Ok(Headers::parse(packet.bytes())?)
-        }
-    }
-}
-
-/// Drop the packet, and give its buffer back.
-#[cold]
-fn end<S>(
-    tally: &mut Tally,
-    packet: Packet<S>,
-    reason: DropReason,
-    flow: Option<&Flow>,
-    pool: &mut Pool,
-    out: &mut Vec<InboundOutcome>,
-) {
-    record(tally, Dropped::new(reason, &About::of(&packet.meta), packet.bytes().len(), flow), out);
-    pool.put(packet.into_buf());
-}
-
-fn record(tally: &mut Tally, dropped: Dropped, out: &mut Vec<InboundOutcome>) {
-    tally.dropped(dropped);
-    out.push(InboundOutcome::Drop(dropped));
-}
-
-/// The verbs of the control plane.
-impl Inbound {
-    /// Report drops to an auditor (RFC 4303 section 4, RFC 4301 section 9), `per_second` of each kind in full each
-    /// second; `None`: report none.
-    pub fn set_audit(&mut self, per_second: Option<u32>) {
-        self.tally.audit(per_second);
-    }
-
-    /// Report the drops since the last call.
-    #[inline]
-    pub fn take_audits(&mut self, now: Time, tell: &mut impl FnMut(Audited)) {
-        self.tally.take_audits(now, tell);
-    }
-
-    /// Take UDP datagrams to another port for ESP from now on.
-    pub fn set_port(&mut self, port: u16) {
-        self.port = port;
-        self.members.set_port(port);
-    }
-
-    /// Choose and hold an SPI for a peer to send to; see [`InboundSad::allocate_spi`].
-    ///
-    /// # Errors
-    /// The errors of [`InboundSad::allocate_spi`].
-    pub fn allocate_spi(&mut self, random: u32) -> Result<Spi, SadError> {
-        self.sad.allocate_spi(random)
-    }
-
-    /// Give up an SPI that was allocated and not used.
-    pub fn release_spi(&mut self, spi: Spi) {
-        self.sad.release_spi(spi);
-    }
-
-    /// Add an association to the inbound half.
-    ///
-    /// # Errors
-    /// The errors of [`InboundSad::insert`].
-    pub fn add_sa(&mut self, sa: InboundSa) -> Result<(), SadError> {
-        let unkeyed = Members::key(sa.config());
-        let (name, local) = (sa.name(), sa.config().endpoints.local);
-        self.sad.insert(sa)?;
-        self.members.added(unkeyed, name, local);
-        Ok(())
-    }
-
-    /// Remove an association and return it.
-    ///
-    /// # Errors
-    /// The errors of [`InboundSad::remove`].
-    pub fn remove_sa(&mut self, name: impl Into<SaName>) -> Result<InboundSa, SadError> {
-        let name = name.into();
-        let sa = self.sad.remove(name)?;
-        self.members.removed(name, sa.config().endpoints.local);
-        Ok(sa)
-    }
-
-    /// An association, to change its lifetime or its replay window.
-    pub fn sa_mut(&mut self, name: impl Into<SaName>) -> Option<&mut InboundSa> {
-        self.sad.get_mut(name)
-    }
-
-    /// Set the rules of the SPD. With `None`, or without a rule for inbound packets, whatever associations admit is
-    /// delivered. Rules that were there before keep their counts.
-    pub fn set_rules(&mut self, snapshot: Option<Arc<Snapshot>>) {
-        let before = self.rules.take();
-        self.rules = snapshot.and_then(|snapshot| Rules::new(before, snapshot, rules::Way::In));
-    }
-
-    /// Set the policy for ICMP errors inside associations.
-    pub fn set_icmp(&mut self, icmp: InnerIcmp) {
-        self.icmp = icmp;
-    }
-
-    /// The number of packets that each rule decided, and their octets.
-    pub fn rule_counts(&self) -> Vec<(RuleKey, Traffic)> {
-        self.rules.as_ref().map(|rules| rules.counts().collect()).unwrap_or_default()
-    }
-
-    /// The associations with their counters.
-    pub fn sad(&self) -> &InboundSad {
-        &self.sad
-    }
-
-    /// Every association with its key and replay window, for another daemon.
-    pub fn export(&self) -> Vec<InboundState> {
-        self.sad.list().map(InboundSa::export).collect()
-    }
-
-    /// The counters and the latest drops.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    /// The next event for key managers.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
-    }
-
-    /// The number of events that found no room since the last call.
-    pub fn take_lost_events(&mut self) -> u64 {
-        self.events.take_lost()
-    }
-
-    /// Drop fragments whose packet did not complete in time, and associations behind a hard limit. Call this about once
-    /// a second.
-    pub fn expire(&mut self, now: Time) {
-        if let Some(table) = &mut self.entries {
-            table.expire(now);
-        }
-        let mut dead = Vec::new();
-        for sa in self.sad.list_mut() {
-            peer::remind(sa, &mut self.events);
-            while let Some(state) = sa.age(now) {
-                self.events.push(Event::Expire(Expire {
-                    spi: sa.spi(),
-                    direction: Direction::Inbound,
-                    remote: sa.config().endpoints.remote,
-                    state,
-                    packets: sa.counters.packets,
-                    bytes: sa.counters.bytes,
-                }));
-                if state == LifeState::Dead {
-                    dead.push(sa.name());
-                }
-            }
-        }
-        for name in dead {
-            // Just found, so it is there.
-            let _ = self.remove_sa(name);
-        }
-        if let Some(scrubber) = &mut self.outer_scrubber {
-            scrubber.expire(now);
-        }
-        for fragments in [&mut self.outer_fragments, &mut self.inner_fragments] {
-            fragments.expire(now);
-            self.tally.lost_fragments(fragments.take_lost());
         }
     }
 }

@@ -14,18 +14,17 @@
 
 mod answers;
 mod audit;
-mod beat;
 mod bundle;
 mod entries;
 mod event;
 mod fit;
 mod hold;
+mod icmp;
 pub mod inbound;
 mod mss;
 mod nest;
 pub mod outbound;
 mod peer;
-mod pmtu;
 mod prober;
 mod probes;
 mod quoted;
@@ -39,9 +38,9 @@ pub use event::{
     SeenError,
 };
 pub use hold::HoldLimits;
+pub use icmp::{IcmpKind, IcmpPolicy};
 pub use inbound::{Delivery, Inbound, InboundOutcome, Traced};
 pub use outbound::{Outbound, Outcome};
-pub use pmtu::{IcmpKind, IcmpPolicy};
 pub use prober::{Act, Prober, Seen};
 pub use probes::{Order, Path, SeenPath};
 pub use quoted::{InnerIcmp, QuotedCheck};

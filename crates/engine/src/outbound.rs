@@ -13,102 +13,70 @@
 //!    is carried whole and its outer packet fragmented.
 //! 6. ESP or AH, or each member of a bundle in turn: see `bundle.rs`.
 
+mod course;
 mod entered;
 mod express;
 mod forwarded;
-pub(crate) use forwarded::interface;
 mod gather;
+mod origin;
+mod outcome;
 mod pieces;
+mod pmtu;
+mod probes;
 mod refusal;
 mod routed;
+mod rule_cache;
 mod ruled;
 mod scrubbed;
 mod terms;
+mod timers;
 mod verbs;
 mod waiting;
 
+pub(crate) use origin::interface;
+pub use outcome::Outcome;
+
 use crate::answers::Answers;
-use crate::beat::Beat;
 use crate::bundle;
 use crate::entries::Entries;
-use crate::event::{Event, Events, Expire};
+use crate::event::Events;
 use crate::fit;
 use crate::hold::Holds;
+use crate::icmp::Listening;
 use crate::mss;
-use crate::pmtu::Listening;
 use crate::probes::Orders;
 use crate::scrubbing::{Own, Scrubbers, scrub_config};
 use crate::tally::{About, Dropped, Tally};
-use express::Express;
+use course::{Course, Express, Route};
 use gather::{Gather, Hands};
 use ipsec::{Codec, slot};
+use origin::asked;
+use outcome::{end, release, reply};
 use pieces::{cut, each};
-use routed::to_its_end;
-use sadb::sa::{LifeState, OutboundState};
+use rule_cache::RuleCache;
 use sadb::spd::{Action, Decision, Level, Spd, Terms, Why};
-use sadb::{Chain, Direction, FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
-use std::net::IpAddr;
+use sadb::{Chain, FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex};
 use std::sync::Arc;
+use timers::Timers;
 use wire::ip::{self, Headers};
-use wire::stage::{Admitted, Inner, Outer, Scheduled, Selected};
+use wire::stage::{Inner, Scheduled, Selected};
 use wire::{
-    AcquireId, AppId, Buf, Burst, DropReason, Flow, Meta, Packet, Pool, Reassembled, Reassembler, ScrubId,
-    Services, Time, Verdict, fragment, ipv6, record,
+    AppId, Buf, DropReason, Flow, Meta, Packet, Pool, Reassembled, Reassembler, ScrubId, Services, Time,
+    Verdict, fragment, ipv6, record,
 };
 
 /// The number of sets of four flows whose decisions are remembered.
 const ROUTE_SETS: usize = 1024;
-
-/// The result of handling an outbound packet, or a part of it.
-#[derive(Debug)]
-pub enum Outcome {
-    /// The packet is for the wire, protected.
-    Send(Packet<Outer>),
-    /// Many protected packets of one association are for the wire. Only an engine that [gathers](Outbound::gathering)
-    /// returns this.
-    Burst(Burst<Outer>),
-    /// The packet is for the wire as it is: policy lets it pass in clear.
-    Clear(Packet<Selected>),
-    /// An ICMP error about the packet is for the host, through the TUN with this mark. The packet is reported as
-    /// dropped as well.
-    Reply(Packet<Admitted>, u32),
-    /// The packet waits for an association, behind this acquire; number 0 means that it waits for an entry of its
-    /// socket.
-    Held(AcquireId),
-    /// The packet was dropped.
-    Drop(Dropped),
-}
-
-/// The decision for a flow of an application, with its association. It is valid until policy or associations change.
-#[derive(Clone, Copy)]
-struct Route {
-    decision: Decision,
-    /// The association, if the flow is to be protected.
-    sa: Result<SaIndex, DropReason>,
-    /// The profile by which it is scrubbed, if it is protected.
-    scrub: ScrubId,
-}
-
-/// The way on for a packet.
-#[derive(Clone, Copy)]
-enum Course {
-    Clear,
-    Protect(SaIndex),
-    /// The packet waits until there is an association.
-    Hold,
-    /// The packet waits until its socket has an entry for it.
-    Await,
-}
 
 /// The outbound half of the engine.
 pub struct Outbound {
     spd: Arc<Spd>,
     /// The entries of sockets; `None`: the compiled policy decides.
     entries: Option<Box<Entries>>,
-    pub(crate) sad: OutboundSad,
+    sad: OutboundSad,
     routes: FlowCache<Route>,
     /// The rules for outbound packets; `None`: there are none.
-    ruling: Option<ruled::Ruling>,
+    ruling: Option<RuleCache>,
     /// The rules for packets that arrive in clear; `None`: there are none.
     arrivals: Option<crate::rules::Rules>,
     seed: u64,
@@ -121,18 +89,18 @@ pub struct Outbound {
     gather: Option<Gather>,
     /// The packets that wait for an association; `None`: nobody answers acquires, so nothing waits.
     holds: Option<Holds>,
-    pub(crate) events: Events,
+    events: Events,
     /// The scrubbers of flows whose policy says so.
     scrubbers: Scrubbers,
     /// Packets that the scrubber made itself.
     own: Vec<Own>,
     /// The compression state for bundles that compress.
     codec: Codec,
-    pub(crate) tally: Tally,
-    pub(crate) listening: Listening,
+    tally: Tally,
+    listening: Listening,
     answers: Answers,
-    pub(crate) beat: Beat,
-    pub(crate) orders: Orders,
+    timers: Timers,
+    orders: Orders,
 }
 
 impl Outbound {
@@ -158,7 +126,7 @@ impl Outbound {
             tally: Tally::new(),
             listening: Listening::default(),
             answers: Answers::new(seed.rotate_left(17)),
-            beat: Beat::new(seed),
+            timers: Timers::new(seed),
             orders: Orders::default(),
         }
     }
@@ -184,6 +152,21 @@ impl Outbound {
         if let Some(gather) = &mut self.gather {
             gather.close(&mut Hands { sad: &mut self.sad, tally: &mut self.tally, pool, out });
         }
+    }
+
+    /// The time at which [`Outbound::beat`] has something to do; `None`: never, as things are.
+    pub fn next_beat(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    /// Send the keepalives and dummy packets that are due.
+    pub fn beat(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
+        if self.timers.next().is_none_or(|next| now < next) {
+            return;
+        }
+        // What was gathered has its sequence numbers already.
+        self.flush(pool, out);
+        self.timers.send_due(now, &mut self.sad, pool, out);
     }
 
     /// The rule that decided about the packet that was gathered last, in the form of [`Meta::rule`].
@@ -212,10 +195,10 @@ impl Outbound {
         if !ip::checksum_ok(packet.bytes(), headers) {
             return end(&mut self.tally, packet, DropReason::BadChecksum, None, pool, out);
         }
-        let ruled = self.ruling.is_some() || self.arrivals.is_some() && forwarded::has_arrived(&packet.meta);
+        let ruled = self.ruling.is_some() || self.arrivals.is_some() && origin::has_arrived(&packet.meta);
         if packet.meta.mark & (record::STAMPED | record::PROOF) == 0 && !ruled {
             let flow = ip::flow(packet.bytes(), headers, true);
-            let reason = forwarded::unruled(&packet.meta);
+            let reason = origin::unruled(&packet.meta);
             return end(&mut self.tally, packet, reason, Some(&flow), pool, out);
         }
         if headers.fragment.is_some() {
@@ -234,7 +217,7 @@ impl Outbound {
         pool: &mut Pool,
         out: &mut Vec<Outcome>,
     ) {
-        let arrived = forwarded::has_arrived(&packet.meta);
+        let arrived = origin::has_arrived(&packet.meta);
         let mut flow = ip::flow(packet.bytes(), headers, !arrived);
         if headers.has_options && !arrived {
             // What protects the packet must do so to its end, not to the first stop of its route.
@@ -260,7 +243,7 @@ impl Outbound {
             }
         } else if packet.meta.mark & record::STAMPED != 0 {
             self.decide(now, &mut packet.meta, &flow)
-        } else if forwarded::is_forwarded(&packet.meta) {
+        } else if origin::is_forwarded(&packet.meta) {
             Err(DropReason::NoSpdEntry)
         } else {
             self.answer(&mut packet.meta, &flow)
@@ -360,7 +343,7 @@ impl Outbound {
         out: &mut Vec<Outcome>,
     ) {
         // Pieces of different senders never make one packet.
-        let context = forwarded::sender(&packet.meta);
+        let context = origin::sender(&packet.meta);
         let id = headers.fragment.map(|fragment| fragment.id);
         let answer = self.fragments.push(now, context, packet.bytes(), headers, pool);
         self.tally.lost_fragments(self.fragments.take_lost());
@@ -576,16 +559,6 @@ impl Outbound {
     }
 }
 
-/// The services that the sending socket asked for itself (docs/socket-api.md), from the mark of a stamped packet. From
-/// the mark of an answer they are those of the packet that it answers.
-fn asked(mark: u32) -> Services {
-    match mark & (record::AUTHENTICATED | record::ENCRYPTED) {
-        0 => Services::NONE,
-        record::AUTHENTICATED => Services::AUTHENTICATED,
-        _ => Services::ENCRYPTED,
-    }
-}
-
 /// The decision with a socket's own demand on top of policy: both services, mandatory. What policy refuses stays
 /// refused.
 fn raise(decision: Decision, asked: Services) -> Decision {
@@ -599,16 +572,6 @@ fn raise(decision: Decision, asked: Services) -> Decision {
     };
     let terms = Terms { suite: decision.terms.suite, ..Terms::of(Level::Mandatory) };
     Decision { action: Action::Protect { services, level: Level::Mandatory }, terms, ..decision }
-}
-
-fn reply(error: Buf, about: &Meta, services: Services) -> Outcome {
-    let mut mark = crate::mark(services, about.app);
-    // For a program of this host: the kernel half lets no such answer go to another one.
-    if about.mark & record::FORWARDED == 0 {
-        mark |= record::STAMPED;
-    }
-    let meta = Meta { received: about.received, app: about.app, mark, services, ..Meta::default() };
-    Outcome::Reply(Packet::made_for_host(error, meta), mark)
 }
 
 /// Stage 6 for one packet that fits.
@@ -633,25 +596,4 @@ fn seal(
     let dropped = Dropped::new(reason, &about, len, Some(flow));
     tally.dropped(dropped);
     out.push(Outcome::Drop(dropped));
-}
-
-fn release(tally: &mut Tally, packet: Packet<Inner>, out: &mut Vec<Outcome>) {
-    tally.clear.count(packet.bytes().len());
-    out.push(Outcome::Clear(packet.advance()));
-}
-
-/// Drop the packet, and give its buffer back.
-#[cold]
-fn end<S>(
-    tally: &mut Tally,
-    packet: Packet<S>,
-    reason: DropReason,
-    flow: Option<&Flow>,
-    pool: &mut Pool,
-    out: &mut Vec<Outcome>,
-) {
-    let dropped = Dropped::new(reason, &About::of(&packet.meta), packet.bytes().len(), flow);
-    tally.dropped(dropped);
-    out.push(Outcome::Drop(dropped));
-    pool.put(packet.into_buf());
 }

@@ -2,14 +2,11 @@
 //!
 //! Inbound, an authentic packet that is newer than all before it shows the place. A packet that is not authentic, or
 //! could be an old packet sent again, shows nothing. Outbound, the association of the same pair follows, if both were
-//! told to.
+//! told to (`Outbound::follow`).
 
 use crate::event::{Event, Events, PeerMoved};
-use crate::inbound::Inbound;
-use crate::outbound::Outbound;
 use ipsec::Outer;
-use sadb::sa::Encapsulation;
-use sadb::{InboundSa, OutboundSa, SaIndex};
+use sadb::InboundSa;
 use std::net::IpAddr;
 
 /// Note that an authentic packet came in `outer`; the newest one before it had the sequence number `before`.
@@ -44,39 +41,4 @@ fn tell(sa: &InboundSa, old: (IpAddr, u16), new: (IpAddr, u16), events: &mut Eve
         follow: config.options.follow_peer,
         selectors: config.selectors,
     }));
-}
-
-impl Inbound {
-    /// Note that the outbound half was told of this move ([`Outbound::follow`]); until then it is reported every other
-    /// second.
-    pub fn followed(&mut self, moved: &PeerMoved) {
-        // Only one that is found by its SPI alone has one peer.
-        if let Some(sa) = self.sa_mut(moved.spi) {
-            sa.followed(moved.old, moved.new);
-        }
-    }
-}
-
-impl Outbound {
-    /// Send to where the peer is now, for every association of the pair that moved, if it follows its peer. Returns the
-    /// number of associations that do.
-    pub fn follow(&mut self, moved: &PeerMoved) -> usize {
-        if !moved.follow {
-            return 0;
-        }
-        let of_pair = |sa: &OutboundSa| {
-            let (config, ends) = (sa.config(), &sa.config().endpoints);
-            config.options.encapsulation == Encapsulation::Udp
-                && ends.local == moved.local
-                && ends.remote == moved.old.0
-                && (moved.old.1 == 0 || ends.remote_port == moved.old.1)
-                && config.selectors == moved.selectors
-                && (ends.remote, ends.remote_port) != moved.new
-        };
-        let found: Vec<SaIndex> =
-            self.sad.list().filter(|(_, sa)| of_pair(sa)).map(|(index, _)| index).collect();
-        let (remote, port) = moved.new;
-        // One that does not follow, or would come to have another's name, stays where it is.
-        found.into_iter().filter(|index| self.sad.move_peer(*index, remote, port).is_ok()).count()
-    }
 }

@@ -2,27 +2,19 @@
 //! (docs/design/0029).
 //!
 //! Inbound, the message of an authentic dummy packet becomes an event. Outbound, the control plane orders probes and
-//! answers, which leave with the next turn of the thread. [`crate::Prober`] decides what to ask and what follows from
+//! answers, which leave with the next turn of the thread (`outbound/probes.rs`). [`crate::Prober`] decides what to ask and what follows from
 //! the answers.
 
-use crate::event::{Event, Events, PathCause, PathMessage};
-use crate::outbound::{Outbound, Outcome};
-use crate::pmtu;
+use crate::event::{Events, PathMessage};
 use sadb::sa::{DontFragment, Encapsulation, SaProtocol, Selectors};
 use sadb::{InboundSa, OutboundSa, Spi};
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use wire::Time;
 use wire::probe::Message;
-use wire::{Pool, Time, Verdict};
 
 /// The largest number of orders that wait.
 const MAX_ORDERS: usize = 512;
-/// The length of an outer packet in octets from which it counts as long. Every path carries shorter ones, as far as is
-/// known.
-const LONG: usize = 1280;
-/// The number of octets by which a full inner packet may fall short of the longest that fits, due to the transport's
-/// alignment.
-const SLACK: usize = 64;
 
 /// The path of an association: its two ends. All associations between them have the same path MTU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +30,7 @@ pub struct Path {
 impl Path {
     /// The path of an association, if it can be probed: ESP that ends at the peer, and whose packets routers may not
     /// fragment.
-    fn of(sa: &OutboundSa) -> Option<Path> {
+    pub(crate) fn of(sa: &OutboundSa) -> Option<Path> {
         let (ends, options) = (&sa.config().endpoints, &sa.config().options);
         let (local, remote) = (ends.local, ends.remote);
         let fragmentable = options.headers.df == DontFragment::Clear && remote.is_ipv4();
@@ -91,6 +83,23 @@ pub struct Order {
 #[derive(Debug, Default)]
 pub(crate) struct Orders(VecDeque<Order>);
 
+impl Orders {
+    /// Let an order wait. One that finds no room is lost.
+    pub(crate) fn push(&mut self, order: Order) {
+        if self.0.len() < MAX_ORDERS {
+            self.0.push_back(order);
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Order> {
+        self.0.pop_front()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// Report the messages about the path that came in dummy packets of this association.
 #[cold]
 pub(crate) fn hear(now: Time, sa: &mut InboundSa, events: &mut Events) {
@@ -101,78 +110,8 @@ pub(crate) fn hear(now: Time, sa: &mut InboundSa, events: &mut Events) {
     }
 }
 
-impl Outbound {
-    /// Send a message with the next [`Outbound::release`]. A message that finds no room is lost, as a packet may be.
-    pub fn order(&mut self, order: Order) {
-        if self.orders.0.len() < MAX_ORDERS {
-            self.orders.0.push_back(order);
-        }
-    }
-
-    /// Send the messages that were ordered.
-    #[inline]
-    pub(crate) fn send_ordered(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
-        if !self.orders.0.is_empty() {
-            self.send_orders(now, pool, out);
-        }
-    }
-
-    #[cold]
-    fn send_orders(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
-        // What was gathered has its sequence numbers already.
-        self.flush(pool, out);
-        while let Some(order) = self.orders.0.pop_front() {
-            let sa = self.sad.named_mut(order.spi, order.remote);
-            // A peer names the association for its answer: it must lead to that peer and nowhere else.
-            let sa = sa.filter(|sa| sa.config().endpoints.local == order.local && sa.is_alive());
-            let Some(sa) = sa.filter(|sa| Path::of(sa).is_some()) else { continue };
-            // One that cannot be sent is counted at its association.
-            if let Verdict::Pass(packet) = ipsec::probe(sa, now, &order.message, order.size.into(), pool) {
-                sa.counters.dummies += 1;
-                out.push(Outcome::Send(packet));
-            }
-        }
-    }
-
-    /// The paths of the `wanted` associations, and of those among at most `count` associations behind the first `from`
-    /// by which long packets left since the last look. The number is where the next look begins.
-    pub fn look_at_paths(
-        &mut self,
-        from: usize,
-        count: usize,
-        wanted: &[(Spi, IpAddr)],
-    ) -> (Vec<SeenPath>, usize) {
-        let floor_v4 = self.listening.path_limits().floor_v4;
-        let mut seen = Vec::new();
-        let mut looked = 0;
-        for sa in self.sad.list_mut().skip(from).take(count) {
-            looked += 1;
-            let inner = sa.counters.take_longest();
-            let config = sa.config();
-            let full = LONG.min(config.path_mtu.into());
-            if inner > 0 && inner + ipsec::overhead(config) + SLACK > full {
-                seen.extend(see(sa, floor_v4, true));
-            }
-        }
-        for (spi, remote) in wanted {
-            seen.extend(self.sad.named(*spi, *remote).and_then(|sa| see(sa, floor_v4, false)));
-        }
-        (seen, if looked < count { 0 } else { from + count })
-    }
-
-    /// Take in that packets of `mtu` octets arrive by this path: all its associations have that path MTU.
-    pub fn prove(&mut self, now: Time, path: &Path, mtu: u16) {
-        let limits = self.listening.path_limits();
-        for sa in self.sad.list_mut().filter(|sa| Path::of(sa).as_ref() == Some(path)) {
-            let before = sa.config().path_mtu;
-            if sa.prove_mtu(now, mtu, &limits) {
-                self.events.push(Event::Pmtu(pmtu::change(sa, before, None, PathCause::Probe)));
-            }
-        }
-    }
-}
-
-fn see(sa: &OutboundSa, floor_v4: u16, long: bool) -> Option<SeenPath> {
+/// The path of an association as it is now, if it can be probed. `long` says whether long packets left by it.
+pub(crate) fn see(sa: &OutboundSa, floor_v4: u16, long: bool) -> Option<SeenPath> {
     let path = Path::of(sa)?;
     let floor = if path.remote.is_ipv4() { floor_v4 } else { sadb::sa::MIN_PATH_MTU_V6 };
     let config = sa.config();

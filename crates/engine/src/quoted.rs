@@ -1,7 +1,7 @@
 //! ICMP errors inside an association (RFC 4301 sections 6.1.2 and 6.2). The host that gets one acts on the packet that
 //! it quotes, so the association must carry that packet in the other direction.
 
-use crate::pmtu::IcmpKind;
+use crate::icmp::IcmpKind;
 use sadb::InboundSa;
 use wire::icmp::{self, Icmpv4, Icmpv6};
 use wire::ip::Headers;

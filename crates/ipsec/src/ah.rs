@@ -9,7 +9,8 @@
 //! a UDP header would break it.
 
 use crate::frame::{self, Layout};
-use crate::restore::{self, Opened};
+use crate::opened::Opened;
+use crate::restore;
 use crate::udp_encap::Outer;
 use crypto::{MAX_ICV_LEN, MAX_IV_LEN};
 use sadb::sa::Key;

@@ -4,8 +4,8 @@
 //! IPv4 options travel behind a pseudo header (section 5.4: next header 94): next header, length in 8 octets less one,
 //! octets of padding (0 or 4), reserved, padding, options. Extension headers of IPv6 travel as they are.
 
-use crate::frame::Inner;
-use crate::restore::Opened;
+use crate::inner::Inner;
+use crate::opened::Opened;
 use sadb::Selectors;
 use std::net::IpAddr;
 use wire::ipv4::{self, Ipv4, Ipv4Repr};

@@ -6,7 +6,8 @@
 //! BEET       | new IP header    | UDP | protocol's header | pseudo header, rest of it  | protocol's trailer |
 //! ```
 
-use crate::{beet, headers, mtu, transport, tunnel, udp_encap};
+use crate::inner::Inner;
+use crate::{beet, headers, lengths, transport, tunnel, udp_encap};
 use sadb::sa::Encapsulation;
 use sadb::{Mode, OutboundSa, SaConfig};
 use std::net::IpAddr;
@@ -17,26 +18,6 @@ use wire::{DropReason, Packet, addr, protocol};
 
 /// The most that one IPv4 packet, or one IPv6 payload, can hold.
 const LONGEST: usize = u16::MAX as usize;
-
-/// What the headers of the inner packet say to the outer ones.
-pub(crate) struct Inner {
-    /// The protocol number of what is enclosed, for the next header field.
-    pub next_header: u8,
-    /// The type of service octet: DSCP and ECN.
-    pub tos: u8,
-    /// Time to live of IPv4, hop limit of IPv6.
-    pub ttl: u8,
-    /// Whether the packet forbids fragmentation.
-    pub df: bool,
-    /// Offset at which what is enclosed starts: octets in front of it are kept or go.
-    pub body: usize,
-    /// Octets of the packet's own headers that become the outer ones: `body` in transport mode, otherwise none.
-    pub kept: usize,
-    /// Offset in the kept headers of the octet that names what follows.
-    pub named_at: usize,
-    /// Identification or flow label, where the outer header takes it over.
-    pub label: u32,
-}
 
 /// Read a whole inner packet, which must fill its buffer exactly.
 #[inline]
@@ -78,9 +59,10 @@ impl Layout {
         head: usize,
         tail: impl FnOnce(&Layout) -> usize,
     ) -> Result<Layout, DropReason> {
-        let ip = if inner.kept > 0 { inner.kept } else { mtu::outer_header(config) };
+        let ip = if inner.kept > 0 { inner.kept } else { lengths::outer_header(config) };
         let body = len - inner.body;
-        let mut layout = Layout { ip, udp: mtu::udp_header(config), head, body, tail: 0, gone: inner.body };
+        let mut layout =
+            Layout { ip, udp: lengths::udp_header(config), head, body, tail: 0, gone: inner.body };
         layout.tail = tail(&layout);
         let total = layout.total();
         let limit = if config.endpoints.remote.is_ipv4() { LONGEST } else { LONGEST + ipv6::HEADER_LEN };

@@ -2,7 +2,8 @@
 //! only out of an association that has one.
 
 use crate::frame::{self, Layout};
-use crate::restore::{self, Opened};
+use crate::opened::Opened;
+use crate::restore;
 use crate::udp_encap::Outer;
 use sadb::{InboundSa, Mode, OutboundSa};
 use wire::stage::Scheduled;

@@ -2,32 +2,14 @@
 
 use crate::ah;
 use crate::esp::{HEADER, pad};
-use sadb::sa::{Encapsulation, SaProtocol, Shape};
+use crate::lengths::{ip_header, outer_header, udp_header};
+use sadb::sa::{SaProtocol, Shape};
 use sadb::{Mode, SaConfig};
 use wire::ipv4::{self, Ipv4};
-use wire::{addr, ipv6, udp};
+use wire::{addr, ipv6};
 
 /// Octets of the pseudo header of BEET mode at most, without the options.
 const BEET_PSEUDO: usize = 8;
-
-fn ip_header(v4: bool) -> usize {
-    if v4 { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
-}
-
-/// The outer IP header of the association, without options.
-#[inline]
-pub(crate) fn outer_header(config: &SaConfig) -> usize {
-    ip_header(config.endpoints.remote.is_ipv4())
-}
-
-/// The UDP header, if there is one.
-#[inline]
-pub(crate) fn udp_header(config: &SaConfig) -> usize {
-    match (config.options.encapsulation, config.options.protocol) {
-        (Encapsulation::Udp, SaProtocol::Esp) => udp::HEADER_LEN,
-        (Encapsulation::Udp | Encapsulation::None, _) => 0,
-    }
-}
 
 /// The IP header that does not travel in BEET mode.
 fn beet_header(config: &SaConfig) -> usize {

@@ -1,24 +1,11 @@
 //! The inner packet out of what a protocol of any kind has opened.
 
+use crate::opened::Opened;
 use crate::udp_encap::Outer;
 use crate::{beet, nat, transport, tunnel};
 use sadb::{InboundSa, Mode};
 use wire::stage::Scheduled;
 use wire::{DropReason, Packet};
-
-/// An outer packet whose payload is known.
-pub(crate) struct Opened<'a> {
-    /// What was read from the outer headers.
-    pub outer: &'a Outer,
-    /// Offset at which the payload starts.
-    pub payload: usize,
-    /// Octets that the payload has.
-    pub len: usize,
-    /// The IP protocol number of the payload.
-    pub next_header: u8,
-    /// The reason for a drop if the mode does not carry this payload.
-    pub wrong: DropReason,
-}
 
 /// Leave the inner packet alone in the buffer.
 #[inline]

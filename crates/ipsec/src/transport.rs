@@ -5,8 +5,8 @@
 //! options behind them go inside, where RFC 4303 section 3.1.1 prefers them. Over UDP nothing can stay in front, since a UDP
 //! socket gives its reader no options; such packets are refused.
 
-use crate::frame::Inner;
-use crate::restore::Opened;
+use crate::inner::Inner;
+use crate::opened::Opened;
 use crate::tunnel::version;
 use sadb::Endpoints;
 use std::net::IpAddr;

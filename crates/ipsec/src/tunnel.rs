@@ -1,8 +1,8 @@
 //! Tunnel mode: a whole inner packet behind a new outer header (RFC 4301 section 5.1.2).
 
-use crate::frame::Inner;
 use crate::headers;
-use crate::restore::Opened;
+use crate::inner::Inner;
+use crate::opened::Opened;
 use sadb::sa::{Counters, HeaderPolicy};
 use wire::ipv4::Ipv4;
 use wire::ipv6::Ipv6;

@@ -2,6 +2,7 @@
 
 mod item;
 mod limit;
+mod name;
 mod subject;
 
 use std::net::IpAddr;
@@ -12,6 +13,8 @@ pub use item::{
     same_level,
 };
 pub use limit::{Limit, Limited, Quantity};
+pub use name::{Name, quoted};
+pub(crate) use subject::executables;
 pub use subject::{Executable, Group, Program, Subject, User, Users};
 
 /// The language that a file is in (`syntax 2005;` as its first statement).
@@ -22,15 +25,6 @@ pub enum Syntax {
     /// The language with everything that docs/design/0010 adds.
     #[default]
     Extended,
-}
-
-/// A name with its place in the text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name {
-    /// The name without quotes and escapes.
-    pub text: String,
-    /// The place of the name as written.
-    pub span: Span,
 }
 
 /// A block: `application SUBJECT, SUBJECT { ... }`, `default { ... }`, or `guard { ... }`.
@@ -231,18 +225,4 @@ impl Network {
         let observed = if self.observed { "observe " } else { "" };
         format!("network {} {observed}{};", self.range, self.kind.text())
     }
-}
-
-/// The name as the language writes it, in quotes where it needs them.
-pub fn quoted(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_./:+@%~-".contains(c);
-    if !name.is_empty() && name.chars().all(plain) && !name.starts_with("//") && !name.ends_with('/') {
-        return name.into();
-    }
-    always_quoted(name)
-}
-
-/// The name in quotes.
-pub(crate) fn always_quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
 }

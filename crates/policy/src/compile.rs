@@ -14,8 +14,8 @@ use crate::ast::{
     AddressRange, Block, Demand, GUARD, Limit, Limited, NetworkKind, Protection, Quantity, Service, Syntax,
 };
 use crate::diagnostic::{Lines, Position};
-use crate::digest::{self, Pins};
 use crate::names::{Named, NamedNetwork};
+use crate::pins::{self, Pins};
 use crate::sources::{Origin, RuleSource, Rules, Source, Top, rule_id};
 use crate::subjects::{Executables, Image, Process, Selector, Subjects};
 use crate::unit::{Extent, Placed};
@@ -205,7 +205,7 @@ pub(crate) fn compile_some(
                 name,
                 selector: selector.clone(),
                 chosen_by: subject.chosen_by(),
-                pins: digest::pins(subject),
+                pins: pins::pins(subject),
                 line: at.line,
                 column: at.column,
                 block_line: start.line,

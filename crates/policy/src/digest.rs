@@ -1,10 +1,7 @@
 //! Digests of executables (SHA-256, FIPS 180-4) as a policy names them: `/usr/bin/curl sha256 HEX`. Nothing is hashed
 //! here.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-
-use crate::ast::{Executable, Program, Subject};
 
 /// The SHA-256 digest of a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,39 +34,6 @@ impl fmt::Display for Digest {
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
-    }
-}
-
-/// The digests that files may have, by their paths. A path that one subject pins is pinned for all.
-pub type Pins = BTreeMap<String, BTreeSet<Digest>>;
-
-/// The pins of one subject: those of its program and of its `from`.
-pub(crate) fn pins(subject: &Subject) -> Pins {
-    let mut out = Pins::new();
-    executables(subject).filter(|executable| !executable.digests.is_empty()).for_each(|executable| {
-        join(
-            &mut out,
-            &executable.name.text,
-            &executable.digests.iter().map(|(digest, _)| *digest).collect(),
-        );
-    });
-    out
-}
-
-/// The executables that a subject names.
-pub(crate) fn executables(subject: &Subject) -> impl Iterator<Item = &Executable> {
-    let program = match &subject.program {
-        Program::Named(executable) => Some(executable),
-        Program::Anonymous | Program::Any => None,
-    };
-    program.into_iter().chain(&subject.from)
-}
-
-/// Adds the digests of a path. Where a path has some already, only those in both sets stay.
-pub(crate) fn join(pins: &mut Pins, path: &str, digests: &BTreeSet<Digest>) {
-    match pins.get_mut(path) {
-        Some(known) => known.retain(|digest| digests.contains(digest)),
-        None => drop(pins.insert(path.into(), digests.clone())),
     }
 }
 

@@ -7,8 +7,8 @@ use wire::Flow;
 
 use crate::ast::{
     Block, Demand, Executable, Item, Limit, Network, NetworkKind, Protection, Quantity, Service, Span,
+    executables,
 };
-use crate::digest::executables;
 use crate::explain::{demanded, said_of};
 use crate::tree::NodeKind;
 use crate::{Compiled, Parsed, RuleKind, prefixes};

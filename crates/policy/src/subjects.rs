@@ -11,8 +11,9 @@ use std::collections::BTreeSet;
 use wire::AppId;
 
 use crate::ast::{Executable, Group, Program, Subject, Users};
-use crate::digest::{self, Digest, Pins};
+use crate::digest::Digest;
 use crate::host::{Host, control_group};
+use crate::pins::{self, Pins};
 
 /// An executable that a policy names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -229,7 +230,7 @@ impl Subjects {
     /// Adds the digests that files must have to be what a path means.
     pub fn pinned<'p>(mut self, pins: impl IntoIterator<Item = &'p Pins>) -> Subjects {
         for (path, digests) in pins.into_iter().flatten() {
-            digest::join(&mut self.pins, path, digests);
+            pins::join(&mut self.pins, path, digests);
         }
         self
     }

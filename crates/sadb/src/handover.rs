@@ -9,6 +9,8 @@
 //! length.
 
 mod crc;
+mod error;
+mod form;
 mod octets;
 mod options;
 
@@ -22,14 +24,10 @@ use crate::spd::PortRange;
 use crate::{
     Direction, Endpoints, KeyBook, MAX_SAS, Mode, ReplayState, ReplayWindow, SaConfig, Selectors, Spi,
 };
+pub use error::HandOverError;
+use form::{FOOT, HEAD, MAGIC, VERSION};
 use octets::{Reader, Writer};
 
-const MAGIC: [u8; 8] = *b"RVLNHAND";
-const VERSION: u32 = 6;
-/// Octets in front of the body: magic, version and length.
-const HEAD: usize = 20;
-/// Octets of the CRC at the end.
-const FOOT: usize = 8;
 /// An upper bound of the octets of one association without its keying material and replay window.
 const SA_OCTETS: usize = 480;
 
@@ -56,44 +54,6 @@ pub struct HandOver {
     pub rules: Vec<u8>,
     /// The state of the scrubbers, by profile, in their own form.
     pub scrubbed: Vec<(ScrubId, Vec<u8>)>,
-}
-
-/// Why octets are not a hand-over. Whatever it is, no association is taken over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum HandOverError {
-    /// The octets do not begin like a hand-over.
-    #[error(
-        "this is not the hand-over of a ravelin daemon; start without --take-over and add the associations anew"
-    )]
-    NotOurs,
-    /// The hand-over was written by a daemon of another version.
-    #[error(
-        "the running daemon hands over in version {got}, this one understands {VERSION}; \
-         stop it, start without --take-over and add the associations anew"
-    )]
-    Version {
-        /// The version that the hand-over says.
-        got: u32,
-    },
-    /// The hand-over has fewer or more octets than it says.
-    #[error(
-        "the hand-over has {got} octets and says {said}; start without --take-over and add the associations anew"
-    )]
-    Length {
-        /// The length in octets that its head says.
-        said: u64,
-        /// The length in octets that it has.
-        got: u64,
-    },
-    /// The CRC shows that octets changed on the way.
-    #[error("the hand-over is damaged; start without --take-over and add the associations anew")]
-    Checksum,
-    /// A field has a value that the sender cannot have meant.
-    #[error(
-        "the hand-over contradicts itself ({0}); start without --take-over and add the associations anew"
-    )]
-    Field(&'static str),
 }
 
 /// The largest number of octets that an association takes in a hand-over.

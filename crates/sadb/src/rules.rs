@@ -12,6 +12,7 @@
 mod classifier;
 mod entry;
 mod error;
+mod key;
 mod linear;
 mod radix;
 mod rule;
@@ -22,9 +23,10 @@ mod tuple_space;
 
 pub use classifier::{Classifier, Rank, Slot};
 pub use error::RuleError;
+pub use key::RuleKey;
 pub use linear::Linear;
 pub use radix::Radix;
-pub use rule::{Action, Direction, Name, Protection, Rule, RuleKey};
+pub use rule::{Action, Direction, Name, Protection, Rule};
 pub use snapshot::Snapshot;
 pub use table::{MAX_RULES, Place, RuleTable};
 pub use template::{Member, Template, TemplateError};

@@ -10,21 +10,21 @@ mod counters;
 pub(crate) mod identification;
 mod inbound;
 mod key;
+mod name;
 mod nat;
 mod options;
 mod outbound;
 mod path_mtu;
 
-pub use config::{
-    DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW, Direction, Endpoints, Mode, SaConfig, SaName, Selectors, Spi,
-};
+pub use config::{DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW, Endpoints, SaConfig, Selectors};
 pub use counters::Counters;
 pub use inbound::{InboundSa, InboundState};
 pub use key::{Key, Shape};
+pub use name::{Direction, SaName, Spi};
 pub use nat::NatChecksum;
 pub use options::{
     DontFragment, Dscp, Encapsulation, Fragmentation, HeaderPolicy, HopLimit, KeyClass, Life, LifeState,
-    Lifetime, Limits, MAX_DUMMY, Padding, SaOptions, SaProtocol, Tfc,
+    Lifetime, Limits, MAX_DUMMY, Mode, Padding, SaOptions, SaProtocol, Tfc,
 };
 pub use outbound::{OutboundSa, OutboundState};
 pub use path_mtu::{Learned, MIN_PATH_MTU_V4, MIN_PATH_MTU_V6, PathMtu, PathMtuLimits};

@@ -5,12 +5,14 @@
 
 mod chain;
 mod inbound;
+mod index;
 mod outbound;
 mod scoped;
 
 pub use chain::{Chain, MAX_CHAIN};
 pub use inbound::InboundSad;
-pub use outbound::{OutboundSad, SaIndex};
+pub use index::SaIndex;
+pub use outbound::OutboundSad;
 pub use scoped::MAX_SCOPED;
 
 /// The largest number of associations in one direction. Memory is taken as they come: about two thousand octets each,

@@ -19,7 +19,7 @@ mod traffic;
 
 pub use condition::{Condition, Ranges};
 pub use error::SelectorError;
-pub use field::{FIRST_FREE_BIT, Field, Form};
-pub use key::{KEY_BITS, PacketKey, WORDS};
+pub use field::{FIRST_FREE_BIT, Field, Form, KEY_BITS, WORDS};
+pub use key::PacketKey;
 pub use pfp::Unavailable;
 pub use traffic::{Term, TrafficSelector};

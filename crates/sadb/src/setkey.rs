@@ -4,8 +4,10 @@
 //! line. No key is ever repeated in an error. Source: the setkey(8) manual page of ipsec-tools; paper 001 section 2.6.
 
 mod algorithm;
+mod error;
 mod policy;
 mod token;
+mod words;
 
 use std::net::IpAddr;
 
@@ -13,24 +15,10 @@ use crypto::{Secret, SuiteId};
 
 use crate::sa::{Encapsulation, Lifetime, SaProtocol};
 use crate::{Mode, Spi};
+pub use error::SetkeyError;
 pub use policy::{Address, PolicyAction, PolicyDirection, PolicyLevel, PolicyStatement, Request, Upper};
 use token::Token;
-
-/// The reason why a file is refused; nothing of it is done.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {text}")]
-pub struct SetkeyError {
-    /// The line number, counted from 1.
-    pub line: u32,
-    /// The text that says what is wrong there and what is allowed.
-    pub text: String,
-}
-
-impl SetkeyError {
-    fn at(line: u32, text: impl Into<String>) -> SetkeyError {
-        SetkeyError { line, text: text.into() }
-    }
-}
+use words::{Words, shown};
 
 /// One statement of a setkey file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,89 +93,6 @@ pub struct AddStatement {
 /// The first thing that is wrong, with its line.
 pub fn parse(text: &str) -> Result<Vec<Statement>, SetkeyError> {
     token::statements(text)?.iter().map(|tokens| statement(tokens)).collect()
-}
-
-/// The words of one statement.
-struct Words<'s, 't> {
-    tokens: &'s [Token<'t>],
-    next: usize,
-    /// The line number for errors at the end.
-    line: u32,
-}
-
-impl<'s, 't> Words<'s, 't> {
-    fn new(tokens: &'s [Token<'t>]) -> Words<'s, 't> {
-        Words { tokens, next: 0, line: tokens.first().map_or(1, |token| token.line) }
-    }
-
-    fn peek(&self) -> Option<&'s Token<'t>> {
-        self.tokens.get(self.next)
-    }
-
-    fn take(&mut self, what: &str) -> Result<&'s Token<'t>, SetkeyError> {
-        let Some(token) = self.tokens.get(self.next) else {
-            return Err(SetkeyError::at(self.line, format!("{what} is missing at the end of the statement")));
-        };
-        self.next += 1;
-        self.line = token.line;
-        Ok(token)
-    }
-
-    fn end(&self) -> Result<(), SetkeyError> {
-        match self.peek() {
-            None => Ok(()),
-            Some(token) => Err(SetkeyError::at(
-                token.line,
-                format!("{} is not expected here; a statement ends with `;`", shown(token)),
-            )),
-        }
-    }
-
-    fn number<T: std::str::FromStr>(&mut self, what: &str) -> Result<T, SetkeyError> {
-        let token = self.take(what)?;
-        token.text.parse().map_err(|_| {
-            SetkeyError::at(token.line, format!("{what} must be a number in range, not {}", shown(token)))
-        })
-    }
-
-    fn address(&mut self, what: &str) -> Result<IpAddr, SetkeyError> {
-        let token = self.take(what)?;
-        // A port in brackets says nothing for an association.
-        let text = token.text.split('[').next().unwrap_or_default();
-        text.parse().map_err(|_| {
-            SetkeyError::at(
-                token.line,
-                format!("{what} must be an IPv4 or IPv6 address, not {}", shown(token)),
-            )
-        })
-    }
-
-    /// Skip flags like `-4` and `-n` in front of addresses.
-    fn skip_flags(&mut self) {
-        while self
-            .peek()
-            .is_some_and(|t| matches!(t.text, "-4" | "-6" | "-n" | "-46" | "-4n" | "-6n" | "-46n"))
-        {
-            self.next += 1;
-        }
-    }
-}
-
-/// A word in the form that an error may repeat: short, and never what could be a key.
-fn shown(token: &Token<'_>) -> String {
-    shown_part(token, token.text)
-}
-
-/// A part of a word, in the same form. Text in quotes is often a key in the wrong place. Text with characters that need
-/// escaping is no word of setkey, and an escape may look like digits of a key.
-fn shown_part(token: &Token<'_>, part: &str) -> String {
-    let could_be_a_key = part.split(|c: char| !c.is_ascii_hexdigit()).any(|digits| digits.len() > 8);
-    let is_plain = part.chars().all(|c| c.is_ascii_graphic());
-    if token.quoted || could_be_a_key || !is_plain || part.len() > 24 {
-        "that word".to_owned()
-    } else {
-        format!("{part:?}")
-    }
 }
 
 fn statement(tokens: &[Token<'_>]) -> Result<Statement, SetkeyError> {

@@ -3,8 +3,7 @@
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::rule::{Mode, Rule};
-use crate::scrubber::Desk;
-use crate::verdict::{Job, Stop};
+use crate::verdict::{Desk, Job, Stop};
 use wire::ip::Headers;
 use wire::reassembly::{Limits, Reassembled, Reassembler};
 use wire::{Buf, DropReason, Pool, Time, ip, protocol, tcp};

@@ -1,10 +1,9 @@
 //! ICMP and ICMPv6 (rules I.1 to I.4, 6.12).
 
 use crate::rule::Rule;
-use crate::scrubber::Desk;
 use crate::sessions::{Sessions, Talk};
 use crate::tcp::Connections;
-use crate::verdict::{Job, Side, Stop};
+use crate::verdict::{Desk, Job, Side, Stop};
 use wire::icmp::{self, HEADER_LEN, Icmpv4};
 use wire::ip::{self, Headers};
 use wire::quote::Quoted;

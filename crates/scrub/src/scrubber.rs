@@ -1,13 +1,15 @@
 //! The order of the rules: one packet from its first octet to the next link.
 
+mod save;
+
 use crate::config::{Config, Feed};
 use crate::counters::Counters;
 use crate::fragments::{Fragments, Taken};
 use crate::rule::Rule;
 use crate::saved::What;
 use crate::sessions::{SessionRecord, Sessions, Talk};
-use crate::tcp::{ConnectionRecord, Connections, Express};
-use crate::verdict::{Arrival, Emitted, Job, Outcome, Side, Stop, Verdict};
+use crate::tcp::{BATCH, ConnectionRecord, Connections, Express};
+use crate::verdict::{Arrival, Desk, Emitted, Job, Outcome, Side, Stop, Verdict};
 use crate::{icmp, ip, sctp, security, udp};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -26,25 +28,6 @@ pub struct Scrubber {
     answers: ip::Answers,
     counters: Counters,
     own: VecDeque<Emitted>,
-}
-
-/// The parts of a scrubber that all stages may use while one packet is at work.
-pub(crate) struct Desk<'s> {
-    pub now: Time,
-    pub arrival: Arrival,
-    /// The queue for packets that the scrubber makes itself.
-    pub own: &'s mut VecDeque<Emitted>,
-}
-
-impl Desk<'_> {
-    pub fn emit(&mut self, to: Side, buf: Buf, why: Rule) {
-        self.emit_in(self.arrival.realm, to, buf, why);
-    }
-
-    /// Emit a packet about something in another realm than that of the packet at work.
-    pub fn emit_in(&mut self, realm: u32, to: Side, buf: Buf, why: Rule) {
-        self.own.push_back(Emitted { to, buf, realm, why });
-    }
 }
 
 impl Scrubber {
@@ -98,7 +81,7 @@ impl Scrubber {
     }
 
     /// The number of packets of which [`Scrubber::expect`] should be told at once.
-    pub const BATCH: usize = 64;
+    pub const BATCH: usize = BATCH;
 
     /// The next packet that is not one that came: a fragment of it, or a packet of the scrubber's own.
     pub fn poll_emitted(&mut self) -> Option<Emitted> {

@@ -1,9 +1,8 @@
 //! The rules for UDP (rules U.1, U.2).
 
 use crate::rule::Rule;
-use crate::scrubber::Desk;
 use crate::sessions::{Sessions, Talk};
-use crate::verdict::{Job, Side, Stop};
+use crate::verdict::{Desk, Job, Side, Stop};
 use wire::ip::{self, Headers};
 use wire::udp::Udp;
 use wire::{Buf, Gso, GsoKind, checksum};

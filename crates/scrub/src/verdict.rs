@@ -2,7 +2,8 @@
 
 use crate::config::Config;
 use crate::rule::{Mode, Rule, Rules};
-use wire::Buf;
+use std::collections::VecDeque;
+use wire::{Buf, Time};
 
 /// One of the two sides of the scrubber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -107,6 +108,25 @@ pub(crate) enum Stop {
     Drop(Rule),
     /// A rule that only observes would have dropped it, so it passes as it is.
     Pass,
+}
+
+/// The parts of a scrubber that all stages may use while one packet is at work.
+pub(crate) struct Desk<'s> {
+    pub now: Time,
+    pub arrival: Arrival,
+    /// The queue for packets that the scrubber makes itself.
+    pub own: &'s mut VecDeque<Emitted>,
+}
+
+impl Desk<'_> {
+    pub fn emit(&mut self, to: Side, buf: Buf, why: Rule) {
+        self.emit_in(self.arrival.realm, to, buf, why);
+    }
+
+    /// Emit a packet about something in another realm than that of the packet at work.
+    pub fn emit_in(&mut self, realm: u32, to: Side, buf: Buf, why: Rule) {
+        self.own.push_back(Emitted { to, buf, realm, why });
+    }
 }
 
 /// The work on one packet. It asks the configuration and keeps account.

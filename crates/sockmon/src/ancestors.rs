@@ -3,23 +3,15 @@
 use crate::abi;
 use crate::adopt;
 use crate::error::SockmonError;
-use crate::lists::hash;
+use crate::lists::{Bits, hash, mask};
 use crate::programs::{Loaded, Maps};
 use policy::Image;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Bit numbers by image.
-pub type Bits = BTreeMap<Image, u8>;
 
 fn name(image: &Image) -> u64 {
     match image {
         Image::Path(text) | Image::Name(text) => hash(text.as_bytes()),
     }
-}
-
-/// The mask of all bits.
-pub fn mask(bits: &Bits) -> u64 {
-    bits.values().fold(0, |mask, bit| mask | 1 << bit)
 }
 
 /// The bit that every image is to have. One that an image of before has is not given to another at once: processes have

@@ -3,6 +3,7 @@
 use crate::error::SockmonError;
 use crate::links;
 use crate::programs::Pins;
+use crate::sys;
 use std::io;
 use std::path::Path;
 
@@ -44,7 +45,7 @@ pub fn detach(instance: &str) -> Result<Detached, SockmonError> {
     remove_directory(&pins.links())?;
     if let Ok(list) = std::fs::read_dir(&pins.root) {
         for entry in list.filter_map(Result::ok) {
-            links::unpin(&entry.path())?;
+            sys::unpin(&entry.path())?;
             out.maps += 1;
         }
     }

@@ -2,27 +2,13 @@
 
 use std::fmt;
 
-use libbpf_rs::{MapCore, MapFlags};
 use wire::{AppId, Flow, Time, addr};
 
-use crate::abi::{self, FlowKey, FlowValue, Wire};
+use crate::abi::{self, FlowKey, FlowValue};
 use crate::error::SockmonError;
-use crate::model::Identity;
-use crate::monitor::Sockmon;
+use crate::model::{Counted, Identity};
 use crate::programs::Maps;
 use crate::traffic::{Amount, AppTraffic};
-
-/// The programs whose flows are counted one by one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Counted {
-    /// No flow is counted: this costs the test of one word.
-    #[default]
-    Nothing,
-    /// The flows of applications are counted.
-    Applications,
-    /// The flows of applications and of programs without policy are counted.
-    Everything,
-}
 
 /// The bits that tell the BPF programs this choice, in their configuration.
 pub(crate) fn bits(counted: Counted) -> u32 {
@@ -60,7 +46,7 @@ pub struct Sender {
 
 /// Names one entry of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FlowId(FlowKey);
+pub struct FlowId(pub(crate) FlowKey);
 
 impl fmt::Debug for FlowId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -125,7 +111,8 @@ pub struct CountedFlow {
     pub sender: Option<Sender>,
 }
 
-fn from_kernel(key: FlowKey, value: &FlowValue) -> CountedFlow {
+/// A flow as the kernel half counted it.
+pub(crate) fn from_kernel(key: FlowKey, value: &FlowValue) -> CountedFlow {
     let mut traffic = AppTraffic::default();
     for (kind, sum) in (0u16..).zip(&value.kinds) {
         traffic
@@ -153,50 +140,6 @@ fn from_kernel(key: FlowKey, value: &FlowValue) -> CountedFlow {
             comm: abi::text(&value.comm),
             identity: value.identity,
         }),
-    }
-}
-
-impl Sockmon {
-    /// Every flow in the table, in no order.
-    ///
-    /// # Errors
-    /// If the map cannot be read.
-    pub fn flows(&self) -> Result<Vec<CountedFlow>, SockmonError> {
-        let map = self.loaded.maps.get("flows")?;
-        // One batch: a smaller one that is not full would be taken for the last.
-        let all = map
-            .lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)
-            .map_err(SockmonError::bpf("read map flows"))?;
-        all.map(|(key, value)| {
-            let entry = FlowKey::read(&key).zip(FlowValue::read(&value));
-            entry.map(|(key, value)| from_kernel(key, &value)).ok_or(SockmonError::Answer("flows"))
-        })
-        .collect()
-    }
-
-    /// Take a flow out of the table, with what it came to. `None`: it is not there. Packets that come later begin a new entry.
-    ///
-    /// # Errors
-    /// If the map cannot be written.
-    pub fn take_flow(&self, id: &FlowId) -> Result<Option<CountedFlow>, SockmonError> {
-        let map = self.loaded.maps.get("flows")?;
-        match map.lookup_and_delete(id.0.bytes()) {
-            Ok(None) => Ok(None),
-            Ok(Some(value)) => {
-                let value = FlowValue::read(&value).ok_or(SockmonError::Answer("flows"))?;
-                Ok(Some(from_kernel(id.0, &value)))
-            }
-            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(SockmonError::bpf("take from map flows")(error)),
-        }
-    }
-
-    /// Flows that the table holds at most.
-    ///
-    /// # Errors
-    /// If there is no such map.
-    pub fn flow_capacity(&self) -> Result<usize, SockmonError> {
-        self.loaded.maps.capacity("flows")
     }
 }
 

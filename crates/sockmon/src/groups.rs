@@ -5,7 +5,7 @@
 
 use crate::abi::{self, Group, GroupPath};
 use crate::error::SockmonError;
-use crate::lists::Lists;
+use crate::lists::{Lists, Slots};
 use crate::probe;
 use crate::programs::Maps;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,9 +14,6 @@ use std::path::{Path, PathBuf};
 
 /// The number of the root of the hierarchy. Another one: a control group namespace, which hides what is above.
 const ROOT: u64 = 1;
-
-/// The slot of each control group, by the group's path.
-pub type Slots = BTreeMap<String, u16>;
 
 fn key(path: &str) -> Result<GroupPath, SockmonError> {
     let mut out = GroupPath { text: [0; abi::GROUP_PATH] };

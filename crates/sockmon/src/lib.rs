@@ -23,6 +23,7 @@ mod frames;
 mod gateway;
 mod groups;
 mod identities;
+mod inside_icmp;
 mod limits;
 pub mod line;
 mod links;
@@ -52,12 +53,13 @@ pub use ::policy::Subjects;
 pub use detach::{Detached, detach, instances};
 pub use digest::sha256;
 pub use error::SockmonError;
-pub use flows::{Begun, Counted, CountedFlow, FlowId, Sender};
+pub use flows::{Begun, CountedFlow, FlowId, Sender};
 pub use frames::{FrameSteering, is_frame_steering};
-pub use gateway::{InsideIcmp, Span};
+pub use gateway::Span;
+pub use inside_icmp::InsideIcmp;
 pub use marks::{Marks, MaskError};
 pub use model::{
-    Adopted, Attempt, Check, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
+    Adopted, Attempt, Check, Counted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
     SocketState,
 };
 pub use monitor::{Sockmon, Statistics, check_pins, exempt};

@@ -173,7 +173,7 @@ impl LineGuard {
         let fresh = path.with_file_name(format!("{name}_{interface}_new"));
         let fail = |step: &str| SockmonError::system(format!("{step} {name} at interface {interface}"));
         let pin = |link: &OwnedFd| {
-            links::unpin(&fresh)?;
+            sys::unpin(&fresh)?;
             sys::obj_pin_over(link.as_fd(), &fresh, &path).map_err(fail("pin"))
         };
         let old = match sys::obj_get(&path) {
@@ -221,7 +221,7 @@ impl LineGuard {
     pub fn forget(&mut self, interface: u32) -> Result<(), SockmonError> {
         self.links.remove(&interface);
         for Guard { name, .. } in GUARDS {
-            links::unpin(&self.root.join(LINKS).join(format!("{name}_{interface}")))?;
+            sys::unpin(&self.root.join(LINKS).join(format!("{name}_{interface}")))?;
         }
         let cookies: Vec<Vec<u8>> = self.sockets.keys().collect();
         for cookie in cookies {
@@ -342,7 +342,7 @@ pub fn open(instance: &str) -> Result<usize, SockmonError> {
     }
     for folder in [folder, root.clone()] {
         if folder == root {
-            links::unpin(&root.join(COUNTS))?;
+            sys::unpin(&root.join(COUNTS))?;
         }
         match std::fs::remove_dir(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

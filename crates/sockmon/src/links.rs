@@ -236,17 +236,7 @@ pub fn remove(path: &Path) -> Result<(), SockmonError> {
         // A tracepoint's ends with its pin; a link whose device is gone has nothing to be taken off.
         let _ = sys::link_detach(link.as_fd());
     }
-    unpin(path)
-}
-
-/// Remove a pin, if it is there.
-pub fn unpin(path: &Path) -> Result<(), SockmonError> {
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            Err(SockmonError::system(format!("remove {}", path.display()))(e))
-        }
-        _ => Ok(()),
-    }
+    sys::unpin(path)
 }
 
 /// Exchange the program of an old link, if it is still where it belongs and (on a device) the first; `false` if it is not.

@@ -5,9 +5,7 @@
 //! `executables` have it.
 
 use crate::abi::{self, Choice, List};
-use crate::ancestors::Bits;
 use crate::error::SockmonError;
-use crate::groups::Slots;
 use crate::model::LoadWarning;
 use crate::places::Place;
 use crate::programs::Maps;
@@ -16,6 +14,17 @@ use sadb::spd::Spd;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use wire::AppId;
+
+/// Bit numbers by image.
+pub type Bits = BTreeMap<Image, u8>;
+
+/// The slot of each control group, by the group's path.
+pub type Slots = BTreeMap<String, u16>;
+
+/// The mask of all bits.
+pub fn mask(bits: &Bits) -> u64 {
+    bits.values().fold(0, |mask, bit| mask | 1 << bit)
+}
 
 /// The FNV-1a hash of some octets, but never 0.
 pub fn hash(bytes: &[u8]) -> u64 {
@@ -242,7 +251,7 @@ impl Lists {
         }
         let default = self.numbered.get(&abi::LIST_ANY).map_or(0, |any| any.app);
         let app = if stays(old.app) { old.app } else { default };
-        let bits = old.bits & crate::ancestors::mask(policy.bits);
+        let bits = old.bits & mask(policy.bits);
         self.numbered.insert(number, Merged { choices, app, bits, place: old.place, pinned: old.pinned });
         true
     }

@@ -1,9 +1,8 @@
 //! What this room answers: sockets, identities, refusals, checks.
 
 use crate::abi;
-use crate::flows::Counted;
-use crate::gateway::InsideIcmp;
 use crate::gateway::Span;
+use crate::inside_icmp::InsideIcmp;
 use crate::marks::Marks;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -11,6 +10,18 @@ use std::path::PathBuf;
 use wire::{AppId, Flow, Prefix, addr};
 
 pub use crate::abi::Identity;
+
+/// The programs whose flows are counted one by one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counted {
+    /// No flow is counted: this costs the test of one word.
+    #[default]
+    Nothing,
+    /// The flows of applications are counted.
+    Applications,
+    /// The flows of applications and of programs without policy are counted.
+    Everything,
+}
 
 /// The settings that [`crate::Sockmon::attach`] takes.
 #[derive(Clone, Debug)]

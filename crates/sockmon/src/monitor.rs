@@ -1,24 +1,35 @@
 //! The socket monitor as the daemon holds it.
 
+mod flows;
+mod gateway;
+mod names;
+mod pins;
+mod socket_events;
+mod traffic;
+mod users;
+
 use crate::abi::{self, Live, PeerKey};
 use crate::adopt;
 use crate::detach;
 use crate::error::SockmonError;
-use crate::flows::{self, Counted};
+
 use crate::folders;
-use crate::gateway::{self, InsideIcmp, Span};
+use crate::gateway::Span;
 use crate::identities;
+use crate::inside_icmp::InsideIcmp;
 use crate::links::{self, Links, Places};
 use crate::lists::Lists;
 use crate::live::{Change, LiveTable};
 use crate::locals;
 use crate::marks::Marks;
-use crate::model::{Adopted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo};
-use crate::pins::{self, Pinned};
+use crate::model::{
+    Adopted, Counted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
+};
+use crate::pins::Pinned;
 use crate::places::{self, Found};
 use crate::policy;
 use crate::programs::{self, Loaded, Pins};
-use crate::socket_events;
+
 use crate::spans::Ways;
 use crate::sys;
 use crate::tables::{LoadStats, Tables};
@@ -165,17 +176,17 @@ impl Sockmon {
             per_socket,
             // Until somebody wants them.
             observe: 0,
-            flows: flows::bits(counted),
+            flows: crate::flows::bits(counted),
             no_requests: no_requests.into(),
             ..before
         })?;
-        socket_events::begin(maps)?;
+        crate::socket_events::begin(maps)?;
         if counted == Counted::Nothing {
-            flows::forget(maps)?;
+            crate::flows::forget(maps)?;
         }
         // A device counts as guarded only while its programs are there.
         maps.retain("uplinks", |ifindex: &u32| !places.uplinks.contains(ifindex))?;
-        let spans = gateway::prepare(maps, &places.insides, first_spans)?;
+        let spans = crate::gateway::prepare(maps, &places.insides, first_spans)?;
         locals::write(maps, locals)?;
         // Where nothing of a daemon before is attached, processes have been made without a record, and connections closed.
         let is_first = !pins.links().join("task_fork").exists();
@@ -230,7 +241,7 @@ impl Sockmon {
         let policy = policy::Policy { spd, subjects, directories, orders, found };
         let done = policy::load(&self.loaded, &policy, &mut self.tables)?;
         (self.held, self.found) = (done.held, done.found);
-        self.pinned = pins::carried(done.pinned, &self.pinned);
+        self.pinned = crate::pins::carried(done.pinned, &self.pinned);
         self.last_load = done.stats;
         Ok(done.warnings)
     }

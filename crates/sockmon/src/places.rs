@@ -9,7 +9,6 @@ use crate::adopt;
 use crate::error::SockmonError;
 use crate::foreign;
 use crate::model::LoadWarning;
-use crate::pins;
 use crate::programs::Loaded;
 use crate::walk::{self, Link, Step, Walk};
 use policy::{Digest, Executables, Image, Subjects};
@@ -465,7 +464,7 @@ impl Search {
                 return Err(SockmonError::LongPin { path: place.path.clone() });
             }
         }
-        let links = pins::links(subjects, &self.links).cloned();
+        let links = pinned_links(subjects, &self.links).cloned();
         self.warnings.extend(links.map(|(path, file)| LoadWarning::PinnedLink { path, file }));
         Ok(Places { list, held, warnings: self.warnings, found: self.answers })
     }
@@ -503,6 +502,15 @@ fn interpreter(path: &Path) -> Option<String> {
     let line = start.get(..n)?.strip_prefix(b"#!")?;
     let end = line.iter().position(|&b| b == b'\n').unwrap_or(line.len());
     Some(String::from_utf8_lossy(line.get(..end)?).trim().to_owned())
+}
+
+/// Symbolic links among the pinned paths: what they lead to later is not known at once.
+fn pinned_links<'l>(
+    subjects: &'l Subjects,
+    links: &'l [(PathBuf, PathBuf)],
+) -> impl Iterator<Item = &'l (PathBuf, PathBuf)> {
+    let is_pinned = |path: &Path| path.to_str().is_some_and(|path| subjects.pins().contains_key(path));
+    links.iter().filter(move |(path, _)| is_pinned(path))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Policy into the kernel: what is new of it, one store that makes it current for all programs, then what is old away.
 
 use crate::abi::{self, Executable, Identity};
-use crate::ancestors::{self, Bits};
+use crate::ancestors;
 use crate::error::SockmonError;
-use crate::groups::{self, Slots};
+use crate::groups;
 use crate::identities::{self, Wanted};
 use crate::limits;
-use crate::lists::{self, Lists};
+use crate::lists::{self, Bits, Lists, Slots, mask};
 use crate::marks::Marks;
 use crate::model::LoadWarning;
 use crate::pins::{self, Pinned};
@@ -206,7 +206,7 @@ fn write(maps: &Maps, before: &Tables, spd: &Spd, plan: &Plan) -> Result<usize, 
     let reserved = identities::reserve(maps, &plan.wanted, &plan.before, &plan.lists)?;
     // Before the policy that does not want them is in force.
     plan.stale.iter().try_for_each(|identity| pins::doubt(maps, identity))?;
-    let mask = config.ancestors | ancestors::mask(&plan.bits);
+    let mask = config.ancestors | mask(&plan.bits);
     let guards = spd.guard.networks().len() as u32;
     let generation = plan.generation;
     maps.set_config(&abi::Config {

@@ -2,8 +2,7 @@
 
 use crate::abi::{self, Wire};
 use crate::error::SockmonError;
-use crate::gateway::InsideIcmp;
-use crate::links;
+use crate::inside_icmp::InsideIcmp;
 use crate::marks::Marks;
 use crate::security::{self, OptionHook};
 use crate::sys::{self, Tcx};
@@ -385,7 +384,7 @@ impl Maps {
     pub fn pin_again(&self, pins: &Pins) -> Result<(), SockmonError> {
         for (name, map) in self.unpinned(pins) {
             let aside = pins.map(&format!("{name}_new"));
-            links::unpin(&aside)?;
+            sys::unpin(&aside)?;
             sys::obj_pin_over(map.as_fd(), &aside, &pins.map(name))
                 .map_err(SockmonError::system(format!("pin the map {name}")))?;
         }
@@ -517,7 +516,7 @@ fn replace_counters(pins: &Pins, old: &MapHandle, new: &MapHandle) -> Result<(),
         }
     }
     let aside = pins.map(&format!("{COUNTERS}_new"));
-    links::unpin(&aside)?;
+    sys::unpin(&aside)?;
     sys::obj_pin_over(new.as_fd(), &aside, &pins.map(COUNTERS))
         .map_err(SockmonError::system("pin the map counters"))
 }

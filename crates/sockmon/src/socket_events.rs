@@ -12,13 +12,12 @@ use wire::{AppId, Flow, Time, addr, protocol};
 use crate::abi::{self, Wire};
 use crate::error::SockmonError;
 use crate::model::{SocketInfo, SocketState};
-use crate::monitor::Sockmon;
 use crate::programs::Maps;
 
 /// The reader of the ring. There may be one at a time: the kernel keeps one place for readers.
 #[derive(Debug)]
 pub struct SocketEvents {
-    map: MapHandle,
+    pub(crate) map: MapHandle,
 }
 
 impl SocketEvents {
@@ -85,7 +84,7 @@ pub(crate) fn begin(maps: &Maps) -> Result<(), SockmonError> {
 }
 
 /// The calls that these sockets must have made, as far as the policy names their applications.
-fn calls_of(sockets: &[SocketInfo], netns: u64, now: Time) -> Vec<SocketEvent> {
+pub(crate) fn calls_of(sockets: &[SocketInfo], netns: u64, now: Time) -> Vec<SocketEvent> {
     let mut seen = BTreeSet::new();
     let mut out = Vec::new();
     for socket in sockets {
@@ -125,27 +124,6 @@ fn calls_of(sockets: &[SocketInfo], netns: u64, now: Time) -> Vec<SocketEvent> {
     // Listeners first, so that their connections find them.
     out.sort_by_key(|event| event.call != Call::Listen);
     out
-}
-
-impl Sockmon {
-    /// The reader of what sockets do; nothing comes unless [`crate::Options::per_socket`] asked for it.
-    ///
-    /// # Errors
-    /// [`SockmonError`] if the map cannot be opened a second time.
-    pub fn socket_events(&self) -> Result<SocketEvents, SockmonError> {
-        let map = self.loaded.maps.get("socket_events")?;
-        let map = MapHandle::try_from(map).map_err(SockmonError::bpf("open map socket_events"))?;
-        Ok(SocketEvents { map })
-    }
-
-    /// The calls that the sockets of the guarded namespace must have made to be what they are now: for a reader that was not
-    /// there, or lost some. `now` goes into the events.
-    ///
-    /// # Errors
-    /// As [`Sockmon::sockets`].
-    pub fn socket_calls(&self, now: Time) -> Result<Vec<SocketEvent>, SockmonError> {
-        Ok(calls_of(&self.sockets()?, self.netns(), now))
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The system calls that libbpf-rs does not offer, each behind a safe function.
 
 use crate::abi::Wire;
+use crate::error::SockmonError;
 use std::ffi::{CStr, CString, c_int};
 use std::fs::File;
 use std::io;
@@ -186,6 +187,16 @@ pub fn link_update(link: BorrowedFd<'_>, prog: BorrowedFd<'_>) -> io::Result<()>
     // SAFETY: open descriptors; null options are allowed.
     done(unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), prog.as_raw_fd(), std::ptr::null()) })
         .map(drop)
+}
+
+/// Remove a pin, if it is there.
+pub fn unpin(path: &Path) -> Result<(), SockmonError> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(SockmonError::system(format!("remove {}", path.display()))(e))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Take a link off its hook at once; closing or unpinning it would take the kernel a moment. Tracepoints cannot do this.

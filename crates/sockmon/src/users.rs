@@ -1,12 +1,10 @@
 //! Users that rules of the SPD name: their packets go to the engine (docs/design/0009).
 
 use crate::abi::UserKey;
-use crate::error::SockmonError;
-use crate::monitor::Sockmon;
 use std::ops::RangeInclusive;
 
 /// A run of numbers that a prefix of 32 bits stands for.
-fn prefixes(range: &RangeInclusive<u32>) -> impl Iterator<Item = UserKey> {
+pub(crate) fn prefixes(range: &RangeInclusive<u32>) -> impl Iterator<Item = UserKey> {
     let (mut first, last) = (u64::from(*range.start()), u64::from(*range.end()));
     std::iter::from_fn(move || {
         if first > last {
@@ -20,21 +18,6 @@ fn prefixes(range: &RangeInclusive<u32>) -> impl Iterator<Item = UserKey> {
         first += 1 << bits;
         Some(key)
     })
-}
-
-impl Sockmon {
-    /// From now on the packets of these users, and of no others, go to the engine where no application's policy decides about
-    /// them. Those that are new come first, those that are gone last.
-    ///
-    /// # Errors
-    /// If the kernel has no room for them; then those of before are among those that are ruled.
-    pub fn set_users(&self, users: &[RangeInclusive<u32>]) -> Result<(), SockmonError> {
-        let keys: Vec<UserKey> = users.iter().flat_map(prefixes).collect();
-        for key in &keys {
-            self.loaded.maps.write("users", key, &1u32)?;
-        }
-        self.loaded.maps.retain("users", |key: &UserKey| !keys.contains(key)).map(drop)
-    }
 }
 
 #[cfg(test)]

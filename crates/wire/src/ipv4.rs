@@ -272,7 +272,7 @@ pub fn remove_options(buf: &mut Buf) -> usize {
     }
     let bytes = buf.as_mut_slice();
     let total = be16(bytes, 2).saturating_sub(len as u16);
-    crate::options::put_header_len(bytes, 0, total);
+    put_header_len(bytes, 0, total);
     len
 }
 
@@ -289,6 +289,17 @@ pub(crate) fn put_whole(bytes: &mut [u8], total_len: u16, tos_mark: u8) {
     view.set_unfragmented(false);
     view.set_tos(view.tos() | tos_mark);
     view.fill_checksum();
+}
+
+/// Completes an IPv4 header of 20 octets plus `options` octets: writes header length, total length and checksum. Its
+/// fixed part was written by [`emit`], and its options are in place.
+pub fn put_header_len(header: &mut [u8], options: usize, total_len: u16) {
+    let len = HEADER_LEN + options;
+    put_octet(header, 0, 0x40 | (len / 4) as u8);
+    put16(header, 2, total_len);
+    put16(header, 10, 0);
+    let check = checksum::ip_checksum(range(header, 0, len));
+    put16(header, 10, check);
 }
 
 #[cfg(test)]

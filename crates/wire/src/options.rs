@@ -1,9 +1,11 @@
 //! Iterators over the options of IPv4 (RFC 791 section 3.1) and of the IPv6 headers that hold some (RFC 8200 section
 //! 4.2).
 
+use crate::WireError;
 use crate::field::{array, octet, range};
-use crate::{WireError, checksum};
 use std::net::Ipv4Addr;
+
+pub use crate::ipv4::put_header_len;
 
 /// The type of the end-of-list option (IPv4).
 const END: u8 = 0;
@@ -165,17 +167,6 @@ pub fn is_on_the_way(header: &[u8]) -> Result<bool, WireError> {
         }
     }
     Ok(false)
-}
-
-/// Completes an IPv4 header of 20 octets plus `options` octets: writes header length, total length and checksum. Its
-/// fixed part was written by [`crate::ipv4::emit`], and its options are in place.
-pub fn put_header_len(header: &mut [u8], options: usize, total_len: u16) {
-    let len = crate::ipv4::HEADER_LEN + options;
-    crate::field::put_octet(header, 0, 0x40 | (len / 4) as u8);
-    crate::field::put16(header, 2, total_len);
-    crate::field::put16(header, 10, 0);
-    let check = checksum::ip_checksum(crate::field::range(header, 0, len));
-    crate::field::put16(header, 10, check);
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use aes::Block;
 use crypto::{OpenOp, SealOp, Transform};
 use zeroize::Zeroize;
 
-use super::MAX_DATA;
 use super::chain::{self, Ending, LANES, xor};
 use super::cipher_modes::apply;
 use super::gcm::Aes;
+use super::limit::{MAX_DATA, blank};
 use super::mac::same;
 use crypto::AssociatedData;
 
@@ -85,7 +85,7 @@ impl<A: Aes> Ccm<A> {
         for (op, tag) in ops.iter_mut().zip(&tags) {
             let iv = op.sequence.to_be_bytes();
             if op.iv.len() != iv.len() || op.icv.len() != self.icv_len || op.data.len() > MAX_DATA {
-                super::blank(op);
+                blank(op);
                 continue;
             }
             apply(&self.aes, &self.block(COUNTER_FLAGS, &iv, 1), op.data);

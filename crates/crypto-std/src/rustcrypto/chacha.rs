@@ -5,7 +5,7 @@ use chacha20poly1305::{ChaCha20Poly1305, KeyInit};
 use crypto::{OpenOp, SealOp, Transform};
 use zeroize::Zeroize;
 
-use super::MAX_DATA;
+use super::limit::{MAX_DATA, blank};
 use crypto::AssociatedData;
 
 pub(super) struct ChaCha {
@@ -49,7 +49,7 @@ impl Transform for ChaCha {
                     op.iv.copy_from_slice(&iv);
                     op.icv.copy_from_slice(&tag);
                 }
-                _ => super::blank(op),
+                _ => blank(op),
             }
         }
     }

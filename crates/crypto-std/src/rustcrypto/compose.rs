@@ -6,9 +6,9 @@
 
 use crypto::{HEADER_LEN, MAX_ICV_LEN, OpenOp, SealOp, SuiteId, Transform};
 
-use super::MAX_DATA;
 use super::chain::LANES;
 use super::cipher_modes::PacketCipher;
+use super::limit::{MAX_DATA, blank};
 use super::mac::{Mac, Tag, same};
 
 pub(super) struct EncryptThenMac {
@@ -76,7 +76,7 @@ impl Transform for EncryptThenMac {
                     run.chunks_mut(LANES).for_each(|lanes| self.seal_lanes(lanes));
                 }
                 // Lengths of another suite. Whatever the caller does next, no plaintext may leave.
-                _ => run.iter_mut().for_each(super::blank),
+                _ => run.iter_mut().for_each(blank),
             }
         }
     }

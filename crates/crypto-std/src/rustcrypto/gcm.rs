@@ -9,9 +9,9 @@ use ghash::GHash;
 use ghash::universal_hash::UniversalHash;
 use zeroize::Zeroize;
 
-use super::MAX_DATA;
 use super::chain::xor;
 use super::cipher_modes::{apply, counter_block};
+use super::limit::{MAX_DATA, blank};
 use super::mac::same;
 use crypto::AssociatedData;
 
@@ -97,9 +97,9 @@ impl<A: Aes> Gcm<A> {
 
     #[inline]
     fn seal_one(&self, op: &mut SealOp<'_>) {
-        let Ok(out) = <&mut [u8; 8]>::try_from(&mut *op.iv) else { return super::blank(op) };
+        let Ok(out) = <&mut [u8; 8]>::try_from(&mut *op.iv) else { return blank(op) };
         if op.icv.len() != self.icv_len || op.data.len() > MAX_DATA {
-            return super::blank(op);
+            return blank(op);
         }
         let iv = op.sequence.to_be_bytes();
         *out = iv;
@@ -181,7 +181,7 @@ impl<A: Aes> Transform for Gmac<A> {
         for op in ops {
             let iv = op.sequence.to_be_bytes();
             if op.iv.len() != iv.len() || op.icv.len() != ICV_LEN || op.data.len() > MAX_DATA {
-                super::blank(op);
+                blank(op);
                 continue;
             }
             op.iv.copy_from_slice(&iv);

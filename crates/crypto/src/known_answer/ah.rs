@@ -1,6 +1,7 @@
 //! The test of one algorithm of AH.
 
-use super::{AH_ANSWERS, keymat, unhex};
+use super::answers::AH_ANSWERS;
+use super::input::{keymat, unhex};
 use crate::{Authenticator, CryptoError, Integrity, Provider};
 
 const SEQUENCE: u64 = 0x5_0000_0007;

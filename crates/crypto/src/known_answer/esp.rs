@@ -1,6 +1,7 @@
 //! The test of one suite.
 
-use super::{ANSWERS, keymat, unhex};
+use super::answers::ANSWERS;
+use super::input::{keymat, unhex};
 use crate::{CryptoError, HEADER_LEN, MAX_ICV_LEN, MAX_IV_LEN, OpenOp, Provider, SealOp, SuiteId, Transform};
 
 /// SPI and lower half of the sequence number.

@@ -14,7 +14,8 @@ use wire::ip::Headers;
 use wire::stage::Clean;
 use wire::{Packet, Pool, Time, Verdict, checksum, protocol};
 
-use super::{Inbound, InboundOutcome, Parts, about, admit, end, record};
+use super::outcome::{InboundOutcome, end, record};
+use super::{Inbound, Parts, about, admit};
 use crate::nest;
 use crate::tally::Dropped;
 use ipsec::Outer;

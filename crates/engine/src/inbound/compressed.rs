@@ -1,11 +1,10 @@
 //! Compression between selectors: an association around IPComp has selectors for the packet as it was before
 //! compression.
 
-use sadb::{InboundSa, Mode, SaName, Selectors};
+use sadb::{InboundSa, InboundSad, Mode, SaName, Selectors};
 use wire::ip::{self, Headers};
 use wire::protocol;
 
-use super::Inbound;
 use crate::quoted;
 
 /// Whether the packet that an IPComp association in transport mode gave fits the selectors of the association around
@@ -18,16 +17,19 @@ pub(super) fn opens_into(sa: &InboundSa, selectors: &Selectors, bytes: &[u8]) ->
     sa.config().mode == Mode::Transport && Headers::parse(bytes).is_ok_and(covers)
 }
 
-impl Inbound {
-    /// The selectors of the association that a compressed packet came out of, if they do not admit the compressed form.
-    /// Compression is no protection, so the selectors are meant for the packet as it was (RFC 3173 section 2: what did
-    /// not become shorter is sent as it is).
-    pub(super) fn compressed_in(&self, name: SaName, bytes: &[u8], headers: &Headers) -> Option<Selectors> {
-        if headers.protocol != protocol::IPCOMP {
-            return None;
-        }
-        let sa = self.sad.get(name)?;
-        let refused = sa.admits(&ip::flow(bytes, headers, false)).is_err();
-        refused.then(|| sa.config().effective_selectors())
+/// The selectors of the association that a compressed packet came out of, if they do not admit the compressed form.
+/// Compression is no protection, so the selectors are meant for the packet as it was (RFC 3173 section 2: what did
+/// not become shorter is sent as it is).
+pub(super) fn compressed_in(
+    sad: &InboundSad,
+    name: SaName,
+    bytes: &[u8],
+    headers: &Headers,
+) -> Option<Selectors> {
+    if headers.protocol != protocol::IPCOMP {
+        return None;
     }
+    let sa = sad.get(name)?;
+    let refused = sa.admits(&ip::flow(bytes, headers, false)).is_err();
+    refused.then(|| sa.config().effective_selectors())
 }

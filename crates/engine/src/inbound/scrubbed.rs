@@ -1,57 +1,13 @@
 //! The scrubbing of inbound packets whose flows policy or rules want scrubbed.
 
-use std::sync::Arc;
-
 use sadb::InboundSa;
-use sadb::spd::Spd;
-use scrub::{Arrival, Config, Mode, Outcome, Rule, Scrubber, Side};
+use scrub::{Arrival, Outcome, Rule, Scrubber, Side};
 use wire::stage::{Inner, Raw};
 use wire::{AppId, DropReason, Flow, Gso, Meta, Packet, Pool, Services};
 
-use super::{Inbound, InboundOutcome, deliver, end, record};
-use crate::scrubbing::{Own, Scrubbed, Scrubbers, Scrubbing};
+use super::outcome::{InboundOutcome, deliver, end, record};
+use crate::scrubbing::{Own, Scrubbed, Scrubbing};
 use crate::tally::{About, Dropped, Tally};
-
-impl Inbound {
-    /// Scrub what this policy and the rules want scrubbed, with the scrubbers of the outbound half
-    /// ([`crate::Outbound::scrubbers`]). `seed` is random: see [`sadb::FlowCache::new`]. Without this call, a packet
-    /// that is to be scrubbed is dropped.
-    pub fn scrub_with(&mut self, scrubbers: Scrubbers, spd: Arc<Spd>, seed: u64) {
-        self.scrubbing = Some(Box::new(Scrubbing::new(scrubbers, spd, seed)));
-    }
-
-    /// Set the policy that says what is scrubbed.
-    pub fn set_scrub_policy(&mut self, spd: Arc<Spd>) {
-        if let Some(scrubbing) = &mut self.scrubbing {
-            scrubbing.set_policy(spd);
-        }
-    }
-
-    /// The policy that says what is scrubbed; `None`: nothing is.
-    pub fn scrub_policy(&self) -> Option<&Arc<Spd>> {
-        self.scrubbing.as_ref().map(|scrubbing| scrubbing.policy())
-    }
-
-    /// Scrub packets that arrive with an IP header of their own; with `None` no longer.
-    pub fn scrub_outer(&mut self, config: Option<Config>, seed: [u8; 16]) {
-        self.outer_scrubber = config.map(|mut config| {
-            // What is behind an authentication header is verified and scrubbed when it is unwrapped. (The rule is not structural.)
-            let _ = config.set_mode(Rule::AuthenticatedInside, Mode::Off);
-            Box::new(Scrubber::new(config, seed))
-        });
-    }
-
-    /// The scrubber of outer packets; `None`: there is none.
-    pub fn outer_scrubber(&self) -> Option<&Scrubber> {
-        self.outer_scrubber.as_deref()
-    }
-
-    /// Whether something was left for the outbound half since the last call: [`crate::Outbound::release`] sends it.
-    #[inline]
-    pub fn take_call(&mut self) -> bool {
-        self.scrubbing.as_mut().is_some_and(|scrubbing| std::mem::take(&mut scrubbing.called))
-    }
-}
 
 /// Let the scrubber see an outer packet. The error is the reason if it drops the packet.
 #[cold]

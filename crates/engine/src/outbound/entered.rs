@@ -9,7 +9,9 @@ use wire::ip::{self, Headers};
 use wire::stage::Inner;
 use wire::{AcquireId, DropReason, Flow, Meta, Packet, Pool, Time};
 
-use super::{Outbound, Outcome, end};
+use super::Outbound;
+use super::course::final_flow;
+use super::outcome::{Outcome, end};
 use crate::entries::Entries;
 
 impl Outbound {
@@ -106,7 +108,7 @@ impl Outbound {
                     continue;
                 }
             };
-            let flow = super::to_its_end(packet.bytes(), &headers);
+            let flow = final_flow(packet.bytes(), &headers);
             let is_there = self.verdict(now, &packet.meta, &flow).is_some();
             let Some(entries) = &mut self.entries else { return pool.put(packet.into_buf()) };
             if is_there {

@@ -11,19 +11,10 @@ use wire::plain::Plain;
 use wire::stage::Inner;
 use wire::{GsoKind, Packet, Pool, ScrubId, record};
 
+use super::course::Express;
 use super::gather::{Hands, LONGEST_COPY};
-use super::{Outbound, Outcome, asked};
-
-/// The result of the short way for a packet.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Express {
-    /// Nothing has happened; the packet must take the long way.
-    No,
-    /// A copy of the packet is in the open burst.
-    Gathered,
-    /// The packet is an outer packet now, to be sent.
-    Sealed,
-}
+use super::origin::asked;
+use super::{Outbound, Outcome};
 
 impl Outbound {
     /// Give the packet its place in the open burst, or seal it where it lies if it is too long to be copied.

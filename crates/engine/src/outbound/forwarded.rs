@@ -13,46 +13,15 @@ use std::net::IpAddr;
 use wire::ip::Headers;
 use wire::quote::Quoted;
 use wire::stage::Inner;
-use wire::{DropReason, Flow, Meta, Packet, Services, record};
+use wire::{DropReason, Flow, Packet, Services, record};
 
-use super::ruled::RuledCourse;
-use super::{Course, Outbound};
+use super::Outbound;
+use super::course::Course;
+use super::origin::{has_arrived, interface};
+use super::rule_cache::RuleCourse;
 use crate::quoted;
 use crate::rules::{self, Way};
 use crate::tally::Traffic;
-
-/// Whether the packet is on its way through this host.
-#[inline]
-pub(super) fn is_forwarded(meta: &Meta) -> bool {
-    meta.mark & (record::FORWARDED | record::STAMPED | record::PROOF) == record::FORWARDED
-}
-
-/// Whether the packet came in clear from outside.
-#[inline]
-pub(super) fn has_arrived(meta: &Meta) -> bool {
-    is_forwarded(meta) && meta.mark & record::ARRIVED != 0
-}
-
-/// The index of the interface that a forwarded packet came by.
-pub(crate) fn interface(meta: &Meta) -> Option<u32> {
-    // The kernel counts interfaces below 2^31.
-    is_forwarded(meta).then_some(meta.cookie as u32)
-}
-
-/// A number for the sender of a fragment that keeps the pieces of different senders apart.
-pub(super) fn sender(meta: &Meta) -> u32 {
-    // No mark has all these upper bits: see what a forwarded packet and a stamped one have.
-    if let Some(user) = super::ruled::user(meta) {
-        return !user;
-    }
-    // A forwarded packet has no application.
-    meta.mark | interface(meta).unwrap_or(0) & record::APP_MASK
-}
-
-/// The reason why a packet without a stamp is dropped where there are no rules.
-pub(super) fn unruled(meta: &Meta) -> DropReason {
-    if is_forwarded(meta) { DropReason::NoSpdEntry } else { DropReason::Unstamped }
-}
 
 /// The addresses that a quoted packet was going to: its last destination, and the next stop on the way there.
 fn ends(quoted: &Quoted) -> impl Iterator<Item = IpAddr> {
@@ -135,14 +104,14 @@ impl Outbound {
             let back = Flow { local, ..flow.reversed() };
             let ruled = self.consider_rules(&PacketKey::of_flow(&back), meta.app, &back);
             match ruled.map(|ruled| ruled.course) {
-                Some(RuledCourse::Protect(sa)) => return Ok(Course::Protect(sa)),
+                Some(RuleCourse::Protect(sa)) => return Ok(Course::Protect(sa)),
                 // The error's own rule goes first: it waits for what that asks for.
-                Some(RuledCourse::Missing(Level::Mandatory)) if matches!(course, Ok(Course::Hold)) => {
+                Some(RuleCourse::Missing(Level::Mandatory)) if matches!(course, Ok(Course::Hold)) => {
                     return course;
                 }
-                Some(RuledCourse::Missing(Level::Mandatory)) => return Err(DropReason::NoSa),
-                Some(RuledCourse::Refuse(reason)) => return Err(reason),
-                Some(RuledCourse::Missing(_) | RuledCourse::Clear) | None => {}
+                Some(RuleCourse::Missing(Level::Mandatory)) => return Err(DropReason::NoSa),
+                Some(RuleCourse::Refuse(reason)) => return Err(reason),
+                Some(RuleCourse::Missing(_) | RuleCourse::Clear) | None => {}
             }
         }
         // A rule may name what cannot be read.

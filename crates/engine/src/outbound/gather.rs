@@ -11,7 +11,7 @@ use wire::plain::Plain;
 use wire::stage::{Inner, Scheduled};
 use wire::{AppId, Burst, BurstMeta, DropReason, Flow, Meta, Packet, Pool, burst, segment};
 
-use super::{Outcome, end};
+use super::outcome::{Outcome, end};
 use crate::fit::Fit;
 use crate::tally::{About, Dropped, Tally};
 

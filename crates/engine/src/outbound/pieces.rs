@@ -5,7 +5,7 @@ use wire::ipv4::Ipv4;
 use wire::stage::Inner;
 use wire::{Buf, Flow, Gso, Meta, Packet, Pool, WireError, fragment, segment};
 
-use super::{Outcome, end};
+use super::outcome::{Outcome, end};
 use crate::fit::Fit;
 use crate::tally::Tally;
 

@@ -5,7 +5,8 @@ use wire::ip::Headers;
 use wire::stage::Inner;
 use wire::{DropReason, Flow, Packet, Pool, record};
 
-use super::{Outbound, Outcome, end, forwarded, reply};
+use super::outcome::{Outcome, end, reply};
+use super::{Outbound, origin};
 
 /// The ICMP error for this reason; `None` if it is no matter of policy or of a missing association.
 fn unreachable(reason: DropReason) -> Option<Unreachable> {
@@ -38,7 +39,7 @@ impl Outbound {
         let answer = meta.mark & (record::STAMPED | record::PROOF) == record::PROOF;
         if let Some(why) = unreachable(reason)
             && !answer
-            && !forwarded::has_arrived(meta)
+            && !origin::has_arrived(meta)
             && let Some(error) =
                 icmp::unreachable(packet.bytes(), headers, why, self.answers.source(meta, headers))
             && self.listening.may_refuse(meta.received)

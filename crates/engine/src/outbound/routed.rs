@@ -7,18 +7,14 @@ use wire::ip::{self, Headers};
 use wire::stage::Inner;
 use wire::{DropReason, Flow, Packet};
 
-use super::ruled::{RuledCourse, key_of};
-use super::{Course, Outbound, asked};
+use super::Outbound;
+use super::course::Course;
+use super::origin::asked;
+use super::rule_cache::{RuleCourse, key_of};
 
 /// The largest number of stops of one route that policy is asked about. Only routing headers have more than nine, and
 /// each stop takes a search.
 const MOST_STOPS: usize = 16;
-
-/// The flow of a packet that leaves. With a source route, it is the flow to the route's end.
-pub(super) fn to_its_end(bytes: &[u8], headers: &Headers) -> Flow {
-    let flow = ip::flow(bytes, headers, true);
-    Flow { remote: ip::final_destination(bytes, headers).unwrap_or(flow.remote), ..flow }
-}
 
 impl Outbound {
     /// Check that a source-routed packet may go on by way of its stops: no stop may be refused, none may want
@@ -80,10 +76,10 @@ impl Outbound {
         }
         let key = key_of(packet, headers).towards(stop.remote);
         match self.consider_rules(&key, app, stop).map(|ruled| ruled.course) {
-            Some(RuledCourse::Refuse(reason)) => Err(reason),
-            Some(RuledCourse::Protect(_)) => Ok(true),
-            Some(RuledCourse::Missing(level)) => Ok(level == Level::Mandatory),
-            Some(RuledCourse::Clear) => Ok(false),
+            Some(RuleCourse::Refuse(reason)) => Err(reason),
+            Some(RuleCourse::Protect(_)) => Ok(true),
+            Some(RuleCourse::Missing(level)) => Ok(level == Level::Mandatory),
+            Some(RuleCourse::Clear) => Ok(false),
             None if is_clear => Err(DropReason::NoSpdEntry),
             None => Ok(false),
         }

@@ -6,20 +6,20 @@
 
 use std::sync::Arc;
 
-use sadb::rules::{Action, Direction, Protection, Rule, RuleKey, Slot, Template};
+use sadb::rules::{Action, Direction, Protection, Rule, RuleKey, Template};
 use sadb::selector::{Condition, Field, field};
 use sadb::spd::{Level, Terms};
 use sadb::{FlowCache, OutboundSa, PacketKey, SaIndex, Snapshot, TrafficSelector};
 use wire::ip::Headers;
 use wire::stage::Inner;
-use wire::{AppId, DropReason, Flow, Meta, Packet, ScrubId, Services, Time, record};
+use wire::{AppId, DropReason, Flow, Packet, ScrubId, Services, Time, record};
 
-use super::{Course, Outbound, forwarded};
+use super::course::Course;
+use super::rule_cache::{RuleCache, RuleCourse, RuleDecision, SETS, key_of};
+use super::{Outbound, origin};
 use crate::rules::{self, Rules};
 use crate::tally::Traffic;
 
-/// The number of sets of four packets' keys whose decisions are remembered.
-const SETS: usize = 1024;
 /// The largest number of members of a bundle that are examined.
 const LONGEST_BUNDLE: usize = 8;
 
@@ -35,49 +35,6 @@ static OF_ASSOCIATIONS: [&Field; 8] = [
     &field::APP,
 ];
 
-/// The decision of a rule for a packet.
-#[derive(Clone, Copy)]
-pub(super) struct Ruled {
-    slot: Slot,
-    key: RuleKey,
-    services: Services,
-    /// The profile by which the rule says that its packets are scrubbed.
-    pub scrub: ScrubId,
-    pub course: RuledCourse,
-}
-
-#[derive(Clone, Copy)]
-pub(super) enum RuledCourse {
-    Clear,
-    Protect(SaIndex),
-    /// The packet must be protected, and there is no association.
-    Missing(Level),
-    Refuse(DropReason),
-}
-
-/// The rules, and their remembered decisions.
-pub(super) struct Ruling {
-    pub rules: Rules,
-    answers: FlowCache<Option<Ruled>, PacketKey>,
-}
-
-/// The user that owns the socket which sent the packet, where the kernel half says it.
-pub(super) fn user(meta: &Meta) -> Option<u32> {
-    let is_told = meta.mark & (record::STAMPED | record::USER) == record::STAMPED | record::USER;
-    is_told.then_some(meta.cookie as u32)
-}
-
-/// The key of a packet from the host or from a network behind it, as selectors see it.
-pub(super) fn key_of(packet: &Packet<Inner>, headers: &Headers) -> PacketKey {
-    if let Some(interface) = forwarded::interface(&packet.meta) {
-        return PacketKey::of_packet(packet.bytes(), headers, true).interface(interface);
-    }
-    let key = PacketKey::of_packet(packet.bytes(), headers, true).app(packet.meta.app);
-    let key = user(&packet.meta).map_or(key, |user| key.uid(user));
-    // The mark of a stamped packet is the stamp, not the host's own.
-    if packet.meta.mark & (record::STAMPED | record::PROOF) == 0 { key.mark(packet.meta.mark) } else { key }
-}
-
 impl Outbound {
     /// Set the rules of the SPD. With `None`, or without a rule for outbound packets, packets without an application's
     /// policy are treated as if there were no SPD. Rules that were there before keep their counts.
@@ -89,7 +46,7 @@ impl Outbound {
         let arrivals = self.arrivals.take();
         self.arrivals = snapshot.clone().and_then(|snapshot| Rules::new(arrivals, snapshot, Direction::In));
         let rules = snapshot.and_then(|snapshot| Rules::new(before, snapshot, Direction::Out));
-        self.ruling = rules.map(|rules| Ruling { rules, answers });
+        self.ruling = rules.map(|rules| RuleCache { rules, answers });
         self.loads += 1;
     }
 
@@ -140,9 +97,9 @@ impl Outbound {
         packet.meta.rule = rules::number(ruled.key);
         packet.meta.services = ruled.services;
         packet.meta.scrub = match ruled.course {
-            RuledCourse::Protect(sa) => self.profile(sa, flow),
+            RuleCourse::Protect(sa) => self.profile(sa, flow),
             // Of what this host itself sends in clear the answers do not come by here.
-            _ if forwarded::is_forwarded(&packet.meta) => ruled.scrub,
+            _ if origin::is_forwarded(&packet.meta) => ruled.scrub,
             _ => ScrubId::NONE,
         };
         let len = packet.bytes().len();
@@ -150,37 +107,37 @@ impl Outbound {
             ruling.rules.count(ruled.slot, len);
         }
         match ruled.course {
-            RuledCourse::Clear => Ok(Course::Clear),
-            RuledCourse::Protect(sa) => Ok(Course::Protect(sa)),
-            RuledCourse::Refuse(reason) => Err(reason),
-            RuledCourse::Missing(Level::Optional) => {
+            RuleCourse::Clear => Ok(Course::Clear),
+            RuleCourse::Protect(sa) => Ok(Course::Protect(sa)),
+            RuleCourse::Refuse(reason) => Err(reason),
+            RuleCourse::Missing(Level::Optional) => {
                 self.announce(now, &packet.meta, flow, &Terms::of(Level::Optional), Some(&key));
                 Ok(Course::Clear)
             }
-            RuledCourse::Missing(Level::AcceptOnly) => Ok(Course::Clear),
-            RuledCourse::Missing(Level::Mandatory) if self.holds.is_some() => Ok(Course::Hold),
-            RuledCourse::Missing(Level::Mandatory) => Err(DropReason::NoSa),
+            RuleCourse::Missing(Level::AcceptOnly) => Ok(Course::Clear),
+            RuleCourse::Missing(Level::Mandatory) if self.holds.is_some() => Ok(Course::Hold),
+            RuleCourse::Missing(Level::Mandatory) => Err(DropReason::NoSa),
         }
     }
 
     /// The decision of the rules for packets with this key, without remembering it. `None`: no rule matches.
-    pub(super) fn consider_rules(&self, key: &PacketKey, app: AppId, flow: &Flow) -> Option<Ruled> {
+    pub(super) fn consider_rules(&self, key: &PacketKey, app: AppId, flow: &Flow) -> Option<RuleDecision> {
         let rules = &self.ruling.as_ref()?.rules;
         let slot = rules.find(key)?;
         let rule = rules.snapshot.rule(slot)?;
         let (services, course) = match &rule.action {
-            Action::Bypass => (Services::NONE, RuledCourse::Clear),
-            Action::Discard => (Services::NONE, RuledCourse::Refuse(DropReason::RuleDiscard)),
+            Action::Bypass => (Services::NONE, RuleCourse::Clear),
+            Action::Discard => (Services::NONE, RuleCourse::Refuse(DropReason::RuleDiscard)),
             Action::Protect(protection) => {
                 let course = match self.association(rule, protection, key, app, flow) {
-                    Ok(sa) => RuledCourse::Protect(sa),
-                    Err(DropReason::NoSa) => RuledCourse::Missing(protection.level),
-                    Err(reason) => RuledCourse::Refuse(reason),
+                    Ok(sa) => RuleCourse::Protect(sa),
+                    Err(DropReason::NoSa) => RuleCourse::Missing(protection.level),
+                    Err(reason) => RuleCourse::Refuse(reason),
                 };
                 (protection.services, course)
             }
         };
-        Some(Ruled { slot, key: rule.key, services, scrub: rule.scrub, course })
+        Some(RuleDecision { slot, key: rule.key, services, scrub: rule.scrub, course })
     }
 
     /// The association that meets the rule's demand for this packet.

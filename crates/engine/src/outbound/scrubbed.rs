@@ -6,8 +6,10 @@ use wire::ip::{self, Headers};
 use wire::stage::Inner;
 use wire::{AppId, DropReason, Flow, Meta, Packet, Pool, ScrubId, Services, Time};
 
-use super::ruled::RuledCourse;
-use super::{Course, Outbound, Outcome, end, forwarded};
+use super::course::Course;
+use super::outcome::{Outcome, end};
+use super::rule_cache::RuleCourse;
+use super::{Outbound, origin};
 use crate::scrubbing::{self, Own, Scrubbed, Scrubbers};
 use crate::tally::{About, Dropped};
 
@@ -57,7 +59,7 @@ impl Outbound {
         pool: &mut Pool,
         out: &mut Vec<Outcome>,
     ) {
-        let from = if forwarded::has_arrived(&packet.meta) { Side::Outside } else { Side::Inside };
+        let from = if origin::has_arrived(&packet.meta) { Side::Outside } else { Side::Inside };
         let mut own = std::mem::take(&mut self.own);
         let realm = self.bound_to(course);
         let scrubbed = self.scrubbers.process(from, realm, &mut packet, &mut own);
@@ -129,10 +131,10 @@ impl Outbound {
         }
         let ruled = self.consider_rules(&PacketKey::of_flow(flow), app, flow);
         match ruled.map(|ruled| ruled.course) {
-            Some(RuledCourse::Clear) => Ok(Course::Clear),
-            Some(RuledCourse::Protect(sa)) => Ok(Course::Protect(sa)),
-            Some(RuledCourse::Refuse(reason)) => Err(reason),
-            Some(RuledCourse::Missing(_)) | None => Err(reason),
+            Some(RuleCourse::Clear) => Ok(Course::Clear),
+            Some(RuleCourse::Protect(sa)) => Ok(Course::Protect(sa)),
+            Some(RuleCourse::Refuse(reason)) => Err(reason),
+            Some(RuleCourse::Missing(_)) | None => Err(reason),
         }
     }
 

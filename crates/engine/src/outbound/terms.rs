@@ -4,7 +4,8 @@ use sadb::SaIndex;
 use sadb::spd::{Failure, Level, Negotiating, Terms};
 use wire::{AppId, DropReason, Flow, Meta, Services, Time};
 
-use super::{Course, Outbound};
+use super::Outbound;
+use super::course::Course;
 
 impl Outbound {
     /// The association that meets the demand for this flow of this application.

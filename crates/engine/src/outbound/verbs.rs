@@ -1,7 +1,17 @@
 //! The verbs of the control plane for the outbound half.
 
-use super::*;
+use super::Outbound;
+use super::course::Route;
+use super::outcome::Outcome;
 use crate::audit::Audited;
+use crate::event::{Event, Expire, PeerMoved};
+use crate::tally::Tally;
+use sadb::sa::{Encapsulation, LifeState, OutboundState};
+use sadb::spd::{Decision, Spd};
+use sadb::{Direction, OutboundSa, OutboundSad, SaIndex, SadError, Spi};
+use std::net::IpAddr;
+use std::sync::Arc;
+use wire::{AppId, DropReason, Flow, Pool, Services, Time};
 
 impl Outbound {
     /// Set this host's own addresses by interface, as sources of ICMPv6 errors about forwarded packets (RFC 4443
@@ -53,7 +63,7 @@ impl Outbound {
     pub fn add_sa(&mut self, sa: OutboundSa) -> Result<SaIndex, SadError> {
         let index = self.sad.insert(sa)?;
         if let Some(sa) = self.sad.get(index) {
-            self.beat.watch(index, sa);
+            self.timers.watch(index, sa);
         }
         Ok(index)
     }
@@ -73,7 +83,7 @@ impl Outbound {
     pub fn replace_sa(&mut self, old: Spi, remote: IpAddr, sa: OutboundSa) -> Result<OutboundSa, SadError> {
         let (before, index) = self.sad.replace(old, remote, sa)?;
         if let Some(sa) = self.sad.get(index) {
-            self.beat.watch(index, sa);
+            self.timers.watch(index, sa);
         }
         Ok(before)
     }
@@ -111,6 +121,28 @@ impl Outbound {
     /// [`DropReason::NoSa`], [`DropReason::SaTooWeak`].
     pub fn preview_answer(&mut self, app: AppId, flow: &Flow) -> Result<SaIndex, DropReason> {
         self.sad.find_for_answer(app, flow, Services::AUTHENTICATED)
+    }
+
+    /// Send to where the peer is now, for every association of the pair that moved, if it follows its peer. Returns the
+    /// number of associations that do.
+    pub fn follow(&mut self, moved: &PeerMoved) -> usize {
+        if !moved.follow {
+            return 0;
+        }
+        let of_pair = |sa: &OutboundSa| {
+            let (config, ends) = (sa.config(), &sa.config().endpoints);
+            config.options.encapsulation == Encapsulation::Udp
+                && ends.local == moved.local
+                && ends.remote == moved.old.0
+                && (moved.old.1 == 0 || ends.remote_port == moved.old.1)
+                && config.selectors == moved.selectors
+                && (ends.remote, ends.remote_port) != moved.new
+        };
+        let found: Vec<SaIndex> =
+            self.sad.list().filter(|(_, sa)| of_pair(sa)).map(|(index, _)| index).collect();
+        let (remote, port) = moved.new;
+        // One that does not follow, or would come to have another's name, stays where it is.
+        found.into_iter().filter(|index| self.sad.move_peer(*index, remote, port).is_ok()).count()
     }
 
     /// Every association with its key and next sequence number, for another daemon. This daemon must not send

@@ -6,8 +6,11 @@ use wire::ip::{self, Headers};
 use wire::stage::Inner;
 use wire::{AcquireId, DropReason, Flow, Meta, Packet, Pool, Services, Time, record};
 
-use super::ruled::{Ruled, RuledCourse, key_of};
-use super::{Outbound, Outcome, Route, asked, end, to_its_end};
+use super::Outbound;
+use super::course::{Route, final_flow};
+use super::origin::asked;
+use super::outcome::{Outcome, end};
+use super::rule_cache::{RuleCourse, RuleDecision, key_of};
 use crate::event::{Acquire, Event};
 use crate::hold::{Asked, HoldLimits, Holds, Key};
 
@@ -74,13 +77,16 @@ impl Outbound {
                 };
                 return self.sad.search(key.app, &flow, Services::NONE).is_ok();
             };
-            let flow = first.map(|packet| to_its_end(packet.bytes(), &headers));
+            let flow = first.map(|packet| final_flow(packet.bytes(), &headers));
             let asked = first.map_or(Services::NONE, |packet| asked(packet.meta.mark));
             if let (Some(packet), Some(flow)) = (first, &flow)
                 && self.is_ruled(packet)
             {
                 let ruled = self.consider_rules(&key_of(packet, &headers), packet.meta.app, flow);
-                return !matches!(ruled, Some(Ruled { course: RuledCourse::Missing(Level::Mandatory), .. }));
+                return !matches!(
+                    ruled,
+                    Some(RuleDecision { course: RuleCourse::Missing(Level::Mandatory), .. })
+                );
             }
             let route = flow.map(|flow| self.consider(key.app, &flow, asked));
             // Answered by an association, or by a policy that does not let packets wait for one any more.

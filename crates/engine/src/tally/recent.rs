@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use wire::{AppId, DropReason};
 
-use super::Dropped;
+use super::dropped::Dropped;
 use crate::SPD_RULE;
 
 /// Drops of one kind that are remembered in full.

@@ -1,7 +1,8 @@
 //! Inbound: an outer IP packet becomes an inner one (RFC 4303 section 3.4).
 
 use super::{HEADER, pad};
-use crate::restore::{self, Opened};
+use crate::opened::Opened;
+use crate::restore;
 use crate::udp_encap::Outer;
 use crypto::OpenOp;
 use sadb::InboundSa;

@@ -2,7 +2,8 @@
 //! (docs/design/0029).
 
 use super::{HEADER, encap, pad};
-use crate::frame::{Inner, Layout};
+use crate::frame::Layout;
+use crate::inner::Inner;
 use crate::mtu;
 use sadb::sa::{DontFragment, SaProtocol};
 use sadb::{Mode, OutboundSa};

@@ -1,7 +1,8 @@
 //! Outbound: an inner IP packet becomes an outer one (RFC 4303 section 3.3).
 
 use super::{HEADER, pad};
-use crate::frame::{self, Inner, Layout};
+use crate::frame::{self, Layout};
+use crate::inner::Inner;
 use crate::udp_encap;
 use crypto::SealOp;
 use sadb::OutboundSa;

@@ -8,7 +8,7 @@
 //! enters: datagrams of one association, back to back; leaves: where in each of them the inner packet lies.
 
 use super::{HEADER, pad};
-use crate::{headers, mtu, nat, transport, tunnel};
+use crate::{headers, lengths, nat, transport, tunnel};
 use crypto::{OpenOp, SealOp};
 use sadb::sa::{Counters, Encapsulation, HeaderPolicy, Key, SaProtocol, Shape, Tfc};
 use sadb::{InboundSa, Mode, OutboundSa, SaConfig};
@@ -118,7 +118,7 @@ impl Frame {
             ttl: headers::outer_ttl(policy, ttl),
             df: headers::outer_df(policy, dont_fragment, false),
             left_out: 0,
-            most: most(sa, mtu::outer_header(config)),
+            most: most(sa, lengths::outer_header(config)),
             inner: (tos, ttl, dont_fragment),
         }
     }

@@ -9,9 +9,11 @@ mod codec;
 
 pub use codec::Codec;
 
-use crate::frame::{self, Inner, Layout};
+use crate::frame::{self, Layout};
+use crate::inner::Inner;
 use crate::ipip;
-use crate::restore::{self, Opened};
+use crate::opened::Opened;
+use crate::restore;
 use crate::udp_encap::Outer;
 use sadb::{InboundSa, Mode, OutboundSa};
 use wire::ipcomp::{self, HEADER_LEN, IpComp};

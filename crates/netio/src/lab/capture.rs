@@ -3,8 +3,8 @@
 //! Only arriving frames are taken, so each frame that a host sends is seen once, at the port of that host. Every frame is judged
 //! and searched as it comes; memory is bounded: beyond the bound ESP frames are judged, not kept.
 
-use super::Side;
 use super::evidence::{Class, Evidence, Judge, Seen};
+use super::side::Side;
 use crate::error::{Doing, Error, Result};
 use crate::eventfd::Wake;
 use crate::link::Links;

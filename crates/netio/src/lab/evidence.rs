@@ -1,6 +1,6 @@
 //! What was seen on the wire, and what each frame is: the eavesdropper's judgement.
 
-use super::Side;
+use super::side::Side;
 use crate::error::Result;
 use crate::pcap::{LinkType, Writer};
 use memchr::memmem;

@@ -1,6 +1,7 @@
 //! One host of the lab: a namespace with one Ethernet device, a cgroup, and the programs in them.
 
-use super::{Finished, Program, Running, Side};
+use super::side::Side;
+use super::{Finished, Program, Running};
 use crate::cgroup::Cgroup;
 use crate::error::{Doing, Error, Result};
 use crate::link::{Link, Links, Offload, Scope, Watch, set_offload};

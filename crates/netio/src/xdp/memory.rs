@@ -1,10 +1,12 @@
 //! Memory that is shared with the kernel, and the rings in it.
 
-use super::CHUNK;
 use super::ring::{Consumer, Producer, Ring};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::{self, NonNull};
+
+/// Octets of a chunk: one page, which every kernel takes.
+pub(super) const CHUNK: usize = 4096;
 
 /// A mapping; it ends with this value.
 #[derive(Debug)]

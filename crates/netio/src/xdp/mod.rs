@@ -14,7 +14,7 @@ use crate::error::{Doing, Error, Result, check, check_len};
 use crate::link::receive_queues;
 use crate::packet::FrameDevice;
 use crate::sockopt;
-use memory::{Memory, Rings};
+use memory::{CHUNK, Memory, Rings};
 use ring::{Consumer, Producer};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -22,8 +22,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::DropReason;
 
-/// Octets of a chunk: one page, which every kernel takes.
-const CHUNK: usize = 4096;
 /// What the kernel keeps in front of a frame that arrives.
 const KERNEL_HEADROOM: usize = 256;
 /// Chunks for each direction, and entries of each ring.

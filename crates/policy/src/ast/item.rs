@@ -5,7 +5,7 @@ use sadb::spd::{Failure, Level, Negotiating, PortRange};
 use scrub::Profile;
 use wire::protocol;
 
-use super::Span;
+use crate::lexer::Span;
 
 /// An item: `protocol=P localport=L remoteport=L SERVICE LEVEL OPTIONS;` (paper 000 section 3.3.2, docs/design/0010).
 #[derive(Clone, Debug, PartialEq, Eq)]

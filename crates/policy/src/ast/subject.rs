@@ -1,9 +1,8 @@
 //! Subjects: the processes that a block is about.
 
-use crate::Digest;
-use crate::digest::executables;
-
-use super::{Name, Span, always_quoted, quoted};
+use super::name::{Name, always_quoted, quoted};
+use crate::digest::Digest;
+use crate::lexer::Span;
 
 /// A subject, which is a program with qualifiers: `curl from /usr/bin/backup uid alice`, `unit "nginx.service"`,
 /// `anonymous`.
@@ -50,6 +49,15 @@ impl Executable {
     pub fn is_path(&self) -> bool {
         self.name.text.starts_with('/')
     }
+}
+
+/// The executables that a subject names.
+pub(crate) fn executables(subject: &Subject) -> impl Iterator<Item = &Executable> {
+    let program = match &subject.program {
+        Program::Named(executable) => Some(executable),
+        Program::Anonymous | Program::Any => None,
+    };
+    program.into_iter().chain(&subject.from)
 }
 
 /// A control group of processes.

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::MAX_APPLICATIONS;
-use crate::ast::{Group, Program, Span, Subject, Users};
+use crate::ast::{Group, Program, Span, Subject, Users, executables};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
-use crate::digest::{Digest, executables};
+use crate::digest::Digest;
 use crate::host::{Host, ProgramFile, is_unit};
 use crate::subjects::Selector;
 

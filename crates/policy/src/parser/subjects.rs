@@ -3,9 +3,9 @@
 use super::{Abandon, Parser, Step};
 use crate::MAX_DIGESTS;
 use crate::address;
-use crate::ast::{Executable, Group, Name, Program, Span, Subject, Syntax, User, Users};
+use crate::ast::{Executable, Group, Name, Program, Span, Subject, Syntax, User, Users, executables};
 use crate::diagnostic::{Code, Diagnostic, show};
-use crate::digest::{Digest, executables};
+use crate::digest::Digest;
 use crate::host;
 use crate::lexer::Kind;
 

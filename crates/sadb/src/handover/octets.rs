@@ -2,7 +2,9 @@
 
 use crypto::Secret;
 
-use super::{FOOT, HEAD, HandOverError, crc};
+use super::crc;
+use super::error::HandOverError;
+use super::form::{FOOT, HEAD};
 
 /// A buffer that grows into a hand-over. The length in its head is filled in at the end.
 pub struct Writer(Vec<u8>);

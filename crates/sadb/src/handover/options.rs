@@ -2,7 +2,7 @@
 
 use wire::Time;
 
-use super::HandOverError;
+use super::error::HandOverError;
 use super::octets::{Reader, Writer};
 use crate::Spi;
 use crate::sa::{

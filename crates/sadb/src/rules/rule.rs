@@ -1,29 +1,13 @@
 //! One rule (RFC 4301 section 4.4.1.2).
 
-use std::fmt;
 use std::net::IpAddr;
 
 use wire::{ScrubId, Services, addr};
 
-use super::{RuleError, Template};
+use super::{RuleError, RuleKey, Template};
 use crate::MAX_CHAIN;
 use crate::selector::{Condition, PacketKey, SelectorError, TrafficSelector, Unavailable, field};
 use crate::spd::Level;
-
-/// The name of a rule for as long as it exists; whoever adds the rule chooses it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RuleKey(pub u32);
-
-impl RuleKey {
-    /// The key of no operator's rule: it marks a rule that only says that there is an SPD for its direction.
-    pub const NONE: RuleKey = RuleKey(0);
-}
-
-impl fmt::Display for RuleKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// The direction of the packets that a rule is for (SPD-O, SPD-I, or both as SPD-S).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,12 +1,14 @@
 //! The configuration of one association, and the check that it does not contradict itself.
 
-use std::fmt;
 use std::net::IpAddr;
 
 use crypto::{Cipher, Secret, SuiteId};
 use wire::{AppId, Flow, Prefix, Services, protocol};
 
-use super::options::{DontFragment, Dscp, Encapsulation, KeyClass, MAX_DUMMY, SaOptions, SaProtocol, Tfc};
+use super::name::{Direction, Spi};
+use super::options::{
+    DontFragment, Dscp, Encapsulation, KeyClass, MAX_DUMMY, Mode, SaOptions, SaProtocol, Tfc,
+};
 use super::path_mtu::{MIN_PATH_MTU_V4, MIN_PATH_MTU_V6};
 use crate::spd::PortRange;
 use crate::{ReplayWindow, SadError};
@@ -15,107 +17,6 @@ use crate::{ReplayWindow, SadError};
 pub const DEFAULT_PATH_MTU: u16 = 1500;
 /// The default number of sequence numbers that the replay window covers.
 pub const DEFAULT_REPLAY_WINDOW: u32 = 1024;
-
-/// The number by which the receiver knows an association (RFC 4303 section 2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Spi(pub u32);
-
-impl Spi {
-    /// The well-known CPI of DEFLATE, which is meant for compression that is configured by hand (RFC 3173 sections 3.3
-    /// and 4.3, RFC 2407 section 4.4.5). It is the only number below 256 that an association may have.
-    pub const DEFLATE: Spi = Spi(2);
-
-    /// Whether the number must not be on the wire: zero stays inside the host, and 1 to 255 belong to IANA.
-    pub const fn is_reserved(self) -> bool {
-        self.0 <= 255
-    }
-}
-
-impl fmt::Display for Spi {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#010x}", self.0)
-    }
-}
-
-/// The name by which an inbound association is found (RFC 4301 section 4.1). The SPI is not enough where several [key
-/// classes](super::options::KeyClass) are in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SaName {
-    /// The SPI of the association.
-    pub spi: Spi,
-    /// The destination of its outer packets, if the association is found by it.
-    pub destination: Option<IpAddr>,
-    /// The source of its outer packets, if the association is found by it.
-    pub source: Option<IpAddr>,
-}
-
-impl SaName {
-    /// Whether the name is no more than an SPI.
-    #[inline]
-    pub const fn is_spi_alone(&self) -> bool {
-        self.destination.is_none()
-    }
-}
-
-impl From<Spi> for SaName {
-    fn from(spi: Spi) -> SaName {
-        SaName { spi, destination: None, source: None }
-    }
-}
-
-/// The part of a packet that an association encloses (RFC 4301 section 4.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// The payload of an IP packet between the two endpoints.
-    Transport,
-    /// A whole IP packet with its header.
-    Tunnel,
-    /// The payload of a packet between fixed inner addresses, those of the selectors, which never travel. On the wire
-    /// it looks like transport mode (draft-nikander-esp-beet-mode).
-    Beet,
-}
-
-impl Mode {
-    /// The word for the mode in commands and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Mode::Transport => "transport",
-            Mode::Tunnel => "tunnel",
-            Mode::Beet => "beet",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// The direction in which an association carries packets; it is never both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// Packets from the peer.
-    Inbound,
-    /// Packets to the peer.
-    Outbound,
-}
-
-impl Direction {
-    /// The word for the direction in commands and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Direction::Inbound => "in",
-            Direction::Outbound => "out",
-        }
-    }
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// The addresses and UDP ports of the outer packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,11 +6,12 @@ use crypto::Registry;
 use wire::probe::Message;
 use wire::{DropReason, Flow, Time};
 
-use super::config::{Direction, Mode, SaConfig, SaName, Selectors, Spi, is_host};
+use super::config::{SaConfig, Selectors, is_host};
 use super::counters::Counters;
 use super::key::{Key, Shape};
+use super::name::{Direction, SaName, Spi};
 use super::nat::NatChecksum;
-use super::options::{Encapsulation, KeyClass, Life, LifeState, Lifetime};
+use super::options::{Encapsulation, KeyClass, Life, LifeState, Lifetime, Mode};
 use crate::{ReplayState, ReplayWindow, SadError};
 
 /// The largest number of messages about the path that wait to be taken.

@@ -1,9 +1,11 @@
 //! The options of an association beyond its names, key and selectors. The defaults are those of a modern ESP
 //! association: UDP encapsulation, 32-bit sequence numbers, ECN and DSCP across the tunnel, no padding, no end.
 
+use std::fmt;
+
 use wire::{DropReason, Time};
 
-use super::config::Spi;
+use super::name::Spi;
 
 /// The protocol of an association (RFC 4301 section 4.1), or a member of a chain that has no key (paper 001 section
 /// 2.3).
@@ -34,6 +36,35 @@ impl SaProtocol {
     /// Whether the protocol has a key, a sequence number and a replay window.
     pub const fn is_keyed(self) -> bool {
         matches!(self, SaProtocol::Esp | SaProtocol::Ah)
+    }
+}
+
+/// The part of a packet that an association encloses (RFC 4301 section 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// The payload of an IP packet between the two endpoints.
+    Transport,
+    /// A whole IP packet with its header.
+    Tunnel,
+    /// The payload of a packet between fixed inner addresses, those of the selectors, which never travel. On the wire
+    /// it looks like transport mode (draft-nikander-esp-beet-mode).
+    Beet,
+}
+
+impl Mode {
+    /// The word for the mode in commands and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Transport => "transport",
+            Mode::Tunnel => "tunnel",
+            Mode::Beet => "beet",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -5,11 +5,12 @@ use wire::{DropReason, Time};
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::config::{Direction, Mode, SaConfig, Selectors, Spi, is_host};
+use super::config::{SaConfig, Selectors, is_host};
 use super::counters::Counters;
 use super::identification::{Identification, Identifications};
 use super::key::{Key, Shape};
-use super::options::{Encapsulation, Life, LifeState, Lifetime};
+use super::name::{Direction, Spi};
+use super::options::{Encapsulation, Life, LifeState, Lifetime, Mode};
 use super::path_mtu::{Learned, PathMtu, PathMtuLimits};
 use crate::SadError;
 

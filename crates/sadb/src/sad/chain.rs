@@ -2,7 +2,7 @@
 
 use wire::{DropReason, Services};
 
-use super::SaIndex;
+use super::index::SaIndex;
 use crate::OutboundSa;
 use crate::sa::Encapsulation;
 

@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{AppId, DropReason, Flow, Prefix, Services, addr};
 
 use super::chain::Chain;
+use super::index::SaIndex;
 use crate::sa::Encapsulation;
 use crate::sa::config::has_ports_in;
 use crate::sa::identification::Identifications;
@@ -30,13 +31,6 @@ const FOR_ANSWERS: u8 = 0x80;
 /// The least address there is.
 const FIRST_PEER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const LAST_PEER: IpAddr = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));
-
-/// The name of one outbound association. Once that is removed the name is dead: it never comes to mean another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SaIndex {
-    slot: u32,
-    serial: u32,
-}
 
 /// The selectors of one association, in the form for lookups.
 struct Entry {

@@ -2,7 +2,12 @@
 
 use std::fmt;
 
-use super::key::{KEY_BITS, WORDS, Words};
+/// The number of words in a key: one cache line.
+pub const WORDS: usize = 8;
+/// The number of bits in a key.
+pub const KEY_BITS: u16 = WORDS as u16 * 64;
+
+pub(crate) type Words = [u64; WORDS];
 
 /// The way in which the values of a field are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,14 +5,7 @@ use std::net::IpAddr;
 
 use wire::{AppId, Flow, addr, protocol};
 
-use super::field::{self, Field};
-
-/// The number of words in a key: one cache line.
-pub const WORDS: usize = 8;
-/// The number of bits in a key.
-pub const KEY_BITS: u16 = WORDS as u16 * 64;
-
-pub(crate) type Words = [u64; WORDS];
+use super::field::{self, Field, WORDS, Words};
 
 /// Everything of a packet that a selector may look at. A field that was not given is not available (OPAQUE), or zero
 /// if every packet has it.

@@ -3,8 +3,9 @@
 use crypto::{Cipher, Integrity, Secret, SuiteId};
 use zeroize::Zeroizing;
 
+use super::error::SetkeyError;
 use super::token::Token;
-use super::{SetkeyError, Words, shown};
+use super::words::{Words, shown};
 use crate::sa::SaProtocol;
 
 /// The algorithms and keys that the options of one `add` said so far.

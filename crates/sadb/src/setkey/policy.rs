@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use wire::{Prefix, protocol};
 
-use super::{SetkeyError, Words, shown, shown_part};
+use super::error::SetkeyError;
+use super::words::{Words, shown, shown_part};
 use crate::Mode;
 use crate::sa::SaProtocol;
 use crate::spd::PortRange;

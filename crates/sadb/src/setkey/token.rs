@@ -1,6 +1,6 @@
 //! The words of a setkey file, with the place of each.
 
-use super::SetkeyError;
+use super::error::SetkeyError;
 
 /// The longest file that is read, in octets.
 pub const MAX_TEXT: usize = 16 << 20;

@@ -1,9 +1,8 @@
 //! Packets that do not fit the next link (rules 4.6, 4.9, 6.9): the sender is told, or the packet is cut in one way.
 
-use super::Numbers;
+use super::numbers::Numbers;
 use crate::rule::Rule;
-use crate::scrubber::Desk;
-use crate::verdict::{Job, Outcome, Stop};
+use crate::verdict::{Desk, Job, Outcome, Stop};
 use wire::ip::Headers;
 use wire::ipv4::Ipv4;
 use wire::tcp::{self, Tcp};

@@ -4,6 +4,7 @@
 mod address;
 mod fit;
 mod numbers;
+mod rest;
 mod v4;
 mod v6;
 
@@ -37,13 +38,6 @@ pub(crate) fn clean(job: &mut Job<'_>, buf: &mut Buf, gso: &mut Gso) -> Result<H
         job.refuse(Rule::V4Protocol)?;
     }
     Ok(headers)
-}
-
-/// Rules 4.2 and 6.1: cut what lies behind the packet.
-fn cut_rest(job: &mut Job<'_>, buf: &mut Buf, headers: &Headers, rule: Rule) {
-    if buf.len() > headers.total_len && job.acts(rule) {
-        buf.truncate(headers.total_len);
-    }
 }
 
 /// Rules 4.14 and 6.2: raise the time to live to `flow`, the highest of the packet's flow, and to the configured floor.

@@ -1,6 +1,6 @@
 //! The IPv4 header (rules 4.1, 4.2, 4.3, 4.5, 4.7, 4.15, 4.16).
 
-use super::cut_rest;
+use super::rest::cut_rest;
 use crate::rule::Rule;
 use crate::verdict::{Job, Stop};
 use wire::ip::Headers;

@@ -1,6 +1,6 @@
 //! The IPv6 header and the headers behind it (rules 6.1, 6.3 to 6.6, 6.10, 6.11).
 
-use super::cut_rest;
+use super::rest::cut_rest;
 use crate::rule::Rule;
 use crate::verdict::{Job, Stop};
 use wire::ah::Ah;

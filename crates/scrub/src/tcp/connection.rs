@@ -5,8 +5,7 @@ use super::seq;
 use super::store::{Arena, Store};
 use crate::config::{Config, Protect};
 use crate::rule::Rule;
-use crate::scrubber::Desk;
-use crate::verdict::{Job, Side, Stop};
+use crate::verdict::{Desk, Job, Side, Stop};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use wire::ip::Headers;
 use wire::plain::PlainSegment;
@@ -255,6 +254,11 @@ pub(super) struct Connection {
     /// The slot of the wheel that it is in.
     pub slot: u16,
     pub opener: Side,
+}
+
+/// Whether the handshake of a connection in this state is not done.
+pub(super) fn is_half_open(state: State) -> bool {
+    matches!(state, State::Init | State::Init2)
 }
 
 /// The time in milliseconds, which wraps every seven weeks.

@@ -7,11 +7,13 @@ use super::store::Arena;
 use super::table::Connections;
 use crate::config::Config;
 use crate::rule::{Mode, Rule};
-use crate::scrubber::Scrubber;
 use crate::verdict::{Arrival, Met, Side};
 use wire::plain::PlainSegment;
 use wire::tcp::Flags;
 use wire::{Buf, Gso, GsoKind, Time, checksum, ipv4, ipv6, protocol};
+
+/// The number of packets whose connections are fetched together.
+pub(crate) const BATCH: usize = 64;
 
 /// The demands of a configuration on the short way.
 #[derive(Clone, Copy, Debug)]
@@ -43,12 +45,12 @@ impl Connections {
     /// what does not depend on the same loop's reads, so the processor waits for the reads of several packets at a
     /// time.
     pub(crate) fn expect<'p>(&mut self, packets: impl IntoIterator<Item = (Arrival, &'p [u8])>) {
-        let mut all = [None; Scrubber::BATCH];
+        let mut all = [None; BATCH];
         for (place, (Arrival { from, realm, .. }, bytes)) in all.iter_mut().zip(packets) {
             *place = PlainSegment::read(bytes)
                 .map(|segment| self.hashed(Ends::plain(&segment, from).in_realm(realm)));
         }
-        let mut found = [u32::MAX; Scrubber::BATCH];
+        let mut found = [u32::MAX; BATCH];
         for (at, hashed) in found.iter_mut().zip(&all) {
             *at = hashed.as_ref().and_then(|(_, hash)| self.likely(*hash)).unwrap_or(u32::MAX);
         }

@@ -9,6 +9,6 @@ mod store;
 mod table;
 
 pub use connection::State;
-pub(crate) use express::Express;
+pub(crate) use express::{BATCH, Express};
 pub(crate) use table::ConnectionRecord;
 pub use table::Connections;

@@ -1,6 +1,7 @@
 //! The table of connections. They are found by a keyed hash, half-open ones are apart from established ones, and time
 //! is in a wheel.
 
+mod feed;
 mod news;
 mod saved;
 
@@ -8,14 +9,13 @@ pub(crate) use saved::ConnectionRecord;
 
 use news::News;
 
-use super::connection::{Connection, Ends, State, Work, millis};
+use super::connection::{Connection, Ends, State, Work, is_half_open, millis};
 use super::segment::Segment;
 use super::seq;
 use super::store::Arena;
 use crate::config::{Config, Midstream};
 use crate::rule::{Mode, Rule};
-use crate::scrubber::Desk;
-use crate::verdict::{Job, Side, Stop};
+use crate::verdict::{Desk, Job, Side, Stop};
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};
@@ -598,10 +598,6 @@ impl Sources {
             Entry::Vacant(_) => {}
         }
     }
-}
-
-fn is_half_open(state: State) -> bool {
-    matches!(state, State::Init | State::Init2)
 }
 
 fn says_goodbye(config: &Config) -> bool {

@@ -1,27 +1,19 @@
 //! The news about connections for a standby.
 
-use super::super::connection::Connection;
-use super::saved::ConnectionRecord;
-use super::{Connections, Ends, is_half_open};
+use super::super::connection::{Connection, Ends, is_half_open};
 use crate::config::{Config, Feed};
-use crate::saved::What;
-use crate::verdict::Side;
 use std::collections::VecDeque;
-use wire::Time;
 
 /// The largest number of connections that are gone and were not told of. A standby that misses one keeps it until its
 /// time is over.
 const GONE: usize = 1 << 16;
 
-/// The number of changes below which duplicates are never removed.
-const LEAST: usize = 1 << 12;
-
 /// The news that was not told yet. It leaves out connections whose handshake is not done, so that a flood of them
 /// reaches no standby.
 #[derive(Debug, Default)]
 pub(super) struct News {
-    changed: Vec<u32>,
-    gone: VecDeque<Ends>,
+    pub changed: Vec<u32>,
+    pub gone: VecDeque<Ends>,
 }
 
 impl News {
@@ -33,64 +25,6 @@ impl News {
         connection.news = false;
         if !is_half_open(connection.state) && self.gone.len() < GONE {
             self.gone.push_back(connection.ends);
-        }
-    }
-}
-
-impl Connections {
-    #[inline]
-    pub(in crate::tcp) fn has_feed(&self) -> bool {
-        self.news.is_some()
-    }
-
-    /// Note that a connection has changed.
-    pub(in crate::tcp) fn tell(&mut self, at: Option<u32>) {
-        if let Some(news) = &mut self.news
-            && let Some(at) = at
-            && let Some(connection) = self.all.get_mut(at as usize)
-            && !connection.news
-            && !is_half_open(connection.state)
-        {
-            connection.news = true;
-            news.changed.push(at);
-            // A place that was left and taken again is in it twice. More than all of them there are not.
-            if news.changed.len() > 2 * self.all.len() + LEAST {
-                news.changed.sort_unstable();
-                news.changed.dedup();
-            }
-        }
-    }
-
-    /// Begin, or end, to note changes.
-    pub(crate) fn begin_feed(&mut self, config: &Config) {
-        self.news = News::of(config);
-        // Whoever was fed before was told of them, not who comes now.
-        self.all.iter_mut().for_each(|connection| connection.news = false);
-    }
-
-    /// Note that all connections have changed.
-    pub(crate) fn tell_all(&mut self) {
-        // Who is in no list is no connection any more.
-        for at in 0..self.all.len() {
-            if self.all.get(at).is_some_and(|connection| connection.slot != u16::MAX) {
-                self.tell(u32::try_from(at).ok());
-            }
-        }
-    }
-
-    /// The next record to tell of. Connections that are gone come first: the same two ends may have begun anew.
-    pub(crate) fn take_news(&mut self, config: &Config, now: Time) -> Option<What> {
-        let news = self.news.as_mut()?;
-        if let Some(ends) = news.gone.pop_front() {
-            let (outside, inside) = (ends.end(Side::Outside), ends.end(Side::Inside));
-            return Some(What::Gone { outside, inside, realm: ends.realm() });
-        }
-        loop {
-            let connection = self.all.get_mut(news.changed.pop()? as usize)?;
-            if std::mem::take(&mut connection.news) {
-                let record = ConnectionRecord::of(connection, now, config.feed == Feed::Octets);
-                return Some(What::Connection(Box::new(record)));
-            }
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The records of connections that go to a successor or a standby, and come from one.
 
-use super::super::connection::{Bounds, Connection, Ends, Half, Said, State, millis, protects, seconds};
+use super::super::connection::{
+    Bounds, Connection, Ends, Half, Said, State, is_half_open, millis, protects, seconds,
+};
 use super::super::segment::MOST_SCALE;
 use super::super::seq;
 use super::super::store::{Arena, PieceRecord, Store};
-use super::{Connections, HALF_OPEN, NONE, is_half_open};
+use super::{Connections, HALF_OPEN, NONE};
 use crate::config::Config;
 use crate::verdict::Side;
 use serde::{Deserialize, Serialize};

@@ -6,8 +6,9 @@
 //! that this very packet exceeded. Whoever sees our packets could drop them as well, so a lie of theirs takes nothing
 //! more away; the floor bounds it.
 
+use super::Outbound;
 use crate::event::{Event, PathCause, PathChange, SeenError};
-use crate::outbound::Outbound;
+use crate::icmp::{IcmpKind, IcmpPolicy};
 use crate::tally::{About, Dropped};
 use sadb::sa::{Encapsulation, Learned, PathMtuLimits, SaProtocol};
 use sadb::{OutboundSa, Spi};
@@ -19,102 +20,6 @@ use wire::{DropReason, Packet, Pool, Time, protocol, stage};
 /// The number of later packets after which an error about a packet comes too late: what a link of 10 Gbit/s sends in
 /// full packets within 80 ms. A stranger who has guessed the SPI still has to guess the place.
 const RECENT: u64 = 1 << 16;
-
-/// A kind of ICMP errors, by version, type and code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IcmpKind {
-    /// The version: 4 (ICMP) or 6 (ICMPv6).
-    pub version: u8,
-    /// The ICMP type of the error.
-    pub kind: u8,
-    /// The ICMP code of the error; `None`: every code.
-    pub code: Option<u8>,
-}
-
-impl IcmpKind {
-    /// Whether one of the kinds in the list covers a message.
-    pub(crate) fn lists(kinds: &[IcmpKind], version: u8, kind: u8, code: u8) -> bool {
-        kinds.iter().any(|one| {
-            (one.version, one.kind) == (version, kind) && one.code.is_none_or(|listed| listed == code)
-        })
-    }
-}
-
-/// The policy for unauthenticated ICMP errors.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IcmpPolicy {
-    /// The UDP port that ESP leaves from; datagrams of other ports belong to other programs.
-    pub port: u16,
-    /// The kinds of errors that are examined; any other ends with [`DropReason::IcmpRefused`].
-    pub accept: Vec<IcmpKind>,
-    /// The number of errors about packets sent a moment ago that are believed in a second.
-    pub per_second: u32,
-    /// The bounds of what they teach about paths.
-    pub path: PathMtuLimits,
-    /// The number of ICMP errors in a second that tell senders on this side that their packets are refused (RFC 4301
-    /// section 5.1.1); zero: none.
-    pub refusals: u32,
-}
-
-impl Default for IcmpPolicy {
-    /// The default policy: "fragmentation needed" and "packet too big", 256 in a second.
-    fn default() -> IcmpPolicy {
-        let accept = vec![
-            IcmpKind { version: 4, kind: 3, code: Some(4) },
-            IcmpKind { version: 6, kind: 2, code: None },
-        ];
-        IcmpPolicy {
-            port: ipsec::udp_encap::PORT,
-            accept,
-            per_second: 256,
-            path: PathMtuLimits::default(),
-            refusals: 0,
-        }
-    }
-}
-
-/// The state of this module: the policy, and the counts of this second.
-#[derive(Debug, Default)]
-pub(crate) struct Listening {
-    policy: IcmpPolicy,
-    looked_at: PerSecond,
-    refused: PerSecond,
-}
-
-impl Listening {
-    /// The bounds of what is learned about paths.
-    pub(crate) fn path_limits(&self) -> PathMtuLimits {
-        self.policy.path
-    }
-
-    fn has_room(&mut self, now: Time) -> bool {
-        self.looked_at.count(now) <= self.policy.per_second
-    }
-
-    /// Whether one more sender may be told that its packet is refused.
-    pub(crate) fn may_refuse(&mut self, now: Time) -> bool {
-        self.policy.refusals > 0 && self.refused.count(now) <= self.policy.refusals
-    }
-}
-
-/// The number of times that something happened in a second.
-#[derive(Debug, Default)]
-struct PerSecond {
-    second: u64,
-    count: u32,
-}
-
-impl PerSecond {
-    /// Count once more, and return the number in this second.
-    fn count(&mut self, now: Time) -> u32 {
-        let second = now.0 / 1_000_000_000;
-        if second != self.second {
-            (self.second, self.count) = (second, 0);
-        }
-        self.count = self.count.saturating_add(1);
-        self.count
-    }
-}
 
 impl Outbound {
     /// Set the policy for unauthenticated ICMP errors.
@@ -170,7 +75,7 @@ impl Outbound {
         sa.counters.dropped(DropReason::IcmpTaken);
         match event {
             Taught::Path(before) => {
-                self.events.push(Event::Pmtu(change(sa, before, Some(from), PathCause::Error)));
+                self.events.push(Event::Pmtu(PathChange::of(sa, before, Some(from), PathCause::Error)));
             }
             Taught::Seen => {
                 let remote = sa.config().endpoints.remote;
@@ -206,7 +111,7 @@ impl Outbound {
             let Some(mtu) = routes.get(&(ends.local, ends.remote)) else { continue };
             let before = sa.config().path_mtu;
             if sa.follow_route(*mtu) {
-                self.events.push(Event::Pmtu(change(sa, before, None, PathCause::Route)));
+                self.events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Route)));
             }
         }
     }
@@ -223,17 +128,17 @@ impl Outbound {
         // No size is known: the next smaller one that links have.
         let mtu = if remote.is_ipv4() { 0 } else { sadb::sa::MIN_PATH_MTU_V6.into() };
         if sa.hear_mtu(now, mtu, len, &limits) == Learned::Lowered {
-            self.events.push(Event::Pmtu(change(sa, before, None, PathCause::Refused)));
+            self.events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Refused)));
         }
     }
 
     /// Forget what was learned too long ago. Call this about once a second.
-    pub(crate) fn age_paths(&mut self, now: Time) {
+    pub(super) fn age_paths(&mut self, now: Time) {
         let limits = self.listening.policy.path;
         for sa in self.sad.list_mut() {
             let before = sa.config().path_mtu;
             if sa.age_mtu(now, &limits) {
-                self.events.push(Event::Pmtu(change(sa, before, None, PathCause::Age)));
+                self.events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Age)));
             }
         }
     }
@@ -291,19 +196,6 @@ fn is_recent(next: u64, low: u32) -> bool {
     // Of a number that was not sent yet the distance is nearly a whole lap.
     let back = u64::from((sent as u32).wrapping_sub(low));
     back < RECENT && back < sent
-}
-
-pub(crate) fn change(sa: &OutboundSa, before: u16, from: Option<IpAddr>, cause: PathCause) -> PathChange {
-    let config = sa.config();
-    PathChange {
-        spi: sa.spi(),
-        remote: config.endpoints.remote,
-        before,
-        mtu: config.path_mtu,
-        inner_mtu: ipsec::inner_mtu(config),
-        from,
-        cause,
-    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! The packets that an outbound association sends by itself: NAT keepalives when it is silent (RFC 3948 section 4), and
 //! dummy packets so that it is not (RFC 4303 section 2.6).
 //!
-//! The module is pure: [`Outbound::next_beat`] says when there is something to do, and the owner of the clock comes
-//! back then.
+//! The module is pure: [`Timers::next`] says when there is something to do, and the owner of the clock comes back then.
 
-use crate::outbound::{Outbound, Outcome};
+use super::outcome::Outcome;
 use ipsec::udp_encap;
 use sadb::sa::Tfc;
-use sadb::{OutboundSa, SaIndex};
+use sadb::{OutboundSa, OutboundSad, SaIndex};
 use std::time::Duration;
 use wire::{Pool, Time, Verdict};
 
@@ -18,7 +17,7 @@ const LONGEST: usize = 9000;
 
 /// The associations that send packets by themselves.
 #[derive(Debug)]
-pub(crate) struct Beat {
+pub(super) struct Timers {
     entries: Vec<Entry>,
     /// The time at which one of them has something to do.
     next: Option<Time>,
@@ -43,13 +42,13 @@ struct Entry {
     packets: u64,
 }
 
-impl Beat {
-    pub(crate) fn new(seed: u64) -> Beat {
-        Beat { entries: Vec::new(), next: None, random: seed | 1, content: Vec::new() }
+impl Timers {
+    pub(super) fn new(seed: u64) -> Timers {
+        Timers { entries: Vec::new(), next: None, random: seed | 1, content: Vec::new() }
     }
 
     /// Watch an association that was added.
-    pub(crate) fn watch(&mut self, index: SaIndex, sa: &OutboundSa) {
+    pub(super) fn watch(&mut self, index: SaIndex, sa: &OutboundSa) {
         let options = &sa.config().options;
         if options.keepalive == 0 && options.dummy == 0 {
             return;
@@ -65,6 +64,31 @@ impl Beat {
             packets: sa.counters.packets,
         });
         self.next = Some(Time::default());
+    }
+
+    /// The time at which there is something to do; `None`: never, as things are.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.next
+    }
+
+    /// Send the keepalives and dummy packets that are due.
+    pub(super) fn send_due(
+        &mut self,
+        now: Time,
+        sad: &mut OutboundSad,
+        pool: &mut Pool,
+        out: &mut Vec<Outcome>,
+    ) {
+        let mut entries = std::mem::take(&mut self.entries);
+        let mut next: Option<Time> = None;
+        entries.retain_mut(|entry| {
+            let Some(sa) = sad.get_mut(entry.index) else { return false };
+            let at = entry.turn(now, sa, self, pool, out);
+            next = Some(next.map_or(at, |next| next.min(at)));
+            true
+        });
+        self.entries = entries;
+        self.next = next;
     }
 
     /// The next number of a Xorshift generator (Marsaglia 2003).
@@ -101,7 +125,7 @@ impl Entry {
         &mut self,
         now: Time,
         sa: &mut OutboundSa,
-        beat: &mut Beat,
+        timers: &mut Timers,
         pool: &mut Pool,
         out: &mut Vec<Outcome>,
     ) -> Time {
@@ -114,7 +138,7 @@ impl Entry {
             if now >= self.next_dummy {
                 // Whatever left since the last turn did the dummy's work.
                 if sa.counters.packets == self.packets && sa.is_alive() {
-                    self.send_dummy(now, sa, beat, pool, out);
+                    self.send_dummy(now, sa, timers, pool, out);
                 }
                 self.packets = sa.counters.packets;
                 // Turns that were missed are not made up for: they would come as a burst.
@@ -142,40 +166,14 @@ impl Entry {
         &mut self,
         now: Time,
         sa: &mut OutboundSa,
-        beat: &mut Beat,
+        timers: &mut Timers,
         pool: &mut Pool,
         out: &mut Vec<Outcome>,
     ) {
         // One that cannot be sent is counted at its association.
-        if let Verdict::Pass(packet) = ipsec::dummy(sa, now, beat.content(sa), pool) {
+        if let Verdict::Pass(packet) = ipsec::dummy(sa, now, timers.content(sa), pool) {
             sa.counters.dummies += 1;
             out.push(Outcome::Send(packet));
         }
-    }
-}
-
-impl Outbound {
-    /// The time at which [`Outbound::beat`] has something to do; `None`: never, as things are.
-    pub fn next_beat(&self) -> Option<Time> {
-        self.beat.next
-    }
-
-    /// Send the keepalives and dummy packets that are due.
-    pub fn beat(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
-        if self.beat.next.is_none_or(|next| now < next) {
-            return;
-        }
-        // What was gathered has its sequence numbers already.
-        self.flush(pool, out);
-        let mut entries = std::mem::take(&mut self.beat.entries);
-        let mut next: Option<Time> = None;
-        entries.retain_mut(|entry| {
-            let Some(sa) = self.sad.get_mut(entry.index) else { return false };
-            let at = entry.turn(now, sa, &mut self.beat, pool, out);
-            next = Some(next.map_or(at, |next| next.min(at)));
-            true
-        });
-        self.beat.entries = entries;
-        self.beat.next = next;
     }
 }
