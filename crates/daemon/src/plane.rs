@@ -57,7 +57,8 @@ use crate::flows::FlowBook;
 use crate::gateway::{Mtus, Surroundings};
 use crate::health::HealthBook;
 use crate::keys::Keys;
-use crate::monitor::Monitor;
+use crate::monitor::{KernelHalf, Monitor};
+use crate::network_stack::NetworkStack;
 use crate::policy_store::{self, Candidate, Executable, PolicyStore};
 use crate::probing::Probing;
 use crate::refused::{Fault, Refused};
@@ -88,8 +89,10 @@ pub struct Plane {
     pub outbound: Handle<OutboundHalf>,
     /// The handle of the inbound thread.
     pub inbound: Handle<InboundHalf>,
-    /// The kernel half; `None` only where there is none (tests of the control API).
-    pub monitor: Option<Monitor>,
+    /// The kernel half.
+    pub(crate) monitor: Monitor,
+    /// Where devices and routes are looked up.
+    pub(crate) network: NetworkStack,
     /// The TUN device of the daemon.
     pub tun: Device,
     /// What the kernel half was told of the host beside them.
@@ -382,7 +385,7 @@ impl Plane {
             tracing::warn!("{note}");
         }
         self.change_policy(candidate, Files::Stay).await?;
-        answer.kernel = self.kernel_load();
+        answer.kernel = Some(self.kernel_load());
         if !answer.lost.is_empty() {
             tracing::warn!("no policy any more, in clear from now on: {}", answer.lost.join(", "));
         }
@@ -420,10 +423,7 @@ impl Plane {
         let failed = |error: &dyn std::fmt::Display| Refused::new(Fault::Failed, error.to_string());
         let executables = policy_store::executables(&candidate.compiled);
         let mut moved = policy_store::moved_paths(&self.executables, &executables);
-        if let Some(monitor) = &self.monitor {
-            let subjects = &candidate.compiled.subjects;
-            moved.extend(monitor.get().moved(subjects)?);
-        }
+        moved.extend(self.monitor.get().moved(&candidate.compiled.subjects)?);
         candidate.follow(&moved);
         self.policy.commit_numbers(candidate).map_err(|error| failed(&error))?;
         Ok(executables)
@@ -444,17 +444,14 @@ impl Plane {
     }
 
     fn load_kernel(&mut self, candidate: &Candidate) -> Result<bool, Refused> {
-        #[cfg(test)]
-        transaction::tests::fault_of_the_kernel()?;
-        let Some(monitor) = &self.monitor else { return Ok(false) };
         self.pins.again = true;
-        load_kernel(&mut monitor.get(), candidate, pins::AT_ONCE)
+        load_kernel(&mut **self.monitor.get(), candidate, pins::AT_ONCE)
     }
 
     /// What the last load did to the kernel half's maps.
-    pub fn kernel_load(&self) -> Option<api::KernelLoad> {
-        let did = self.monitor.as_ref()?.get().last_load();
-        Some(api::KernelLoad {
+    pub fn kernel_load(&self) -> api::KernelLoad {
+        let did = self.monitor.get().last_load();
+        api::KernelLoad {
             tables: did.tables,
             networks: did.networks,
             protections: did.protections,
@@ -467,7 +464,7 @@ impl Plane {
             tables_removed: did.tables_removed,
             orders_left_out: did.orders_left_out,
             executables_written: did.executables_written,
-        })
+        }
     }
 
     /// What the kernel half counted.
@@ -475,10 +472,7 @@ impl Plane {
     /// # Errors
     /// If its maps cannot be read.
     pub fn kernel_counters(&self) -> Result<Vec<(&'static str, u64)>, Refused> {
-        match &self.monitor {
-            Some(monitor) => monitor.get().counters().map_err(Refused::from),
-            None => Ok(Vec::new()),
-        }
+        self.monitor.get().counters().map_err(Refused::from)
     }
 
     /// Look whether executables were exchanged (an upgrade gives them new inodes), a directory of theirs has come or was exchanged, or
@@ -488,7 +482,7 @@ impl Plane {
     /// If the kernel half does not take it.
     pub fn refresh_executables(&mut self) -> Result<bool, Refused> {
         let now = policy_store::executables(&self.policy.compiled);
-        let directories = self.monitor.as_ref().is_some_and(|monitor| monitor.get().directories_changed());
+        let directories = self.monitor.get().directories_changed();
         if now == self.executables && !directories && !self.unfinished {
             return Ok(false);
         }
@@ -503,7 +497,7 @@ impl Plane {
 /// Load the kernel half; whether something is left to do. An error means that it has what it had. So many octets of files with
 /// digests are hashed here; larger ones are refused until they are.
 pub(crate) fn load_kernel(
-    monitor: &mut sockmon::Sockmon,
+    monitor: &mut dyn KernelHalf,
     candidate: &Candidate,
     hashed: u64,
 ) -> Result<bool, Refused> {

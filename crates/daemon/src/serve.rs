@@ -170,8 +170,7 @@ struct Answers(Option<AsyncFd<OwnedFd>>);
 
 impl Answers {
     fn of(plane: &Plane) -> Answers {
-        let Some(monitor) = &plane.monitor else { return Answers(None) };
-        let ring = monitor.get().dns_answers_fd().map_err(|error| error.to_string());
+        let ring = plane.monitor.get().dns_answers_fd().map_err(|error| error.to_string());
         let ring = ring.and_then(registered);
         if let Err(error) = &ring {
             tracing::warn!("answers that applications receive are not seen: {error}");
@@ -305,7 +304,7 @@ impl Upkeep {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut enc = Enc::new(plane.config.enc.clone());
-        enc.look(plane.monitor.as_ref());
+        enc.look(&plane.monitor);
         Ok(Upkeep {
             ticks,
             count: 0,
@@ -331,7 +330,7 @@ impl Upkeep {
 
     fn look(&mut self, plane: &mut Plane) {
         let news_of_files = plane.hear();
-        self.enc.look(plane.monitor.as_ref());
+        self.enc.look(&plane.monitor);
         let news =
             self.watch.as_mut().is_none_or(|watch| watch.events().is_ok_and(|events| !events.is_empty()));
         self.count += 1;
@@ -370,9 +369,8 @@ fn follow_uplinks(plane: &mut Plane) -> Option<String> {
     if devices == plane.uplinks {
         return None;
     }
-    let monitor = plane.monitor.as_ref()?;
     let indices: Vec<u32> = devices.iter().map(|device| device.index).collect();
-    if let Err(error) = monitor.get().set_uplinks(&indices) {
+    if let Err(error) = plane.monitor.get().set_uplinks(&indices) {
         return Some(format!("{error}; {}", error.remedy()));
     }
     let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
@@ -389,10 +387,10 @@ fn repair(plane: &Plane) -> Option<String> {
     if let Err(error) = host::apply_settings() {
         return Some(error.to_string());
     }
-    if let Err(fault) = host::revive_tun(&plane.tun.name, plane.tun.index) {
+    if let Err(fault) = host::revive_tun(&plane.network, &plane.tun) {
         return Some(fault);
     }
-    let mut monitor = plane.monitor.as_ref()?.get();
+    let mut monitor = plane.monitor.get();
     let faults = monitor.health();
     if faults.is_empty() {
         return None;

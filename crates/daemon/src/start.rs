@@ -36,6 +36,7 @@ use crate::handover::{self, Taken};
 use crate::host::{self, Record};
 use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
+use crate::network_stack::NetworkStack;
 use crate::paths::route_mtu;
 use crate::plane::{self, Hosts, Plane, Served};
 use crate::policy_store::Candidate;
@@ -356,7 +357,8 @@ fn bring_up(
         keys,
         outbound,
         inbound,
-        monitor: Some(Monitor::new(monitor)),
+        monitor: Monitor::new(monitor),
+        network: NetworkStack::Kernel,
         tun: Device { name: tun.name().to_owned(), index: tun.index() },
         path_mtu: path_mtu(&config, &uplinks),
         uplinks: guarded.clone(),

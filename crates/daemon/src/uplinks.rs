@@ -5,6 +5,7 @@ use netio::link::{Link, Links};
 
 use crate::config::Config;
 use crate::device::Device;
+use crate::network_stack::NetworkStack;
 
 /// Why there are no uplinks.
 #[derive(Debug, thiserror::Error)]
@@ -105,8 +106,8 @@ pub struct UplinkFault {
 
 /// What is wrong with the uplinks. An uplink can be a port of another device (a bridge, a bond), by which packets leave
 /// instead; or no uplink is up.
-pub fn faults(uplinks: &[Device]) -> Vec<UplinkFault> {
-    match Links::open().and_then(|mut links| links.list()) {
+pub(crate) fn faults(network: &NetworkStack, uplinks: &[Device]) -> Vec<UplinkFault> {
+    match network.links() {
         Ok(all) => faults_among(uplinks, &all),
         Err(error) => {
             let (message, remedy) = (format!("cannot look at the uplinks: {error}"), "try again".to_owned());

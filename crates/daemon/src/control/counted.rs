@@ -7,7 +7,6 @@ use sockmon::CountedFlow;
 use std::net::IpAddr;
 use wire::{AppId, Prefix};
 
-use super::explain::monitor;
 use crate::answer::{Answer, bad_query};
 use crate::plane::{Plane, Shared};
 use crate::refused::{Fault, Refused};
@@ -33,7 +32,7 @@ async fn answer(plane: &Shared, query: &CountedQuery) -> Result<CountedFlows, Re
         ));
     };
     let wanted = Wanted::of(&plane, query)?;
-    let all = monitor(&plane)?.get().flows()?;
+    let all = plane.monitor.get().flows()?;
     table.flows = all.len();
     let mut chosen: Vec<_> = all.into_iter().filter(|flow| wanted.has_counted(&plane, flow)).collect();
     chosen.sort_by_cached_key(|flow| std::cmp::Reverse(flow.traffic.octets()));

@@ -14,7 +14,6 @@ use wire::{AppId, DropReason, Flow, Services};
 
 use crate::answer::{Answer, bad_query};
 use crate::associations::{SaView, protocol, protocol_word};
-use crate::monitor::Monitor;
 use crate::plane::{Plane, Shared};
 use crate::refused::{Fault, Refused};
 
@@ -43,17 +42,12 @@ async fn answer(
     }
 }
 
-pub(super) fn monitor(plane: &Plane) -> Result<&Monitor, Refused> {
-    plane.monitor.as_ref().ok_or_else(|| Refused::new(Fault::Failed, "the socket monitor is not attached"))
-}
-
 async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
     let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).map_err(|_| {
         Refused::new(Fault::NotFound, format!("there is no process {pid}"))
             .remedy("`ps -e` lists those there are")
     })?;
-    let monitor = monitor(plane)?;
-    let app = monitor.get().app_of_pid(pid)?;
+    let app = plane.monitor.get().app_of_pid(pid)?;
     let executable = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
     let process = ProcessInfo {
         refused: app == Some(sockmon::REFUSED),
@@ -64,7 +58,7 @@ async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
     };
     let pins = plane.pinned_files_at(process.executable.iter().map(String::as_str));
     let mut sockets = Vec::new();
-    let all = monitor.get().sockets()?;
+    let all = plane.monitor.get().sockets()?;
     for socket in all.iter().filter(|s| s.pid == pid) {
         sockets.push(explained(plane, socket, socket.flow()).await?);
     }
@@ -73,7 +67,7 @@ async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
 
 async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, Refused> {
     let asked = parse(text)?;
-    let sockets = monitor(plane)?.get().sockets()?;
+    let sockets = plane.monitor.get().sockets()?;
     // The connection itself, else the socket without a peer (UDP server, listener) that would take it.
     let connected = |s: &&SocketInfo| s.flow() == Some(asked);
     let open = |s: &&SocketInfo| {

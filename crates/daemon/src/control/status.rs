@@ -116,7 +116,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
             pins: plane.pinned_files(),
             missing: crate::policy_store::missing(&policy.compiled, &plane.executables),
             subjects: subjects(&policy.compiled.applications),
-            kernel: plane.kernel_load(),
+            kernel: Some(plane.kernel_load()),
         },
         sas_in: inbound.sas,
         sas_out: outbound.sas,
@@ -170,12 +170,12 @@ fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
         remedy: Some(remedy.to_owned()),
         ..Problem::default()
     };
-    for fault in plane.monitor.iter().flat_map(|monitor| monitor.get().health()) {
+    let detached = plane.monitor.get().health();
+    for fault in detached {
         unguarded.extend(device_of(&fault.what));
         problems.push(problem("failed", format!("{}: {}", fault.what, fault.detail), &fault.remedy));
     }
-    // Without a kernel half there is no device either.
-    let tun = plane.monitor.as_ref().and_then(|_| host::tun_fault(&plane.tun.name, plane.tun.index));
+    let tun = host::tun_fault(&plane.network, &plane.tun);
     // What the threads hear from a device that is known to be gone or down is no other fault.
     let mut faults: Vec<&String> = Vec::new();
     match &tun {
@@ -190,7 +190,7 @@ fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
             faults.extend([outbound, inbound].into_iter().filter_map(|half| half.fault.as_ref()));
         }
     }
-    if let Some(fault) = plane.monitor.as_ref().and_then(|_| host::tun_owner_fault(&plane.tun.name)) {
+    if let Some(fault) = host::tun_owner_fault(&plane.network, &plane.tun.name) {
         problems.push(problem("failed", fault, "restart the daemon, which makes it root's"));
     }
     for fault in faults {
@@ -201,8 +201,7 @@ fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
         let remedy = "`ravelin doctor --config FILE` looks at what gateway mode needs";
         problems.push(problem("failed", fault, remedy));
     }
-    let uplinks = plane.monitor.as_ref().map(|_| crate::uplinks::faults(&plane.uplinks));
-    for fault in uplinks.unwrap_or_default() {
+    for fault in crate::uplinks::faults(&plane.network, &plane.uplinks) {
         if fault.closed {
             closed.get_or_insert_with(|| fault.message.clone());
         }

@@ -1,4 +1,5 @@
-//! The API over a Unix socket, with real engines in their threads; only the devices and the kernel half are absent.
+//! The API over a Unix socket, with real engines in their threads; only the devices are absent, and the kernel half is one
+//! that records what it is told.
 
 mod changes;
 mod turns;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crypto::Secret;
+use netio::link::{Link, TunOwner};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -18,6 +20,9 @@ use crate::config::Config;
 use crate::datapath::{self, InboundHalf, Inbox, Next, OutboundHalf};
 use crate::device::Device;
 use crate::keys::Keys;
+use crate::monitor::Monitor;
+use crate::monitor::recorder::Recorder;
+use crate::network_stack::NetworkStack;
 use crate::plane::{Plane, Shared};
 use crate::policy_store::PolicyStore;
 
@@ -108,7 +113,32 @@ impl Daemon {
     }
 }
 
+/// The devices of the host that the tests are on: the TUN and one uplink.
+fn devices() -> Vec<Link> {
+    let device = |index, name: &str, kind: Option<&str>| Link {
+        index,
+        name: name.to_owned(),
+        up: true,
+        running: true,
+        loopback: false,
+        mtu: 1500,
+        queue_len: 500,
+        master: None,
+        kind: kind.map(str::to_owned),
+        address: Vec::new(),
+        xdp: None,
+        multicast: false,
+        tun_owner: kind.map(|_| TunOwner { user: Some(0), group: Some(0), several_queues: false }),
+    };
+    vec![device(7, "rvl0", Some("tun")), device(2, "eth0", None)]
+}
+
 pub(crate) fn plane(config: Config, run_dir: Option<&std::path::Path>) -> Plane {
+    plane_over(Recorder::default(), config, run_dir)
+}
+
+/// A control plane over this kernel half.
+pub(crate) fn plane_over(kernel_half: Recorder, config: Config, run_dir: Option<&std::path::Path>) -> Plane {
     let mut policy = PolicyStore::new(&config.policy, run_dir).unwrap();
     let candidate = policy.read().unwrap();
     let spd = Arc::new(candidate.compiled.spd.clone());
@@ -130,7 +160,8 @@ pub(crate) fn plane(config: Config, run_dir: Option<&std::path::Path>) -> Plane 
         keys: Keys::import(crypto_std::registry().unwrap(), Secret::new(vec![3; 32]), &[]).unwrap(),
         outbound,
         inbound,
-        monitor: None,
+        monitor: Monitor::new(kernel_half),
+        network: NetworkStack::Fixed(devices()),
         tun: Device { name: "rvl0".into(), index: 7 },
         uplinks: vec![Device { name: "eth0".into(), index: 2 }],
         surveyed: Default::default(),

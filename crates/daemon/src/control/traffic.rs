@@ -19,9 +19,6 @@ pub(super) async fn traffic(State(plane): State<Shared>) -> Answer<AppTrafficLis
 async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
     let plane = &*plane.get().await?;
     let handed_over = compare(plane).await?;
-    let Some(monitor) = &plane.monitor else {
-        return Ok(AppTrafficList { handed_over, ..Default::default() });
-    };
     let left = plane.outbound.ask(|half| {
         let tally = half.engine.tally();
         tally.left_by_app().collect::<BTreeMap<AppId, _>>()
@@ -34,7 +31,7 @@ async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
         }
         None => Left::default(),
     };
-    let traffic = monitor.get().traffic()?;
+    let traffic = plane.monitor.get().traffic()?;
     let mut applications: Vec<AppTraffic> = traffic
         .iter()
         .map(|(id, traffic)| {
@@ -68,7 +65,6 @@ async fn compare(plane: &Plane) -> Result<HandedOver, Refused> {
     let (after, dropped) = since(baseline(plane)?);
     let waiting = u64::from(plane.config.tun.queue);
     let seen = engine.saturating_add(dropped);
-    let agree =
-        plane.monitor.is_none() || (seen.saturating_add(waiting) >= before && seen <= after + waiting);
+    let agree = seen.saturating_add(waiting) >= before && seen <= after + waiting;
     Ok(HandedOver { kernel: after, engine, dropped, agree })
 }

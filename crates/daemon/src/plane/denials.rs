@@ -11,8 +11,7 @@ impl Plane {
     /// the result is whether a file came to a place that policy names. The kernel half knows it already, but its number is ours
     /// only while somebody holds it.
     pub fn hear(&mut self) -> bool {
-        let Some(monitor) = &self.monitor else { return false };
-        let events = monitor.get().events();
+        let events = self.monitor.get().events();
         let events = match events {
             Ok(events) => events,
             Err(error) => {

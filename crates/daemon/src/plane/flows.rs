@@ -23,9 +23,9 @@ impl Plane {
     /// # Errors
     /// If the table cannot be read or written.
     pub fn follow_flows(&mut self) -> Result<(), Refused> {
-        let (Some(config), Some(monitor)) = (self.flows.config.clone(), &self.monitor) else { return Ok(()) };
+        let Some(config) = self.flows.config.clone() else { return Ok(()) };
         let (all, room) = {
-            let monitor = monitor.get();
+            let monitor = self.monitor.get();
             let flows = monitor.flows()?;
             (flows, monitor.flow_capacity()?)
         };
@@ -57,8 +57,7 @@ impl Plane {
     }
 
     fn end_flow(&mut self, id: &FlowId, end: FlowEnd) -> Result<(), Refused> {
-        let Some(monitor) = &self.monitor else { return Ok(()) };
-        let taken = monitor.get().take_flow(id)?;
+        let taken = self.monitor.get().take_flow(id)?;
         if let Some(flow) = taken {
             let record = self.flow_record(&flow, Some(end));
             self.flows.remember(record);
@@ -100,13 +99,12 @@ impl Plane {
     /// How full the table is; `None`: flows are not counted.
     pub fn flow_table(&self) -> Option<FlowTable> {
         let config = self.flows.config.as_ref()?;
-        let monitor = self.monitor.as_ref()?;
         let counts = self.flows.log_counts();
         let counters = self.kernel_counters().unwrap_or_default();
         Some(FlowTable {
             counted: if config.unpoliced { "everything" } else { "applications" }.to_owned(),
             flows: self.flows.flows,
-            room: monitor.get().flow_capacity().unwrap_or(0),
+            room: self.monitor.get().flow_capacity().unwrap_or(0),
             lost: counters.iter().find(|(word, _)| *word == "flows_lost").map_or(0, |(_, count)| *count),
             written: counts.written,
             unwritten: counts.lost.saturating_add(counts.failed),

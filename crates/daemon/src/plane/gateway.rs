@@ -14,8 +14,10 @@ impl Plane {
     /// # Errors
     /// If the kernel half does not take it.
     pub(crate) fn narrow_spans(&self, book: &RuleBook) -> Result<(), Refused> {
-        let (Some(monitor), true) = (&self.monitor, self.config.gateway.is_some()) else { return Ok(()) };
-        monitor.get().narrow_spans(&spans(&book.in_order())).map_err(Refused::from)
+        if self.config.gateway.is_none() {
+            return Ok(());
+        }
+        self.monitor.get().narrow_spans(&spans(&book.in_order())).map_err(Refused::from)
     }
 
     /// After rules changed: what they let pass, passes.
@@ -23,9 +25,11 @@ impl Plane {
     /// # Errors
     /// If the kernel half does not take it; the engine decides about the rest.
     pub(crate) fn set_spans(&self) -> Result<(), Refused> {
-        let (Some(monitor), true) = (&self.monitor, self.config.gateway.is_some()) else { return Ok(()) };
+        if self.config.gateway.is_none() {
+            return Ok(());
+        }
         let spans = spans(&self.rules.in_order());
-        monitor.get().set_spans(&spans).map_err(Refused::from)
+        self.monitor.get().set_spans(&spans).map_err(Refused::from)
     }
 
     /// Both, for rules that the engine has already.
@@ -73,7 +77,7 @@ impl Plane {
         let devices = among(&there, &all).unwrap_or_default();
         if devices != self.insides {
             let indices: Vec<u32> = devices.iter().map(|device| device.index).collect();
-            if let Err(error) = self.monitor.as_ref()?.get().set_insides(&indices) {
+            if let Err(error) = self.monitor.get().set_insides(&indices) {
                 return Some(format!("{error}; {}", error.remedy()));
             }
             let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();

@@ -96,10 +96,8 @@ impl Plane {
         if self.health.ticks.is_multiple_of(ROUND) {
             let samples = self.samples().await?;
             self.health.compare(samples, now);
-            if self.health.wants_sockets(now)
-                && let Some(monitor) = &self.monitor
-            {
-                let monitor = monitor.get();
+            if self.health.wants_sockets(now) {
+                let monitor = self.monitor.get();
                 let (sockets, netns) = (monitor.sockets()?, monitor.netns());
                 drop(monitor);
                 let in_state = |state| sockets.iter().filter(move |socket| socket.state == state);

@@ -148,8 +148,7 @@ impl Plane {
     }
 
     fn tell_of_live(&self, served: Selectors) -> Result<(), Refused> {
-        let Some(monitor) = &self.monitor else { return Ok(()) };
-        let mut kernel_half = monitor.get();
+        let mut kernel_half = self.monitor.get();
         let before = kernel_half.live_widened();
         kernel_half.add_live_sa(&served)?;
         if before == 0 && kernel_half.live_widened() > 0 {
@@ -196,10 +195,7 @@ impl Plane {
     pub(crate) async fn end_live_of(&mut self, name: LiveName) -> Result<(), Refused> {
         match self.live.remove(name) {
             Left::Others => Ok(()),
-            Left::Nobody(served) => match &self.monitor {
-                Some(monitor) => monitor.get().remove_live_sa(&served).map_err(Refused::from),
-                None => Ok(()),
-            },
+            Left::Nobody(served) => self.monitor.get().remove_live_sa(&served).map_err(Refused::from),
             Left::Unclear => self.refresh_live_sas().await,
         }
     }
@@ -224,10 +220,7 @@ impl Plane {
     /// If it does not take them all.
     pub fn set_live_sas(&mut self, live: Served) -> Result<(), Refused> {
         self.live = live;
-        match &self.monitor {
-            Some(monitor) => monitor.get().set_live_sas(&self.live.list()).map_err(Refused::from),
-            None => Ok(()),
-        }
+        self.monitor.get().set_live_sas(&self.live.list()).map_err(Refused::from)
     }
 }
 

@@ -76,10 +76,8 @@ impl Plane {
             true => self.hosts.book.restore(now, &named.names, hosts),
             false => self.hosts.book.watch(now, hosts),
         }
-        if let Some(monitor) = &self.monitor
-            && observe != self.hosts.observing
-        {
-            match monitor.get().set_observe(observe) {
+        if observe != self.hosts.observing {
+            match self.monitor.get().set_observe(observe) {
                 Ok(()) => self.hosts.observing = observe,
                 Err(error) => tracing::warn!("answers that applications receive are not seen: {error}"),
             }
@@ -113,8 +111,7 @@ impl Plane {
     /// Answers that applications received.
     pub(crate) async fn observe_names(&mut self) -> Result<(), Refused> {
         let now = netio::clock::monotonic();
-        let Some(monitor) = &self.monitor else { return Ok(()) };
-        let answers = monitor.get().dns_answers(AT_ONCE)?;
+        let answers = self.monitor.get().dns_answers(AT_ONCE)?;
         let mut news = false;
         for answer in answers {
             self.hosts.observed.0 += 1;
@@ -136,8 +133,7 @@ impl Plane {
 
     /// Which applications have flows to which addresses.
     fn peers_in_use(&self) -> Result<HashSet<(AppId, IpAddr)>, Refused> {
-        let Some(monitor) = &self.monitor else { return Ok(HashSet::new()) };
-        let monitor = monitor.get();
+        let monitor = self.monitor.get();
         let netns = monitor.netns();
         let sockets = monitor.sockets()?;
         let ours =
@@ -165,12 +161,8 @@ impl Plane {
         }
         candidate.compiled.spd.generation += 1;
         candidate.compiled.spd.share(&self.policy.compiled.spd);
-        let taken = match &self.monitor {
-            Some(monitor) => {
-                monitor.get().change_networks(&candidate.compiled.spd, &policy_store::orders(&candidate))
-            }
-            None => Ok(()),
-        };
+        let orders = policy_store::orders(&candidate);
+        let taken = self.monitor.get().change_networks(&candidate.compiled.spd, &orders);
         if let Err(error) = taken {
             tracing::warn!("{error}; the policy is loaded as a whole");
             self.unfinished = true;
@@ -204,8 +196,8 @@ impl Plane {
                 line(contested.rules[1])
             );
         }
-        if self.monitor.is_some()
-            && let Err(error) = names::write(&self.config.run_dir(), &new.names, new.hosts())
+        if let Some(run_dir) = self.policy.run_dir()
+            && let Err(error) = names::write(run_dir, &new.names, new.hosts())
         {
             tracing::warn!("the addresses of names are not written down: {error}");
         }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Plane;
 use crate::datapath::OutboundHalf;
-use crate::paths::{look, route_mtu};
+use crate::paths::look;
 use crate::refused::{Fault, Refused};
 use crate::signals::registered;
 
@@ -82,15 +82,13 @@ impl Paths {
 impl Plane {
     /// What an association between these addresses begins with, where nothing is configured: what the route takes.
     pub(crate) fn path_mtu_to(&self, local: IpAddr, remote: IpAddr) -> u16 {
-        // No kernel half: a test of the control API, in a namespace that is not the associations'.
-        let route = self.monitor.as_ref().and_then(|_| route_mtu(local, remote));
-        route.or(self.path_mtu).unwrap_or(DEFAULT_PATH_MTU)
+        self.network.route_mtu(local, remote).or(self.path_mtu).unwrap_or(DEFAULT_PATH_MTU)
     }
 
     /// Let every association have the MTU of its route as it is now.
     pub(crate) async fn follow_paths(&mut self) -> Result<(), Refused> {
         let ends = self.outbound.ask(|half| half.engine.ends()).await?;
-        if ends.is_empty() || self.monitor.is_none() {
+        if ends.is_empty() {
             return Ok(());
         }
         let mut links = Links::open().map_err(|error| Refused::new(Fault::Failed, error.to_string()))?;

@@ -40,8 +40,7 @@ impl Plane {
         if self.pins.busy || !(round || self.pins.again) {
             return;
         }
-        let Some(monitor) = &self.monitor else { return };
-        let suspects = match monitor.get().unverified(netio::clock::wall()) {
+        let suspects = match self.monitor.get().unverified(netio::clock::wall()) {
             Ok(suspects) => suspects,
             Err(error) => {
                 tracing::warn!("files with digests cannot be looked at, so they stay refused: {error}");
@@ -67,8 +66,7 @@ impl Plane {
     /// What the thread found. Processes that waited for it have their policy from now on.
     pub(crate) fn judge_pins(&mut self, findings: Vec<Finding>) {
         self.pins.busy = false;
-        let Some(monitor) = &self.monitor else { return };
-        let mut monitor = monitor.get();
+        let mut monitor = self.monitor.get();
         for finding in findings {
             if let Err(error) = monitor.judge(finding) {
                 tracing::warn!("the kernel half does not hear of a digest: {error}");
@@ -85,8 +83,7 @@ impl Plane {
     }
 
     fn tell_pins(&mut self) {
-        let Some(monitor) = &self.monitor else { return };
-        let pins = monitor.get().pins();
+        let pins = self.monitor.get().pins();
         self.pins.again |= pins.iter().any(|pin| matches!(pin.state, PinState::Unverified(_)));
         let before = std::mem::take(&mut self.pins.told);
         for pin in pins {
@@ -110,7 +107,7 @@ impl Plane {
 
     /// The pinned files, for an answer.
     pub(crate) fn pinned_files(&self) -> Vec<PinnedFile> {
-        self.monitor.iter().flat_map(|monitor| monitor.get().pins()).map(|pin| told(&pin)).collect()
+        self.monitor.get().pins().iter().map(told).collect()
     }
 
     /// Those at these paths, or at the end of these links. A path may be that of a file that was deleted, as `/proc` shows it.
@@ -145,7 +142,7 @@ impl Plane {
 
     /// Files that are not what policy says.
     pub(crate) fn pin_faults(&self) -> Vec<Problem> {
-        let pins = self.monitor.iter().flat_map(|monitor| monitor.get().pins());
+        let pins = self.monitor.get().pins().into_iter();
         let is_wrong = |pin: &Pin| event(&pin.state).is_some() && !pin.state.is_verified();
         let problem = |pin: Pin| Problem {
             code: "digest".to_owned(),
@@ -160,7 +157,7 @@ impl Plane {
 impl Plane {
     /// Paths of the policy that lead to a file of somebody else's by a name that its owner may turn: no process matches them.
     pub(crate) fn foreign_names(&self) -> Vec<Problem> {
-        let names = self.monitor.iter().flat_map(|monitor| monitor.get().foreign_names());
+        let names = self.monitor.get().foreign_names().into_iter();
         let problem = |(path, reason): (PathBuf, String)| {
             Problem {
             code: "foreign_link".to_owned(),

@@ -45,16 +45,13 @@ impl Plane {
         let executables = policy_store::executables(&candidate.compiled);
         let subjects = candidate.compiled.subjects.clone();
         let mut moved = policy_store::moved_paths(&self.executables, &executables);
-        let mut images = HashMap::new();
-        let mut sockets = Vec::new();
-        if let Some(monitor) = &self.monitor {
-            let monitor = monitor.get();
+        let (images, mut sockets) = {
+            let monitor = self.monitor.get();
             moved.extend(monitor.moved(&subjects)?);
-            images = monitor.images(&subjects)?;
-            sockets = monitor.sockets()?;
-            // What another control group holds has no policy, neither before nor after.
-            sockets.retain(|socket| socket.watched);
-        }
+            (monitor.images(&subjects)?, monitor.sockets()?)
+        };
+        // What another control group holds has no policy, neither before nor after.
+        sockets.retain(|socket| socket.watched);
         let applications = self.application_changes(&candidate.compiled);
         candidate.follow(&moved);
         let mut plan = PolicyPlan {
@@ -146,10 +143,7 @@ impl Plane {
         for socket in sockets.iter().filter(|socket| seen.insert((socket.pid, socket.inode))) {
             let becomes = match after.spd.get(socket.app) {
                 Some(_) => socket.app,
-                None => {
-                    let monitor = self.monitor.as_ref().map(|monitor| monitor.get());
-                    owners.of(monitor.as_deref(), socket)
-                }
+                None => owners.of(&**self.monitor.get(), socket),
             };
             let Some(flow) = socket.flow() else {
                 let named = [name(before, socket.app), name(after, becomes)];

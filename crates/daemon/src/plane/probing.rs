@@ -176,9 +176,12 @@ impl Plane {
         if !self.probing.paths.values().any(due) {
             return;
         }
-        let sockets = match self.monitor.as_ref().map(|monitor| monitor.get().sockets()) {
-            Some(Ok(sockets)) => sockets,
-            Some(Err(_)) | None => Vec::new(),
+        let sockets = match self.monitor.get().sockets() {
+            Ok(sockets) => sockets,
+            Err(error) => {
+                tracing::debug!("it is not known who sends on paths that lose long packets: {error}");
+                Vec::new()
+            }
         };
         for (path, known) in self.probing.paths.iter_mut().filter(|(_, known)| due(known)) {
             let sends = |socket: &&sockmon::SocketInfo| {

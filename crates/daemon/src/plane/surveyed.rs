@@ -13,7 +13,7 @@ pub(crate) fn follow(plane: &mut Plane) -> Option<String> {
     if now == plane.surveyed {
         return None;
     }
-    let mut monitor = plane.monitor.as_ref()?.get();
+    let mut monitor = plane.monitor.get();
     let told = monitor.set_others(&now.others).and_then(|()| monitor.set_locals(&now.locals));
     drop(monitor);
     match told {

@@ -150,4 +150,4 @@ pub(super) fn unwritten(error: &dyn std::fmt::Display) -> Refused {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;

@@ -29,11 +29,11 @@ impl Plane {
         out: &mut OutboundHalf,
         into: &mut InboundHalf,
     ) -> Result<(), Refused> {
-        let (Some(_), Some(monitor)) = (limits(self.config.translation), &self.monitor) else {
+        if limits(self.config.translation).is_none() {
             return Ok(());
-        };
+        }
         let (calls, events) = {
-            let monitor = monitor.get();
+            let monitor = self.monitor.get();
             let calls = monitor.socket_calls(clock::monotonic())?;
             (calls, monitor.socket_events()?)
         };
@@ -51,10 +51,10 @@ impl Plane {
     /// # Errors
     /// If the kernel half or a data thread does not answer.
     pub(crate) async fn follow_sockets(&mut self) -> Result<(), Refused> {
-        let (Some(translator), Some(monitor)) = (&mut self.translator, &self.monitor) else { return Ok(()) };
+        let Some(translator) = &mut self.translator else { return Ok(()) };
         let now = clock::monotonic();
         let (lost, generation, calls) = {
-            let monitor = monitor.get();
+            let monitor = self.monitor.get();
             let lost = lost(&monitor.counters()?);
             let generation = monitor.generation()?;
             let same = lost == translator.lost && generation == translator.generation;

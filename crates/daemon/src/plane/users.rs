@@ -11,7 +11,6 @@ impl Plane {
     /// # Errors
     /// If the kernel half does not take it; then users of before are the engine's matter still.
     pub(crate) fn set_users(&self, book: &RuleBook) -> Result<(), Refused> {
-        let Some(monitor) = &self.monitor else { return Ok(()) };
-        monitor.get().set_users(&users(&book.in_order())).map_err(Refused::from)
+        self.monitor.get().set_users(&users(&book.in_order())).map_err(Refused::from)
     }
 }

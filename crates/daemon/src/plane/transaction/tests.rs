@@ -1,6 +1,5 @@
 //! A fault at each step of each way to another policy: everything is as it was.
 
-use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,18 +9,10 @@ use api::PolicyApply;
 use sadb::spd::Spd;
 
 use super::*;
-use crate::control::tests::{Folder, plane};
+use crate::control::tests::{Folder, plane, plane_over};
 use crate::datapath::{Handle, Unanswered};
+use crate::monitor::recorder::Recorder;
 use crate::plane::Allow;
-
-thread_local! {
-    static KERNEL: Cell<bool> = const { Cell::new(false) };
-}
-
-/// What the kernel half answers where there is none.
-pub(crate) fn fault_of_the_kernel() -> Result<(), Refused> {
-    if KERNEL.get() { Err(Refused::new(Fault::Failed, "the kernel half has no room")) } else { Ok(()) }
-}
 
 /// The shell goes on under another name, which is written down.
 const BEFORE: &str = "application sh { network 192.0.2.0/24 untrusted; }\n";
@@ -63,6 +54,7 @@ fn occupied<T: 'static>(handle: &Handle<T>) -> Sender<()> {
 struct Broken<'f> {
     folder: &'f Path,
     step: Step,
+    kernel_half: Recorder,
     _busy: Option<Sender<()>>,
 }
 
@@ -76,23 +68,25 @@ impl Broken<'_> {
         }
     }
 
-    fn begin<'f>(plane: &Plane, folder: &'f Path, step: Step) -> Broken<'f> {
+    fn begin<'f>(plane: &Plane, kernel_half: &Recorder, folder: &'f Path, step: Step) -> Broken<'f> {
         if let Some(path) = Broken::obstacle(folder, step) {
             fs::create_dir(path).unwrap();
         }
-        KERNEL.set(step == Step::Kernel);
+        if step == Step::Kernel {
+            kernel_half.fail(&["load_policy"]);
+        }
         let busy = match step {
             Step::Outbound => Some(occupied(&plane.outbound)),
             Step::Inbound => Some(occupied(&plane.inbound)),
             _ => None,
         };
-        Broken { folder, step, _busy: busy }
+        Broken { folder, step, kernel_half: kernel_half.clone(), _busy: busy }
     }
 }
 
 impl Drop for Broken<'_> {
     fn drop(&mut self) {
-        KERNEL.set(false);
+        self.kernel_half.fail(&[]);
         if let Some(path) = Broken::obstacle(self.folder, self.step) {
             fs::remove_dir(path).unwrap();
         }
@@ -145,7 +139,8 @@ async fn a_fault_at_any_step_leaves_everything_as_it_was() {
         let folder = Folder::new(&format!("transaction-{way:?}"));
         let policy = folder.0.join("policy");
         fs::write(&policy, BEFORE).unwrap();
-        let mut plane = plane(folder.config(), Some(&folder.0));
+        let kernel_half = Recorder::default();
+        let mut plane = plane_over(kernel_half.clone(), folder.config(), Some(&folder.0));
         // As a start does: what is in force is written down.
         go(&mut plane, Way::Reload).await.unwrap();
         if way == Way::Back {
@@ -159,7 +154,7 @@ async fn a_fault_at_any_step_leaves_everything_as_it_was() {
         let generation = plane.policy.compiled.spd.generation;
         let noted = notes(&folder.0);
         for step in steps {
-            let fault = Broken::begin(&plane, &folder.0, *step);
+            let fault = Broken::begin(&plane, &kernel_half, &folder.0, *step);
             let refused = go(&mut plane, way).await;
             drop(fault);
             assert!(refused.is_err(), "{way:?} {step:?}");
@@ -168,6 +163,7 @@ async fn a_fault_at_any_step_leaves_everything_as_it_was() {
                 assert_eq!((old.generation, *old == *new), (new.generation, true), "{way:?} {step:?}");
             }
             assert_eq!(plane.policy.compiled.spd.generation, generation, "{way:?} {step:?}");
+            assert_eq!(kernel_half.policy_generation(), Some(generation), "{way:?} {step:?}");
             assert_eq!(fs::read_to_string(&policy).unwrap(), text, "{way:?} {step:?}");
             assert!(plane.waiting().is_none(), "{way:?} {step:?}");
             assert_eq!(notes(&folder.0), noted, "{way:?} {step:?}");
