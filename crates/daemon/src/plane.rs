@@ -10,6 +10,7 @@ mod denials;
 pub(crate) mod events;
 mod flows;
 mod gateway;
+mod halves;
 mod handover;
 mod health;
 mod live;
@@ -28,6 +29,7 @@ mod turn;
 mod users;
 
 pub use changes::Which;
+pub use halves::Halves;
 pub use live::Served;
 pub(crate) use live::{served, served_groups};
 pub use names::Hosts;
@@ -49,7 +51,7 @@ use wire::Time;
 use crate::associations::{self, Defaults, SaView};
 use crate::audit_log::Auditor;
 use crate::config::Config;
-use crate::datapath::{Handle, InboundHalf, OutboundHalf, Unanswered};
+use crate::datapath::{OutboundHalf, Unanswered};
 use crate::denials::Denials;
 use crate::device::Device;
 use crate::events::Hub;
@@ -85,10 +87,8 @@ pub struct Plane {
     pub pins: Pins,
     /// The registry of suites and the book of used keys.
     pub keys: Keys,
-    /// The handle of the outbound thread.
-    pub outbound: Handle<OutboundHalf>,
-    /// The handle of the inbound thread.
-    pub inbound: Handle<InboundHalf>,
+    /// The two data threads.
+    pub(crate) halves: Halves,
     /// The kernel half.
     pub(crate) monitor: Monitor,
     /// Where devices and routes are looked up.
@@ -165,6 +165,19 @@ impl Shared {
 }
 
 impl Plane {
+    /// The two data threads, to be asked.
+    pub(crate) fn halves(&self) -> &Halves {
+        &self.halves
+    }
+
+    /// Let both data threads end after what they are doing.
+    ///
+    /// # Errors
+    /// If a thread does not hear of it.
+    pub(crate) fn stop_threads(&self) -> Result<(), Unanswered> {
+        self.halves.stop()
+    }
+
     /// Add an association as requested, under a new SPI unless the request names one.
     ///
     /// # Errors
@@ -177,7 +190,7 @@ impl Plane {
         };
         let added = self.add_sa_as(request, spi).await;
         if added.is_err() && asked.is_none() {
-            let _ = self.inbound.ask(move |half| half.engine.release_spi(spi)).await;
+            let _ = self.halves.ask_inbound(move |half| half.engine.release_spi(spi)).await;
         }
         let view = added?;
         let served = view.served();
@@ -191,7 +204,7 @@ impl Plane {
 
     async fn allocate_spi(&self) -> Result<Spi, Refused> {
         let random = random()?;
-        Ok(self.inbound.ask(move |half| half.engine.allocate_spi(random)).await??)
+        Ok(self.halves.ask_inbound(move |half| half.engine.allocate_spi(random)).await??)
     }
 
     /// An SPI for an association that a key manager is about to agree on with a peer. It is taken back after a minute.
@@ -217,7 +230,7 @@ impl Plane {
             .remedy("ask for one with POST /v1/spi"));
         };
         self.promised.remove(at);
-        Ok(self.inbound.ask(move |half| half.engine.release_spi(spi)).await?)
+        Ok(self.halves.ask_inbound(move |half| half.engine.release_spi(spi)).await?)
     }
 
     /// Take back what was promised too long ago.
@@ -225,7 +238,7 @@ impl Plane {
         while let Some(at) = self.promised.iter().position(|(_, until)| *until <= now) {
             let (spi, _) = self.promised.remove(at);
             // No effect on an SPI that an association uses by now.
-            let _ = self.inbound.ask(move |half| half.engine.release_spi(spi)).await;
+            let _ = self.halves.ask_inbound(move |half| half.engine.release_spi(spi)).await;
         }
     }
 
@@ -239,7 +252,7 @@ impl Plane {
             half.refused.extend(awaits.then_some(id));
             awaits
         };
-        if self.outbound.ask(refuse).await? {
+        if self.halves.ask_outbound(refuse).await? {
             return Ok(());
         }
         Err(Refused::new(Fault::NotFound, format!("no acquire {} waits for an answer", id.0)).remedy(
@@ -277,7 +290,7 @@ impl Plane {
                 Ok(sa) => {
                     let sa = sa.starting(now);
                     let view = SaView::inbound(&sa);
-                    let added = self.inbound.ask(move |half| half.engine.add_sa(sa)).await;
+                    let added = self.halves.ask_inbound(move |half| half.engine.add_sa(sa)).await;
                     settle(added, view)
                 }
                 Err(error) => Err((error.into(), true)),
@@ -288,7 +301,7 @@ impl Plane {
                     let ends = &sa.config().endpoints;
                     sa.follow_route(self.path_mtu_to(ends.local, ends.remote));
                     let view = SaView::outbound(&sa, now);
-                    let added = self.outbound.ask(move |half| {
+                    let added = self.halves.ask_outbound(move |half| {
                         if let Some(rival) = half.engine.sad().rival(sa.config()).filter(|_| !takes_over) {
                             return Err(rival.is_rival());
                         }
@@ -315,8 +328,8 @@ impl Plane {
     pub async fn sas(&self) -> Result<Vec<SaInfo>, Refused> {
         let now = netio::clock::monotonic();
         let mut views: Vec<SaView> =
-            self.inbound.ask(|half| half.engine.sad().list().map(SaView::inbound).collect()).await?;
-        let outbound = self.outbound.ask(move |half| {
+            self.halves.ask_inbound(|half| half.engine.sad().list().map(SaView::inbound).collect()).await?;
+        let outbound = self.halves.ask_outbound(move |half| {
             half.engine.sad().list().map(|(_, sa)| SaView::outbound(sa, now)).collect::<Vec<_>>()
         });
         views.extend(outbound.await?);
@@ -335,11 +348,13 @@ impl Plane {
         let (name, remote) = (changes::name_of(&sa), sa.remote);
         match sa.direction {
             Direction::In => {
-                self.inbound.ask(move |half| half.engine.remove_sa(name).map(drop)).await??;
+                self.halves.ask_inbound(move |half| half.engine.remove_sa(name).map(drop)).await??;
                 self.end_live(&sa).await?;
             }
             Direction::Out => {
-                self.outbound.ask(move |half| half.engine.remove_sa(name.spi, remote).map(drop)).await??;
+                self.halves
+                    .ask_outbound(move |half| half.engine.remove_sa(name.spi, remote).map(drop))
+                    .await??;
                 self.end_groups(&sa).await?;
             }
         }

@@ -233,8 +233,7 @@ async fn finish(end: End, plane: Plane, held: Held) -> Result<(), RunError> {
             leave(&plane, held.options.detach_on_exit)
         }
         End::Broken => {
-            let _ = plane.outbound.stop();
-            let _ = plane.inbound.stop();
+            let _ = plane.stop_threads();
             Err(RunError::Thread)
         }
     }
@@ -242,8 +241,7 @@ async fn finish(end: End, plane: Plane, held: Held) -> Result<(), RunError> {
 
 /// Wait until no packet is on its way; the associations end with the threads' state.
 async fn stop_threads<O, I>(plane: &Plane, outbound: oneshot::Receiver<O>, inbound: oneshot::Receiver<I>) {
-    let stopped = [plane.outbound.stop(), plane.inbound.stop()];
-    if stopped.iter().all(Result::is_ok)
+    if plane.stop_threads().is_ok()
         && timeout(FAREWELL, async { (outbound.await, inbound.await) }).await.is_err()
     {
         tracing::warn!("the data threads do not stop; the process ends without them");

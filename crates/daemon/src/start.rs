@@ -38,7 +38,7 @@ use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
 use crate::network_stack::NetworkStack;
 use crate::paths::route_mtu;
-use crate::plane::{self, Hosts, Plane, Served};
+use crate::plane::{self, Halves, Hosts, Plane, Served};
 use crate::policy_store::Candidate;
 use crate::scrubbed::Scrubbed;
 use crate::socket::{self, Lock, SocketError};
@@ -355,8 +355,7 @@ fn bring_up(
         unfinished: false,
         pins: Default::default(),
         keys,
-        outbound,
-        inbound,
+        halves: Halves::new(outbound, inbound),
         monitor: Monitor::new(monitor),
         network: NetworkStack::Kernel,
         tun: Device { name: tun.name().to_owned(), index: tun.index() },
@@ -636,9 +635,7 @@ pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving
     if let Err(error) = udp.fds().into_iter().try_for_each(netio::packet::undeafen) {
         tracing::debug!("what comes during the hand-over is lost: {error}");
     }
-    for stopped in [plane.outbound.stop(), plane.inbound.stop()] {
-        stopped.map_err(crate::refused::Refused::from)?;
-    }
+    plane.stop_threads().map_err(crate::refused::Refused::from)?;
     let outbound = outbound_ended.await.map_err(|_| RunError::Thread)?;
     let inbound = inbound_ended.await.map_err(|_| RunError::Thread)?;
     let (fingerprint_key, used_keys) = plane.keys.export();

@@ -12,7 +12,7 @@ use crate::answer::{Answer, bad_query};
 use crate::kernel_counters;
 use crate::plane::Shared;
 use crate::refused::Refused;
-use crate::statistics::{self, Figures, Half};
+use crate::statistics::{self, Figures};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,8 +34,7 @@ pub(super) async fn counters(
 
 async fn collect(plane: &Shared, all: bool) -> Result<Counters, Refused> {
     let plane = plane.get().await?;
-    let outbound = plane.outbound.ask(|half| Half::outbound(half)).await?;
-    let (inbound, overrun) = plane.inbound.ask(|half| (Half::inbound(half), half.overrun)).await?;
+    let (outbound, inbound, overrun) = plane.halves().statistics().await?;
     let kernel = plane.kernel_counters()?;
     let mut sections = statistics::sections(&Figures {
         outbound: &outbound,

@@ -229,16 +229,7 @@ async fn judged(
     {
         decision.notes.push(note);
     }
-    let (action, terms, found) = plane
-        .outbound
-        .ask(move |half| {
-            let (decision, index) = half.engine.preview_asking(app, &flow, asked);
-            let sad = half.engine.sad();
-            let view = |sa| SaView::outbound(sa, netio::clock::monotonic());
-            let view = index.and_then(|i| sad.get(i).map(view).ok_or(DropReason::NoSa));
-            (decision.action, decision.terms, view)
-        })
-        .await?;
+    let (action, terms, found) = plane.halves().preview(app, flow, asked).await?;
     let protect = matches!(action, Action::Protect { .. });
     out.effect = effect(action, &terms, found.as_ref().err().copied(), is_own(flow.remote)).to_owned();
     if let Some(observed) = out.decision.as_ref().and_then(|decision| decision.observed.as_ref()) {
@@ -250,16 +241,7 @@ async fn judged(
     let name = |view: SaView| -> SaInfo { view.named(|id| plane.policy.app_name(id)) };
     if protect {
         out.sa_out = found.ok().map(name);
-        let serving = plane
-            .inbound
-            .ask(move |half| {
-                let serves = |sa: &&sadb::InboundSa| {
-                    let selectors = sa.config().effective_selectors();
-                    selectors.covers(&flow) && selectors.serves(app)
-                };
-                half.engine.sad().list().filter(serves).map(SaView::inbound).collect::<Vec<_>>()
-            })
-            .await?;
+        let serving = plane.halves().serving(app, flow).await?;
         out.sa_in = serving.into_iter().map(name).collect();
         // What leaves protected and is never answered is no protection of anything.
         if out.sa_in.is_empty() && out.effect == PROTECTED {

@@ -3,11 +3,11 @@
 use api::{InlineEvents, InlineFlow, InlineFlows, InlineQuery, InlineRules, ScrubbedProfile, ScrubbedStatus};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use scrub::{Counters, Profile, Scrubber};
+use scrub::{Counters, Profile};
 
 use crate::answer::{Answer, bad_query};
 use crate::inline::control::{EVENTS, FLOWS, fits, newest};
-use crate::plane::{Plane, Shared};
+use crate::plane::Shared;
 use crate::refused::Refused;
 use crate::scrub::record::KEPT;
 use crate::scrub::report;
@@ -25,7 +25,7 @@ async fn collect(plane: &Shared) -> Result<ScrubbedStatus, Refused> {
         stored: report.stored,
         ..passed(report.profile, &report.counters)
     });
-    let outer = outer(plane).await?;
+    let outer = plane.halves().outer_scrubber().await?;
     let profile = plane.config.scrub.outer.unwrap_or_default();
     Ok(ScrubbedStatus {
         profiles: profiles.collect(),
@@ -43,18 +43,13 @@ fn passed(profile: Profile, counters: &Counters) -> ScrubbedProfile {
     }
 }
 
-async fn outer(plane: &Plane) -> Result<Option<Counters>, Refused> {
-    let counters = |scrubber: &Scrubber| scrubber.counters().clone();
-    Ok(plane.inbound.ask(move |half| half.engine.outer_scrubber().map(counters)).await?)
-}
-
 pub(super) async fn rules(State(plane): State<Shared>) -> Answer<InlineRules> {
     Answer(counted(&plane).await)
 }
 
 async fn counted(plane: &Shared) -> Result<InlineRules, Refused> {
     let plane = &*plane.get().await?;
-    let outer = outer(plane).await?;
+    let outer = plane.halves().outer_scrubber().await?;
     let inner = plane.scrubbed.scrubbers.reports().into_iter().map(|report| report.counters);
     let all: Vec<Counters> = inner.chain(outer).collect();
     Ok(InlineRules { rules: report::counts(&all) })

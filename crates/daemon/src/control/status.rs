@@ -60,16 +60,16 @@ fn traffic(tally: &engine::Tally, losses: &crate::datapath::Losses) -> Traffic {
 async fn collect(plane: &Shared) -> Result<Status, Refused> {
     let plane = &*plane.get().await?;
     let outbound = plane
-        .outbound
-        .ask(|half| Half {
+        .halves
+        .ask_outbound(|half| Half {
             traffic: traffic(half.engine.tally(), &half.losses),
             sas: half.engine.sad().len(),
             fault: half.losses.fault.clone(),
         })
         .await?;
     let inbound = plane
-        .inbound
-        .ask(|half| Half {
+        .halves
+        .ask_inbound(|half| Half {
             traffic: traffic(half.engine.tally(), &half.losses),
             sas: half.engine.sad().len(),
             fault: half.losses.fault.clone(),

@@ -23,7 +23,7 @@ use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::monitor::recorder::Recorder;
 use crate::network_stack::NetworkStack;
-use crate::plane::{Plane, Shared};
+use crate::plane::{Halves, Plane, Shared};
 use crate::policy_store::PolicyStore;
 
 const POLICY: &str = "application curl { network 192.0.2.0/24 protected P; protection P { localport=any remoteport=any \
@@ -158,8 +158,7 @@ pub(crate) fn plane_over(kernel_half: Recorder, config: Config, run_dir: Option<
         unfinished: false,
         pins: Default::default(),
         keys: Keys::import(crypto_std::registry().unwrap(), Secret::new(vec![3; 32]), &[]).unwrap(),
-        outbound,
-        inbound,
+        halves: Halves::new(outbound, inbound),
         monitor: Monitor::new(kernel_half),
         network: NetworkStack::Fixed(devices()),
         tun: Device { name: "rvl0".into(), index: 7 },
@@ -427,7 +426,7 @@ fn a_change_is_made_to_its_end_when_the_client_hangs_up() {
     let plane = plane(folder.config(), None);
     // The inbound thread stands still until the gate opens.
     let (gate, closed) = std::sync::mpsc::channel::<()>();
-    let mut stand_still = Box::pin(plane.inbound.ask(move |_| closed.recv().is_ok()));
+    let mut stand_still = Box::pin(plane.halves().ask_inbound(move |_| closed.recv().is_ok()));
     assert!(stand_still.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     drop(stand_still);
 

@@ -19,11 +19,7 @@ pub(super) async fn traffic(State(plane): State<Shared>) -> Answer<AppTrafficLis
 async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
     let plane = &*plane.get().await?;
     let handed_over = compare(plane).await?;
-    let left = plane.outbound.ask(|half| {
-        let tally = half.engine.tally();
-        tally.left_by_app().collect::<BTreeMap<AppId, _>>()
-    });
-    let left = left.await?;
+    let left = plane.halves().left_by_app().await?;
     let amount = |traffic: engine::Traffic| api::Amount { packets: traffic.packets, bytes: traffic.bytes };
     let left = |id: &AppId| match left.get(id) {
         Some([authenticated, encrypted]) => {
@@ -61,7 +57,7 @@ async fn compare(plane: &Plane) -> Result<HandedOver, Refused> {
     let since =
         |now: (u64, u64)| (now.0.saturating_sub(plane.handed.0), now.1.saturating_sub(plane.handed.1));
     let (before, _) = since(baseline(plane)?);
-    let engine = plane.outbound.ask(|half| half.losses.received).await?;
+    let engine = plane.halves.ask_outbound(|half| half.losses.received).await?;
     let (after, dropped) = since(baseline(plane)?);
     let waiting = u64::from(plane.config.tun.queue);
     let seen = engine.saturating_add(dropped);

@@ -62,9 +62,11 @@ impl Plane {
     pub async fn find_sa(&self, spi: api::Spi, which: &Which) -> Result<SaInfo, Refused> {
         // Looked up in the threads by the SPI: what is told of every association would take them long.
         let (of, now) = (Spi(spi.0), netio::clock::monotonic());
-        let mut views: Vec<SaView> =
-            self.inbound.ask(move |half| half.engine.sad().of_spi(of).map(SaView::inbound).collect()).await?;
-        let outbound = self.outbound.ask(move |half| {
+        let mut views: Vec<SaView> = self
+            .halves
+            .ask_inbound(move |half| half.engine.sad().of_spi(of).map(SaView::inbound).collect())
+            .await?;
+        let outbound = self.halves.ask_outbound(move |half| {
             half.engine.sad().of_spi(of).map(|sa| SaView::outbound(sa, now)).collect::<Vec<_>>()
         });
         views.extend(outbound.await?);
@@ -101,7 +103,7 @@ impl Plane {
         let view = match sa.direction {
             Direction::In => {
                 let name = name_of(&sa);
-                let changed = self.inbound.ask(move |half| {
+                let changed = self.halves.ask_inbound(move |half| {
                     let sa = half.engine.sa_mut(name)?;
                     let lifetime = match merged(sa.config().options.lifetime, &asked) {
                         Ok(lifetime) => lifetime,
@@ -121,7 +123,7 @@ impl Plane {
             }
             Direction::Out => {
                 let (spi, remote) = (Spi(sa.spi.0), sa.remote);
-                let changed = self.outbound.ask(move |half| {
+                let changed = self.halves.ask_outbound(move |half| {
                     let sa = half.engine.sa_mut(spi, remote)?;
                     Some(merged(sa.config().options.lifetime, &asked).map(|lifetime| {
                         sa.set_lifetime(lifetime);
@@ -167,7 +169,8 @@ impl Plane {
                 Err(refused) => {
                     if let (Some(name), Some(sa)) = (made, answer.sas.first()) {
                         // Its key stays burnt: the peer may have sealed with it already.
-                        let _ = self.inbound.ask(move |half| half.engine.remove_sa(name).map(drop)).await;
+                        let _ =
+                            self.halves.ask_inbound(move |half| half.engine.remove_sa(name).map(drop)).await;
                         let _ = self.end_live(sa).await;
                     }
                     return Err(refused);
@@ -209,7 +212,8 @@ impl Plane {
             return Ok((self.find_sa(spi, &which).await?, false));
         }
         let name = name_of(old);
-        let config = self.inbound.ask(move |half| half.engine.sad().get(name).map(InboundSa::as_configured));
+        let config =
+            self.halves.ask_inbound(move |half| half.engine.sad().get(name).map(InboundSa::as_configured));
         let config = config.await?.ok_or(sadb::SadError::UnknownSpi(name.spi))?;
         let (spi, chosen) = match one.spi {
             SpiRequest::This(spi) => (Spi(spi.0), false),
@@ -217,7 +221,7 @@ impl Plane {
         };
         let added = self.add_inbound(config, spi, one).await;
         if added.is_err() && chosen {
-            let _ = self.inbound.ask(move |half| half.engine.release_spi(spi)).await;
+            let _ = self.halves.ask_inbound(move |half| half.engine.release_spi(spi)).await;
         }
         let view = added?;
         let served = view.served();
@@ -233,7 +237,7 @@ impl Plane {
             Ok(sa) => {
                 let sa = sa.starting(netio::clock::monotonic());
                 let view = SaView::inbound(&sa);
-                settle(self.inbound.ask(move |half| half.engine.add_sa(sa)).await, view)
+                settle(self.halves.ask_inbound(move |half| half.engine.add_sa(sa)).await, view)
             }
             Err(error) => Err((error.into(), true)),
         };
@@ -253,7 +257,7 @@ impl Plane {
                 .remedy("give the SPI of the peer's new inbound association"));
         };
         let (old_spi, remote) = (Spi(old.spi.0), old.remote);
-        let config = self.outbound.ask(move |half| {
+        let config = self.halves.ask_outbound(move |half| {
             let sad = half.engine.sad();
             let before = sad.before(old_spi);
             let config = sad.named(old_spi, remote).map(OutboundSa::as_configured);
@@ -277,7 +281,7 @@ impl Plane {
                 let ends = &sa.config().endpoints;
                 sa.follow_route(self.path_mtu_to(ends.local, ends.remote));
                 let view = SaView::outbound(&sa, now);
-                let swap = self.outbound.ask(move |half| half.engine.replace_sa(old_spi, remote, sa));
+                let swap = self.halves.ask_outbound(move |half| half.engine.replace_sa(old_spi, remote, sa));
                 let swapped = swap.await.map(|swapped| swapped.map(|old| SaView::outbound(&old, now)));
                 let old = match &swapped {
                     Ok(Ok(old)) => Some(old.clone()),
@@ -311,7 +315,7 @@ impl Plane {
     /// Give an inbound association an end so many seconds from now, unless it has an earlier one. `None`: it is gone already.
     async fn retire(&mut self, name: SaName, overlap_seconds: u64) -> Result<Option<SaInfo>, Refused> {
         let now = netio::clock::monotonic();
-        let retired = self.inbound.ask(move |half| {
+        let retired = self.halves.ask_inbound(move |half| {
             if overlap_seconds == 0 {
                 return half.engine.remove_sa(name).ok().map(|sa| SaView::inbound(&sa));
             }
@@ -331,15 +335,15 @@ impl Plane {
     pub async fn wireshark_rows(&self, spi: Option<Spi>) -> Result<(Zeroizing<Vec<u8>>, Vec<Spi>), Refused> {
         let wanted = move |sa: Spi| spi.is_none_or(|spi| spi == sa);
         let mut lines = self
-            .inbound
-            .ask(move |half| {
+            .halves
+            .ask_inbound(move |half| {
                 let sas = half.engine.sad().list().filter(|sa| wanted(sa.spi()));
                 sas.map(|sa| ExportLine::of(sa.config())).collect::<Vec<_>>()
             })
             .await?;
         lines.extend(
-            self.outbound
-                .ask(move |half| {
+            self.halves
+                .ask_outbound(move |half| {
                     let sas = half.engine.sad().list().filter(|(_, sa)| wanted(sa.spi()));
                     sas.map(|(_, sa)| ExportLine::of(sa.config())).collect::<Vec<_>>()
                 })

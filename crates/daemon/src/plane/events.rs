@@ -40,7 +40,8 @@ impl Plane {
 
     /// Send to where the peer is now; how many associations do.
     async fn follow(&self, moved: engine::PeerMoved) -> usize {
-        let answer = self.outbound.ask(move |half: &mut OutboundHalf| half.engine.follow(&moved)).await;
+        let answer =
+            self.halves.ask_outbound(move |half: &mut OutboundHalf| half.engine.follow(&moved)).await;
         let followed = match answer {
             Ok(followed) => followed,
             Err(error) => {
@@ -49,7 +50,7 @@ impl Plane {
             }
         };
         // Who is not told that it is done tells again.
-        let _ = self.inbound.ask(move |half| half.engine.followed(&moved)).await;
+        let _ = self.halves.ask_inbound(move |half| half.engine.followed(&moved)).await;
         followed
     }
 
@@ -117,7 +118,7 @@ impl Plane {
 
     async fn set_hold(&self, hold: bool) -> Result<(), Refused> {
         let limits = hold.then(engine::HoldLimits::default);
-        Ok(self.outbound.ask(move |half: &mut OutboundHalf| half.engine.set_hold(limits)).await?)
+        Ok(self.halves.ask_outbound(move |half: &mut OutboundHalf| half.engine.set_hold(limits)).await?)
     }
 }
 

@@ -50,15 +50,15 @@ impl Plane {
         let now = Surroundings::look(&self.insides).map_err(failed)?;
         let mtus = Mtus::new(self.path_mtu, now.mtu);
         if mtus != self.mtus {
-            self.outbound.ask(move |half| half.mtus = mtus).await?;
+            self.halves.ask_outbound(move |half| half.mtus = mtus).await?;
             self.mtus = mtus;
         }
         if now != self.surroundings {
             self.surroundings = now.clone();
             let own = now.by_interface().clone();
-            self.outbound.ask(move |half| half.engine.set_own_addresses(own)).await?;
+            self.halves.ask_outbound(move |half| half.engine.set_own_addresses(own)).await?;
             let id = netio::random::number().map_err(|e| Refused::new(Fault::Failed, e.to_string()))?;
-            self.inbound.ask(move |half| half.cutter.set(now, id)).await?;
+            self.halves.ask_inbound(move |half| half.cutter.set(now, id)).await?;
         }
         Ok(())
     }

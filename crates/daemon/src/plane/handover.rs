@@ -20,7 +20,8 @@ impl Plane {
         let outbound = move |half: &mut OutboundHalf| {
             half.engine.sad().list().map(|(_, sa)| octets_of(sa.config())).sum::<usize>()
         };
-        let associations = self.inbound.ask(inbound).await? + self.outbound.ask(outbound).await?;
+        let associations =
+            self.halves.ask_inbound(inbound).await? + self.halves.ask_outbound(outbound).await?;
         let beside = HandOver::octets_beside(self.keys.used(), self.handed_rules().len());
         Ok(associations + beside)
     }

@@ -121,14 +121,14 @@ impl Plane {
     /// If a data thread does not answer.
     pub async fn hear_drops(&mut self) -> Result<(), Refused> {
         let [out, into] = self.health.seen;
-        let ahead = self.outbound.ask(move |half| {
+        let ahead = self.halves.ask_outbound(move |half| {
             let sad = half.engine.sad();
             half.unsent.keep(|(peer, spi)| sad.named(spi, peer).is_some());
             (news(half.engine.tally(), out), half.unsent.clone())
         });
         let ((outbound, out), unsent) = ahead.await?;
         self.health.unsent = unsent;
-        let (inbound, into) = self.inbound.ask(move |half| news(half.engine.tally(), into)).await?;
+        let (inbound, into) = self.halves.ask_inbound(move |half| news(half.engine.tally(), into)).await?;
         self.health.seen = [out, into];
         let (now, wall) = (netio::clock::monotonic(), netio::clock::wall());
         let all = outbound.into_iter().map(|one| (Direction::Outbound, one));
@@ -143,12 +143,12 @@ impl Plane {
     async fn outlooks(&self, questions: Vec<Question>) -> Result<Vec<Outlook>, Refused> {
         let spd = self.policy.compiled.spd.clone();
         let (out, into) = (questions.clone(), questions.clone());
-        let ahead = self.outbound.ask(move |half| {
+        let ahead = self.halves.ask_outbound(move |half| {
             let left: HashMap<AppId, u64> = half.engine.tally().left_by_app().map(counted).collect();
             out.iter().map(|question| ahead(&mut half.engine, &spd, &left, question)).collect::<Vec<_>>()
         });
         let ahead = ahead.await?;
-        let answered = self.inbound.ask(move |half| {
+        let answered = self.halves.ask_inbound(move |half| {
             let all: Vec<Selectors> =
                 half.engine.sad().list().map(|sa| sa.config().effective_selectors()).collect();
             let is_served = |Question { app, flow, .. }: &Question| {
@@ -177,7 +177,7 @@ impl Plane {
     }
 
     async fn samples(&self) -> Result<Vec<Sample>, Refused> {
-        let outbound = self.outbound.ask(|half| {
+        let outbound = self.halves.ask_outbound(|half| {
             let of = |sa: &sadb::OutboundSa| {
                 let config = sa.config();
                 let selectors = config.effective_selectors();
@@ -186,7 +186,7 @@ impl Plane {
             half.engine.sad().list().take(ASSOCIATIONS).map(|(_, sa)| of(sa)).collect::<Vec<_>>()
         });
         let mut samples = outbound.await?;
-        let inbound = self.inbound.ask(|half| {
+        let inbound = self.halves.ask_inbound(|half| {
             let of = |sa: &sadb::InboundSa| {
                 let config = sa.config();
                 let selectors = config.effective_selectors();

@@ -142,7 +142,7 @@ impl Plane {
             self.live.undo(name_of(sa), served);
             let name = super::changes::name_of(sa);
             // Its key stays burnt: the peer may have sealed with it already.
-            let _ = self.inbound.ask(move |half| half.engine.remove_sa(name).map(drop)).await;
+            let _ = self.halves.ask_inbound(move |half| half.engine.remove_sa(name).map(drop)).await;
         }
         told
     }
@@ -206,11 +206,11 @@ impl Plane {
         let of = move |half: &mut crate::datapath::InboundHalf| {
             half.engine.sad().list().filter_map(|sa| served(sa, &tunnels_from)).collect::<Vec<_>>()
         };
-        let mut all = self.inbound.ask(of).await?;
+        let mut all = self.halves.ask_inbound(of).await?;
         let groups = |half: &mut crate::datapath::OutboundHalf| {
             half.engine.sad().list().flat_map(|(_, sa)| served_groups(sa)).collect::<Vec<_>>()
         };
-        all.extend(self.outbound.ask(groups).await?);
+        all.extend(self.halves.ask_outbound(groups).await?);
         self.set_live_sas(Served::of(all))
     }
 

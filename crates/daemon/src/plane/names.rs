@@ -11,6 +11,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use wire::{AppId, Time};
 
 use super::Plane;
+use super::halves::by_policy;
 use crate::config::NamesConfig;
 use crate::names::{self, Asker, Book, Heard, Known};
 use crate::policy_store::{self, Candidate};
@@ -170,7 +171,7 @@ impl Plane {
         let spd = Arc::new(candidate.compiled.spd.clone());
         // In force here whatever the threads answer: the kernel half has it.
         self.policy.adopt_names(candidate);
-        self.decide_surely_by(&spd).await
+        Ok(self.halves.insist(by_policy(&spd)).await?)
     }
 
     /// Say what changes, and write it down for a daemon after this one.

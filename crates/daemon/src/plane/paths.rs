@@ -87,7 +87,7 @@ impl Plane {
 
     /// Let every association have the MTU of its route as it is now.
     pub(crate) async fn follow_paths(&mut self) -> Result<(), Refused> {
-        let ends = self.outbound.ask(|half| half.engine.ends()).await?;
+        let ends = self.halves.ask_outbound(|half| half.engine.ends()).await?;
         if ends.is_empty() {
             return Ok(());
         }
@@ -103,6 +103,6 @@ impl Plane {
                 half.engine.refused_by_route(now, unfit.spi, unfit.remote, unfit.len);
             }
         };
-        Ok(self.outbound.ask(follow).await?)
+        Ok(self.halves.ask_outbound(follow).await?)
     }
 }

@@ -86,7 +86,7 @@ impl Plane {
                         size: 0,
                     };
                     // One that is not sent is as one that was lost.
-                    let _ = self.outbound.ask(move |half| half.engine.order(order)).await;
+                    let _ = self.halves.ask_outbound(move |half| half.engine.order(order)).await;
                 }
                 false
             }
@@ -103,7 +103,7 @@ impl Plane {
         let wanted: Vec<(Spi, IpAddr)> =
             self.probing.paths.iter().map(|(path, known)| (known.spi, path.remote)).collect();
         let look = move |half: &mut OutboundHalf| half.engine.look_at_paths(from, ASSOCIATIONS, &wanted);
-        let (seen, next) = self.outbound.ask(look).await?;
+        let (seen, next) = self.halves.ask_outbound(look).await?;
         self.probing.from = next;
         let seen = self.probing.meet(seen);
         if seen.is_empty() {
@@ -116,7 +116,7 @@ impl Plane {
                 proved.iter().for_each(|(path, mtu)| half.engine.prove(now, path, *mtu));
                 orders.into_iter().for_each(|order| half.engine.order(order));
             };
-            self.outbound.ask(carry_out).await?;
+            self.halves.ask_outbound(carry_out).await?;
         }
         self.look_for_senders(now);
         let next = self.probing.paths.values().filter_map(|known| known.prober.next_turn(now)).min();
@@ -165,7 +165,7 @@ impl Plane {
             }
             found
         };
-        Ok(self.inbound.ask(look).await?)
+        Ok(self.halves.ask_inbound(look).await?)
     }
 
     /// The problems of paths on which long packets are lost, with the applications that they are of.

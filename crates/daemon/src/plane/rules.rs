@@ -3,6 +3,7 @@
 use api::{SpdAdd, SpdRule};
 
 use super::Plane;
+use super::halves::by_rules;
 use crate::gateway;
 use crate::refused::{Fault, Refused};
 use crate::rules::{RuleBook, RuleCounts};
@@ -13,9 +14,11 @@ impl Plane {
     /// # Errors
     /// If a data thread does not answer.
     pub async fn rules(&self) -> Result<Vec<SpdRule>, Refused> {
-        let (outbound, arrived) =
-            self.outbound.ask(|half| (half.engine.rule_counts(), half.engine.arrival_counts())).await?;
-        let mut inbound = self.inbound.ask(|half| half.engine.rule_counts()).await?;
+        let (outbound, arrived) = self
+            .halves
+            .ask_outbound(|half| (half.engine.rule_counts(), half.engine.arrival_counts()))
+            .await?;
+        let mut inbound = self.halves.ask_inbound(|half| half.engine.rule_counts()).await?;
         gateway::add_counts(&mut inbound, &arrived);
         let counts = RuleCounts { outbound, inbound };
         Ok(self.rules.list(&counts))
@@ -77,17 +80,10 @@ impl Plane {
     /// To both halves of the engine, or to none.
     async fn tell_rules(&self, book: &RuleBook) -> Result<(), Refused> {
         let (old, new) = (self.rules.snapshot(), book.snapshot());
-        let outbound = new.clone();
-        self.outbound.ask(move |half| half.engine.set_rules(outbound)).await?;
-        if let Err(unanswered) = self.inbound.ask(move |half| half.engine.set_rules(new)).await {
-            self.outbound.insist(move |half| half.engine.set_rules(old.clone())).await?;
-            return Err(unanswered.into());
-        }
+        self.halves.change(by_rules(new), by_rules(old.clone())).await?;
         if let Err(refused) = self.set_users(book) {
             // Users of before are ruled still, by the rules of before.
-            let inbound = old.clone();
-            self.outbound.insist(move |half| half.engine.set_rules(old.clone())).await?;
-            self.inbound.insist(move |half| half.engine.set_rules(inbound.clone())).await?;
+            self.halves.insist(by_rules(old)).await?;
             self.set_users(&self.rules)?;
             return Err(refused);
         }

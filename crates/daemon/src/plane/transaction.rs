@@ -7,10 +7,8 @@
 
 use std::sync::Arc;
 
-use sadb::spd::Spd;
-
 use super::Plane;
-use crate::datapath::{InboundHalf, OutboundHalf};
+use super::halves::by_policy;
 use crate::policy_store::{Candidate, Exchanged, Trial};
 use crate::refused::{Fault, Refused};
 
@@ -51,12 +49,18 @@ impl Plane {
             Err(refused) => return Err(self.undo_files(done, refused)),
         };
         let old = Arc::new(self.policy.compiled.spd.clone());
-        let loaded = match self.decide_by(&Arc::new(candidate.compiled.spd.clone()), &old).await {
+        let loaded = match self
+            .halves
+            .change(by_policy(&Arc::new(candidate.compiled.spd.clone())), by_policy(&old))
+            .await
+        {
             Ok(()) => match self.load_kernel(&candidate) {
                 Ok(unfinished) => Ok(unfinished),
-                Err(refused) => Err(self.decide_surely_by(&old).await.err().unwrap_or(refused)),
+                Err(refused) => {
+                    Err(self.halves.insist(by_policy(&old)).await.map_or_else(Refused::from, |()| refused))
+                }
             },
-            Err(refused) => Err(refused),
+            Err(unanswered) => Err(unanswered.into()),
         };
         let unfinished = match loaded {
             Ok(unfinished) => unfinished,
@@ -108,40 +112,6 @@ impl Plane {
             Done::Installed(..) | Done::Nothing => {}
         }
         refused
-    }
-
-    /// Both halves decide by the new policy, or both go on with the old one.
-    async fn decide_by(&self, new: &Arc<Spd>, old: &Arc<Spd>) -> Result<(), Refused> {
-        // The one that is asked first may have no time: then nothing has changed.
-        self.outbound.ask(outbound_decides_by(new)).await?;
-        if let Err(unanswered) = self.inbound.ask(inbound_decides_by(new)).await {
-            self.outbound.insist(outbound_decides_by(old)).await?;
-            return Err(unanswered.into());
-        }
-        Ok(())
-    }
-
-    /// Both halves decide by this policy; it waits until they have time.
-    ///
-    /// # Errors
-    /// If one has ended.
-    pub(super) async fn decide_surely_by(&self, spd: &Arc<Spd>) -> Result<(), Refused> {
-        let outbound = self.outbound.insist(outbound_decides_by(spd)).await;
-        self.inbound.insist(inbound_decides_by(spd)).await?;
-        Ok(outbound?)
-    }
-}
-
-fn outbound_decides_by(spd: &Arc<Spd>) -> impl Fn(&mut OutboundHalf) + Clone + Send + 'static {
-    let spd = Arc::clone(spd);
-    move |half| half.engine.set_policy(Arc::clone(&spd))
-}
-
-fn inbound_decides_by(spd: &Arc<Spd>) -> impl Fn(&mut InboundHalf) + Clone + Send + 'static {
-    let spd = Arc::clone(spd);
-    move |half| {
-        half.engine.set_scrub_policy(Arc::clone(&spd));
-        half.engine.set_entry_policy(Arc::clone(&spd));
     }
 }
 

@@ -40,8 +40,7 @@ impl Plane {
         out.engine.socket_events(&calls);
         into.engine.socket_events(&calls);
         let failed = |error: netio::Error| Refused::new(Fault::Failed, error.to_string());
-        let (outbound, inbound) =
-            (self.outbound.try_clone().map_err(failed)?, self.inbound.try_clone().map_err(failed)?);
+        let (outbound, inbound) = self.halves.handles().map_err(failed)?;
         self.translator = Some(Translator::start(events, outbound, inbound).map_err(failed)?);
         Ok(())
     }
@@ -72,14 +71,14 @@ impl Plane {
         (translator.looked, translator.lost, translator.generation) = (now, lost, generation);
         let calls: Arc<[SocketEvent]> = calls.into();
         let also = Arc::clone(&calls);
-        self.outbound
-            .ask(move |half| {
+        self.halves
+            .ask_outbound(move |half| {
                 half.engine.socket_events(&calls);
                 half.engine.retain_sockets(clock::monotonic(), now, |socket| is_among(&calls, socket));
             })
             .await?;
-        self.inbound
-            .ask(move |half| {
+        self.halves
+            .ask_inbound(move |half| {
                 half.engine.socket_events(&also);
                 half.engine.retain_sockets(clock::monotonic(), now, |socket| is_among(&also, socket));
             })
@@ -92,7 +91,7 @@ impl Plane {
         let Some(translator) = &self.translator else {
             return Ok(TranslationState { mode: "compiled".to_owned(), ..TranslationState::default() });
         };
-        let asked = self.outbound.ask(|half| {
+        let asked = self.halves.ask_outbound(|half| {
             let table = half.engine.entries();
             let (waiting, caught_up) = half.engine.held_for_entries();
             table.map(|table| (table.stats(), table.len(), table.sockets(), waiting, caught_up))
@@ -128,7 +127,7 @@ impl Plane {
             half.engine.entries().map(|table| table.list().copied().collect::<Vec<_>>()).unwrap_or_default()
         };
         let now = clock::monotonic();
-        let entries = self.outbound.ask(listed).await?;
+        let entries = self.halves.ask_outbound(listed).await?;
         let entries = entries.iter().filter(|entry| entry.expires.is_none_or(|at| at > now));
         Ok(SpdEntries { translation, entries: entries.map(|entry| self.in_words_of(entry, now)).collect() })
     }

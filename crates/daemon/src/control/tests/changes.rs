@@ -302,7 +302,12 @@ async fn peers_of_inbound_associations_are_counted() {
     let done = plane.replace_sas(serde_json::from_value(replace).unwrap()).await.unwrap();
     assert_eq!(plane.live.list(), peers);
     let last = &done.sas[0];
-    plane.inbound.ask(|half| half.engine.remove_sa(sadb::Spi(0x1002)).map(drop)).await.unwrap().unwrap();
+    plane
+        .halves()
+        .ask_inbound(|half| half.engine.remove_sa(sadb::Spi(0x1002)).map(drop))
+        .await
+        .unwrap()
+        .unwrap();
     plane.end_live_of((sadb::Direction::Inbound, sadb::Spi(last.spi.0), last.remote)).await.unwrap();
     assert_eq!(plane.live.list(), []);
     // One that was not counted: all are counted anew.

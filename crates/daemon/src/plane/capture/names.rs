@@ -99,13 +99,13 @@ async fn ask(plane: Shared, key: Key) -> Option<String> {
             let suite = move |half: &mut crate::datapath::OutboundHalf| {
                 half.engine.sad().named(Spi(spi), peer).map(|sa| sa.config().suite.to_string())
             };
-            plane.outbound.ask(suite).await.ok()?
+            plane.halves.ask_outbound(suite).await.ok()?
         }
         Key::Opened(spi, peer, local) => {
             let suite = move |half: &mut crate::datapath::InboundHalf| {
                 half.engine.sad().find(Spi(spi), peer, local).map(|sa| sa.config().suite.to_string())
             };
-            plane.inbound.ask(suite).await.ok()?
+            plane.halves.ask_inbound(suite).await.ok()?
         }
     }
 }

@@ -126,7 +126,7 @@ impl Plane {
     /// Which applications are protected and which not, and why; those that are not first. `closed` is why nothing that
     /// must be protected leaves this host, if that is so.
     pub(crate) async fn protection(&self, problems: &[Problem], closed: Option<&str>) -> Vec<AppHealth> {
-        let out = self.outbound.ask(|half| {
+        let out = self.halves.ask_outbound(|half| {
             let sad = half.engine.sad();
             let of = |(index, sa): (sadb::SaIndex, &sadb::OutboundSa)| {
                 let last = last_of_chain(sad, index).unwrap_or(sa);
@@ -136,7 +136,7 @@ impl Plane {
         });
         let (out, ends): (Vec<Selectors>, Vec<Way>) = out.await.unwrap_or_default().into_iter().unzip();
         let shared = Shared::of(&self.health, problems);
-        let into = self.inbound.ask(|half| {
+        let into = self.halves.ask_inbound(|half| {
             let all = half.engine.sad().list().take(ASSOCIATIONS);
             all.map(|sa| sa.config().effective_selectors()).collect::<Vec<_>>()
         });

@@ -2,15 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::Sender;
 
 use api::PolicyApply;
-use sadb::spd::Spd;
 
 use super::*;
-use crate::control::tests::{Folder, plane, plane_over};
-use crate::datapath::{Handle, Unanswered};
+use crate::control::tests::{Folder, plane_over};
 use crate::monitor::recorder::Recorder;
 use crate::plane::Allow;
 
@@ -33,22 +30,6 @@ enum Way {
     Apply,
     Trial,
     Back,
-}
-
-/// The thread has more to do than its channel holds, until the sender goes.
-fn occupied<T: 'static>(handle: &Handle<T>) -> Sender<()> {
-    let (go, wait) = channel::<()>();
-    let (began, begun) = channel();
-    let block = move |_: &mut T| {
-        began.send(()).unwrap();
-        let _ = wait.recv();
-    };
-    handle.tell(block).unwrap();
-    begun.recv().unwrap();
-    for _ in 0..64 {
-        handle.tell(|_| ()).unwrap();
-    }
-    go
 }
 
 struct Broken<'f> {
@@ -76,8 +57,8 @@ impl Broken<'_> {
             kernel_half.fail(&["load_policy"]);
         }
         let busy = match step {
-            Step::Outbound => Some(occupied(&plane.outbound)),
-            Step::Inbound => Some(occupied(&plane.inbound)),
+            Step::Outbound => Some(plane.halves.occupy_outbound()),
+            Step::Inbound => Some(plane.halves.occupy_inbound()),
             _ => None,
         };
         Broken { folder, step, kernel_half: kernel_half.clone(), _busy: busy }
@@ -91,13 +72,6 @@ impl Drop for Broken<'_> {
             fs::remove_dir(path).unwrap();
         }
     }
-}
-
-/// What both halves decide by.
-async fn in_force(plane: &Plane) -> [Arc<Spd>; 2] {
-    let outbound = plane.outbound.insist(|half| Arc::clone(half.engine.policy())).await.unwrap();
-    let inbound = plane.inbound.insist(|half| half.engine.scrub_policy().cloned()).await.unwrap();
-    [outbound, inbound.unwrap()]
 }
 
 /// What the files say to a daemon that comes after this one, but for the numbers, which stay given: who goes on under which other
@@ -150,7 +124,7 @@ async fn a_fault_at_any_step_leaves_everything_as_it_was() {
             fs::write(&policy, AFTER).unwrap();
         }
         let text = fs::read_to_string(&policy).unwrap();
-        let had = in_force(&plane).await;
+        let had = plane.halves.policies().await;
         let generation = plane.policy.compiled.spd.generation;
         let noted = notes(&folder.0);
         for step in steps {
@@ -158,7 +132,7 @@ async fn a_fault_at_any_step_leaves_everything_as_it_was() {
             let refused = go(&mut plane, way).await;
             drop(fault);
             assert!(refused.is_err(), "{way:?} {step:?}");
-            let has = in_force(&plane).await;
+            let has = plane.halves.policies().await;
             for (old, new) in had.iter().zip(&has) {
                 assert_eq!((old.generation, *old == *new), (new.generation, true), "{way:?} {step:?}");
             }
@@ -169,22 +143,9 @@ async fn a_fault_at_any_step_leaves_everything_as_it_was() {
             assert_eq!(notes(&folder.0), noted, "{way:?} {step:?}");
         }
         go(&mut plane, way).await.unwrap();
-        for (old, new) in had.iter().zip(&in_force(&plane).await) {
+        for (old, new) in had.iter().zip(&plane.halves.policies().await) {
             assert_ne!(old.generation, new.generation, "{way:?}");
         }
         assert_ne!(notes(&folder.0), noted, "{way:?}");
     }
-}
-
-#[tokio::test]
-async fn what_must_not_be_left_half_done_waits_for_its_turn() {
-    let folder = Folder::new("insist");
-    let plane = plane(folder.config(), None);
-    let busy = occupied(&plane.outbound);
-    assert_eq!(plane.outbound.ask(|_| ()).await, Err(Unanswered::Busy));
-    let (done, _) = tokio::join!(plane.outbound.insist(|_| 7), async move {
-        tokio::task::yield_now().await;
-        drop(busy);
-    });
-    assert_eq!(done, Ok(7));
 }
