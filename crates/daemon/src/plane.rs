@@ -13,6 +13,7 @@ mod gateway;
 mod halves;
 mod handover;
 mod health;
+mod host;
 mod live;
 mod names;
 pub(crate) mod paths;
@@ -21,7 +22,6 @@ mod plan;
 pub(crate) mod probing;
 mod process;
 mod rules;
-pub(crate) mod surveyed;
 pub(crate) mod traffic;
 mod transaction;
 mod translation;
@@ -30,6 +30,7 @@ mod users;
 
 pub use changes::Which;
 pub use halves::Halves;
+pub use host::Host;
 pub use live::Served;
 pub(crate) use live::{served, served_groups};
 pub use names::Hosts;
@@ -53,14 +54,11 @@ use crate::audit_log::Auditor;
 use crate::config::Config;
 use crate::datapath::{OutboundHalf, Unanswered};
 use crate::denials::Denials;
-use crate::device::Device;
 use crate::events::Hub;
 use crate::flows::FlowBook;
-use crate::gateway::{Mtus, Surroundings};
 use crate::health::HealthBook;
 use crate::keys::Keys;
 use crate::monitor::{KernelHalf, Monitor};
-use crate::network_stack::NetworkStack;
 use crate::policy_store::{self, Candidate, Executable, PolicyStore};
 use crate::probing::Probing;
 use crate::refused::{Fault, Refused};
@@ -91,28 +89,12 @@ pub struct Plane {
     pub(crate) halves: Halves,
     /// The kernel half.
     pub(crate) monitor: Monitor,
-    /// Where devices and routes are looked up.
-    pub(crate) network: NetworkStack,
-    /// The TUN device of the daemon.
-    pub tun: Device,
-    /// What the kernel half was told of the host beside them.
-    pub(crate) surveyed: crate::surveyed::Surveyed,
-    /// The network devices that are guarded as uplinks.
-    pub uplinks: Vec<Device>,
-    /// Interfaces of networks behind this host.
-    pub insides: Vec<Device>,
-    /// Uplinks whose frames are taken, as they were at the start; `None`: the kernel's sockets are used.
-    pub framed: Option<Vec<Device>>,
-    /// What the inbound thread knows of them.
-    pub(crate) surroundings: Surroundings,
-    /// What the outbound thread knows of them.
-    pub(crate) mtus: Mtus,
+    /// The host that the daemon is on.
+    pub(crate) host: Host,
     /// Peers that inbound associations serve.
     pub live: Served,
     /// The rules of the SPD.
     pub rules: RuleBook,
-    /// The MTU of the first uplink, or what is configured, for associations whose peer has no route.
-    pub path_mtu: Option<u16>,
     /// Who hears of events.
     pub hub: Hub,
     /// The writer of the audit log.
@@ -168,6 +150,29 @@ impl Plane {
     /// The two data threads, to be asked.
     pub(crate) fn halves(&self) -> &Halves {
         &self.halves
+    }
+
+    /// The host that the daemon is on.
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Have the kernel half guard the devices that there are now; what is wrong.
+    pub(crate) fn follow_devices(&mut self) -> Vec<String> {
+        self.host.follow_devices(&self.config, &self.monitor)
+    }
+
+    /// Tell the data threads of addresses and sizes that changed.
+    ///
+    /// # Errors
+    /// If the kernel does not say, or a data thread does not answer.
+    pub(crate) async fn follow_surroundings(&mut self) -> Result<(), Refused> {
+        self.host.follow_surroundings(&self.halves).await
+    }
+
+    /// Attach again what is missing of the kernel half, set again what was changed on the host; what remains wrong.
+    pub(crate) fn repair(&self) -> Option<String> {
+        self.host.repair(&self.monitor)
     }
 
     /// Let both data threads end after what they are doing.
@@ -274,7 +279,7 @@ impl Plane {
                 path_mtu: Some(self.config.esp.path_mtu.unwrap_or(match direction {
                     // The route says how much less.
                     Direction::Out => u16::MAX,
-                    Direction::In => self.path_mtu_to(request.local, request.remote),
+                    Direction::In => self.host.path_mtu_to(request.local, request.remote),
                 })),
                 keepalive,
                 app: &app,
@@ -299,7 +304,7 @@ impl Plane {
                 Ok(sa) => {
                     let mut sa = sa.starting(now);
                     let ends = &sa.config().endpoints;
-                    sa.follow_route(self.path_mtu_to(ends.local, ends.remote));
+                    sa.follow_route(self.host.path_mtu_to(ends.local, ends.remote));
                     let view = SaView::outbound(&sa, now);
                     let added = self.halves.ask_outbound(move |half| {
                         if let Some(rival) = half.engine.sad().rival(sa.config()).filter(|_| !takes_over) {

@@ -15,10 +15,10 @@ use crate::enc::Enc;
 use crate::handover::Giving;
 use crate::plane::paths::Paths;
 use crate::plane::probing::Turns;
-use crate::plane::{Allow, Plane, Shared, report, surveyed};
+use crate::plane::{Allow, Plane, Shared};
 use crate::signals::{Asked, Signals, registered};
-use crate::start::{Daemon, Held, RunError, hand_over, own_request, path_mtu};
-use crate::{control, detach, host, notify, uplinks};
+use crate::start::{Daemon, Held, RunError, hand_over, own_request};
+use crate::{control, detach, notify};
 
 /// How often refusals are logged and news of devices are read.
 const TICK: Duration = Duration::from_secs(1);
@@ -335,12 +335,10 @@ impl Upkeep {
         let round = self.count.is_multiple_of(ROUND);
         let mut wrong = Vec::new();
         if news || round {
-            wrong.extend(follow_uplinks(plane));
-            wrong.extend(plane.follow_insides());
-            wrong.extend(surveyed::follow(plane));
+            wrong.extend(plane.follow_devices());
         }
         if round {
-            wrong.extend(repair(plane));
+            wrong.extend(plane.repair());
         }
         if round || news_of_files {
             wrong.extend(plane.refresh_executables().err().map(|refused| refused.to_string()));
@@ -352,55 +350,5 @@ impl Upkeep {
             }
             self.said = wrong;
         }
-    }
-}
-
-/// Guard the uplinks that there are now.
-fn follow_uplinks(plane: &mut Plane) -> Option<String> {
-    let chosen = match uplinks::present(&plane.config) {
-        Ok(chosen) => chosen,
-        Err(error) => return Some(error.to_string()),
-    };
-    // For associations to come; a device's MTU may change without anything else.
-    plane.path_mtu = path_mtu(&plane.config, &chosen);
-    let devices: Vec<_> = chosen.iter().map(uplinks::Uplink::device).collect();
-    if devices == plane.uplinks {
-        return None;
-    }
-    let indices: Vec<u32> = devices.iter().map(|device| device.index).collect();
-    if let Err(error) = plane.monitor.get().set_uplinks(&indices) {
-        return Some(format!("{error}; {}", error.remedy()));
-    }
-    let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
-    tracing::info!("guarded uplinks: {}", names.join(", "));
-    plane.uplinks = devices;
-    None
-}
-
-/// Attach again what is missing, set again what was changed; what remains wrong.
-fn repair(plane: &Plane) -> Option<String> {
-    for (name, want, is) in host::wrong_settings() {
-        tracing::warn!("{name} was changed to {is}; set to {want} again");
-    }
-    if let Err(error) = host::apply_settings() {
-        return Some(error.to_string());
-    }
-    if let Err(fault) = host::revive_tun(&plane.network, &plane.tun) {
-        return Some(fault);
-    }
-    let mut monitor = plane.monitor.get();
-    let faults = monitor.health();
-    if faults.is_empty() {
-        return None;
-    }
-    for fault in &faults {
-        tracing::warn!("{}: {}; attaching again", fault.what, fault.detail);
-    }
-    match monitor.repair() {
-        Ok(adopted) => {
-            report(&adopted);
-            None
-        }
-        Err(error) => Some(format!("{error}; {}", error.remedy())),
     }
 }

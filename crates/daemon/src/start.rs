@@ -38,7 +38,7 @@ use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
 use crate::network_stack::NetworkStack;
 use crate::paths::route_mtu;
-use crate::plane::{self, Halves, Hosts, Plane, Served};
+use crate::plane::{self, Halves, Host, Hosts, Plane, Served};
 use crate::policy_store::Candidate;
 use crate::scrubbed::Scrubbed;
 use crate::socket::{self, Lock, SocketError};
@@ -311,6 +311,7 @@ fn bring_up(
     note_tun(&run_dir, &tun);
     host::apply_settings()?;
 
+    let path_mtu = uplinks::path_mtu(&config, &uplinks);
     let insides = gateway::insides(&config)?;
     let handed = state.as_ref().map(|state| HandedRules::read(&state.rules)).transpose()?;
     let rules = gateway::first_rules(&config, handed.as_ref())?;
@@ -334,7 +335,7 @@ fn bring_up(
     filter_queue(&tun, &monitor, is_handed_over)?;
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
     candidate.follow(&monitor.moved(&candidate.compiled.subjects)?);
-    let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu(&config, &uplinks))?;
+    let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu)?;
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());
     let (teller, told) = datapath::tellers();
@@ -347,7 +348,11 @@ fn bring_up(
     let (inbound, in_inbox) = datapath::channel()?;
     in_half.outbound = Some(outbound.waker()?);
     let (hosts, heard) = Hosts::new(&config.names);
+    let tun_device = Device { name: tun.name().to_owned(), index: tun.index() };
     let guarded: Vec<Device> = uplinks.iter().map(Uplink::device).collect();
+    let host = Host::new(NetworkStack::Kernel, tun_device, guarded, insides)
+        .with_path_mtu(path_mtu)
+        .with_surveyed(surveyed);
     let mut plane = Plane {
         started: netio::clock::monotonic(),
         policy: store,
@@ -357,11 +362,7 @@ fn bring_up(
         keys,
         halves: Halves::new(outbound, inbound),
         monitor: Monitor::new(monitor),
-        network: NetworkStack::Kernel,
-        tun: Device { name: tun.name().to_owned(), index: tun.index() },
-        path_mtu: path_mtu(&config, &uplinks),
-        uplinks: guarded.clone(),
-        surveyed,
+        host: if config.outer == OuterIo::Udp { host } else { host.taking_frames() },
         hub: Hub::default(),
         captures: Arc::default(),
         promised: Vec::new(),
@@ -373,12 +374,8 @@ fn bring_up(
         scrubbed: Scrubbed::new(out_half.engine.scrubbers().clone()),
         hosts,
         translator: None,
-        insides,
         auditor,
-        surroundings: Default::default(),
         live: Served::default(),
-        framed: if config.outer == OuterIo::Udp { None } else { Some(guarded.clone()) },
-        mtus: gateway::Mtus::default(),
         rules,
         config,
     };
@@ -402,8 +399,7 @@ fn bring_up(
     let errors = open_errors()?;
     let sender = raw_sender()?;
     let tun_out = tun.try_clone()?;
-    plane.mtus = gateway::Mtus::of(plane.path_mtu, &plane.insides)?;
-    out_half.mtus = plane.mtus;
+    out_half.mtus = plane.host.first_mtus()?;
     out_half.marks = plane.config.marks;
     let (frames, udp_out) = (frames_out, udp.clone());
     plane.handed = plane::traffic::baseline(&plane)?;
@@ -553,11 +549,6 @@ fn filter_queue(tun: &Tun, monitor: &Sockmon, is_handed_over: bool) -> Result<()
         tracing::debug!(forgotten, "packets that came before the TUN's queue had its filter");
     }
     Ok(())
-}
-
-pub(crate) fn path_mtu(config: &Config, uplinks: &[Uplink]) -> Option<u16> {
-    let first = uplinks.first().and_then(|uplink| u16::try_from(uplink.mtu).ok());
-    config.esp.path_mtu.or(first)
 }
 
 /// Both halves of the engine with the policy, and with the associations that were handed over; `fallback` is the path MTU of one

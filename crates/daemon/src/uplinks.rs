@@ -93,6 +93,12 @@ fn among(config: &Config, all: &[Link], defaults: &[u32]) -> Result<Vec<Uplink>,
     if chosen.is_empty() { Err(UplinkError::None) } else { Ok(chosen) }
 }
 
+/// The path MTU in octets for associations whose peer has no route: what is configured, else that of the first uplink.
+pub(crate) fn path_mtu(config: &Config, uplinks: &[Uplink]) -> Option<u16> {
+    let first = uplinks.first().and_then(|uplink| u16::try_from(uplink.mtu).ok());
+    config.esp.path_mtu.or(first)
+}
+
 /// Why protected packets cannot leave or arrive by the uplinks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UplinkFault {

@@ -13,7 +13,7 @@ use wire::DropReason;
 
 use crate::answer::Answer;
 use crate::device::Device;
-use crate::host;
+use crate::host::TunFault;
 use crate::kernel_counters;
 use crate::plane::traffic::queue_drops;
 use crate::plane::{Plane, Shared};
@@ -60,7 +60,7 @@ fn traffic(tally: &engine::Tally, losses: &crate::datapath::Losses) -> Traffic {
 async fn collect(plane: &Shared) -> Result<Status, Refused> {
     let plane = &*plane.get().await?;
     let outbound = plane
-        .halves
+        .halves()
         .ask_outbound(|half| Half {
             traffic: traffic(half.engine.tally(), &half.losses),
             sas: half.engine.sad().len(),
@@ -68,7 +68,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
         })
         .await?;
     let inbound = plane
-        .halves
+        .halves()
         .ask_inbound(|half| Half {
             traffic: traffic(half.engine.tally(), &half.losses),
             sas: half.engine.sad().len(),
@@ -91,13 +91,13 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
         uptime_seconds: netio::clock::monotonic().since(plane.started).as_secs(),
         config: plane.config.file.display().to_string(),
         tun: TunState {
-            name: plane.tun.name.clone(),
-            ifindex: plane.tun.index,
-            queue_drops: queue_drops(&plane.tun.name).unwrap_or(0),
+            name: plane.host().tun().name.clone(),
+            ifindex: plane.host().tun().index,
+            queue_drops: queue_drops(&plane.host().tun().name).unwrap_or(0),
         },
-        uplinks: states(&plane.uplinks, &unguarded),
+        uplinks: states(plane.host().uplinks(), &unguarded),
         gateway: plane.config.gateway.as_ref().map(|gateway| GatewayState {
-            inside: states(&plane.insides, &unguarded),
+            inside: states(plane.host().insides(), &unguarded),
             default: if gateway.bypass_the_rest { "bypass" } else { "discard" }.to_owned(),
             spans: crate::gateway::spans(&plane.rules.in_order()).len(),
         }),
@@ -175,13 +175,13 @@ fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
         unguarded.extend(device_of(&fault.what));
         problems.push(problem("failed", format!("{}: {}", fault.what, fault.detail), &fault.remedy));
     }
-    let tun = host::tun_fault(&plane.network, &plane.tun);
+    let tun = plane.host().tun_fault();
     // What the threads hear from a device that is known to be gone or down is no other fault.
     let mut faults: Vec<&String> = Vec::new();
     match &tun {
         Some(fault) => {
             problems.push(problem("failed", fault.to_string(), fault.remedy()));
-            if !matches!(fault, host::TunFault::Unknown(_)) {
+            if !matches!(fault, TunFault::Unknown(_)) {
                 closed = Some(fault.to_string());
             }
         }
@@ -190,24 +190,24 @@ fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
             faults.extend([outbound, inbound].into_iter().filter_map(|half| half.fault.as_ref()));
         }
     }
-    if let Some(fault) = host::tun_owner_fault(&plane.network, &plane.tun.name) {
+    if let Some(fault) = plane.host().tun_owner_fault() {
         problems.push(problem("failed", fault, "restart the daemon, which makes it root's"));
     }
     for fault in faults {
         let remedy = "restart the daemon if this does not end; protected traffic is refused meanwhile";
         problems.push(problem("failed", fault.clone(), remedy));
     }
-    if let Some(fault) = plane.gateway_fault() {
+    if let Some(fault) = plane.host().gateway_fault(&plane.config) {
         let remedy = "`ravelin doctor --config FILE` looks at what gateway mode needs";
         problems.push(problem("failed", fault, remedy));
     }
-    for fault in crate::uplinks::faults(&plane.network, &plane.uplinks) {
+    for fault in plane.host().uplink_faults() {
         if fault.closed {
             closed.get_or_insert_with(|| fault.message.clone());
         }
         problems.push(problem("failed", fault.message, &fault.remedy));
     }
-    for device in unheard(plane) {
+    for device in plane.host().unheard() {
         let message =
             format!("{} came after the start: outer packets that arrive there are lost", device.name);
         problems.push(problem("failed", message, "restart the daemon (`ravelin run --take-over`)"));
@@ -245,12 +245,6 @@ fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
         problems.push(problem("refused", error.clone(), "correct what it says and reload the policy"));
     }
     Found { problems, unguarded, closed }
-}
-
-/// Uplinks that came, or were made anew, when the sockets for frames had been opened: those of the kernel are deaf.
-fn unheard(plane: &Plane) -> impl Iterator<Item = &Device> {
-    let framed = plane.framed.as_deref();
-    plane.uplinks.iter().filter(move |uplink| framed.is_some_and(|framed| !framed.contains(uplink)))
 }
 
 fn states(devices: &[Device], unguarded: &[u32]) -> Vec<UplinkState> {

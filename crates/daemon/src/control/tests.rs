@@ -23,7 +23,7 @@ use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::monitor::recorder::Recorder;
 use crate::network_stack::NetworkStack;
-use crate::plane::{Halves, Plane, Shared};
+use crate::plane::{Halves, Host, Plane, Shared};
 use crate::policy_store::PolicyStore;
 
 const POLICY: &str = "application curl { network 192.0.2.0/24 protected P; protection P { localport=any remoteport=any \
@@ -160,16 +160,14 @@ pub(crate) fn plane_over(kernel_half: Recorder, config: Config, run_dir: Option<
         keys: Keys::import(crypto_std::registry().unwrap(), Secret::new(vec![3; 32]), &[]).unwrap(),
         halves: Halves::new(outbound, inbound),
         monitor: Monitor::new(kernel_half),
-        network: NetworkStack::Fixed(devices()),
-        tun: Device { name: "rvl0".into(), index: 7 },
-        uplinks: vec![Device { name: "eth0".into(), index: 2 }],
-        surveyed: Default::default(),
-        insides: Vec::new(),
+        host: Host::new(
+            NetworkStack::Fixed(devices()),
+            Device { name: "rvl0".into(), index: 7 },
+            vec![Device { name: "eth0".into(), index: 2 }],
+            Vec::new(),
+        )
+        .with_path_mtu(Some(1400)),
         live: Default::default(),
-        framed: None,
-        mtus: Default::default(),
-        surroundings: Default::default(),
-        path_mtu: Some(1400),
         hub: crate::events::Hub::default(),
         auditor: Auditor::default(),
         captures: Arc::default(),

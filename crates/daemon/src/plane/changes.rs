@@ -279,7 +279,7 @@ impl Plane {
                 let now = netio::clock::monotonic();
                 let mut sa = sa.starting(now);
                 let ends = &sa.config().endpoints;
-                sa.follow_route(self.path_mtu_to(ends.local, ends.remote));
+                sa.follow_route(self.host.path_mtu_to(ends.local, ends.remote));
                 let view = SaView::outbound(&sa, now);
                 let swap = self.halves.ask_outbound(move |half| half.engine.replace_sa(old_spi, remote, sa));
                 let swapped = swap.await.map(|swapped| swapped.map(|old| SaView::outbound(&old, now)));

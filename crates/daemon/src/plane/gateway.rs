@@ -1,11 +1,8 @@
-//! Gateway mode, as the kernel half and the data threads are to know it ([`crate::gateway`]): spans, inside interfaces, addresses.
-
-use netio::link::Links;
+//! The spans by which forwarded packets pass without the engine ([`crate::gateway`]), as the kernel half is to know them.
 
 use super::Plane;
-use crate::config::GatewayConfig;
-use crate::gateway::{Mtus, Surroundings, among, fault, spans};
-use crate::refused::{Fault, Refused};
+use crate::gateway::spans;
+use crate::refused::Refused;
 use crate::rules::RuleBook;
 
 impl Plane {
@@ -42,57 +39,5 @@ impl Plane {
             tracing::warn!("what the rules bypass by address alone goes through the engine: {refused}");
         }
         Ok(())
-    }
-
-    /// Tell the data threads of addresses and devices that changed.
-    pub(crate) async fn follow_surroundings(&mut self) -> Result<(), Refused> {
-        let failed = |error: netio::Error| Refused::new(Fault::Failed, error.to_string());
-        let now = Surroundings::look(&self.insides).map_err(failed)?;
-        let mtus = Mtus::new(self.path_mtu, now.mtu);
-        if mtus != self.mtus {
-            self.halves.ask_outbound(move |half| half.mtus = mtus).await?;
-            self.mtus = mtus;
-        }
-        if now != self.surroundings {
-            self.surroundings = now.clone();
-            let own = now.by_interface().clone();
-            self.halves.ask_outbound(move |half| half.engine.set_own_addresses(own)).await?;
-            let id = netio::random::number().map_err(|e| Refused::new(Fault::Failed, e.to_string()))?;
-            self.halves.ask_inbound(move |half| half.cutter.set(now, id)).await?;
-        }
-        Ok(())
-    }
-
-    /// Look after the inside interfaces that there are now; what is wrong.
-    pub(crate) fn follow_insides(&mut self) -> Option<String> {
-        let gateway = self.config.gateway.as_ref()?;
-        let all = match Links::open().and_then(|mut links| links.list()) {
-            Ok(all) => all,
-            Err(error) => return Some(error.to_string()),
-        };
-        let there = GatewayConfig {
-            inside: gateway.inside.iter().filter(|n| all.iter().any(|l| l.name == **n)).cloned().collect(),
-            ..gateway.clone()
-        };
-        let devices = among(&there, &all).unwrap_or_default();
-        if devices != self.insides {
-            let indices: Vec<u32> = devices.iter().map(|device| device.index).collect();
-            if let Err(error) = self.monitor.get().set_insides(&indices) {
-                return Some(format!("{error}; {}", error.remedy()));
-            }
-            let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
-            tracing::info!("inside interfaces: {}", names.join(", "));
-            self.insides = devices;
-        }
-        fault(&self.config, &all)
-    }
-
-    /// What keeps this host from being the gateway that it is to be, as it is now.
-    pub(crate) fn gateway_fault(&self) -> Option<String> {
-        self.config.gateway.as_ref()?;
-        match Links::open().and_then(|mut links| links.list()) {
-            Ok(all) => fault(&self.config, &all),
-            Err(error) => Some(error.to_string()),
-        }
     }
 }

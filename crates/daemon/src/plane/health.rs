@@ -2,11 +2,10 @@
 
 mod problem;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use engine::{Dropped, Outbound, Tally, Traffic};
-use netio::link::Links;
 use sadb::sa::Selectors;
 use sadb::spd::{Action, Class, Spd};
 use sadb::{Counters, Direction, OutboundSad, SaIndex, Spi};
@@ -157,23 +156,12 @@ impl Plane {
             into.iter().map(is_served).collect::<Vec<_>>()
         });
         let answered = answered.await?;
-        let by_uplink = self.by_uplink(self.health.refused_at_devices());
+        let by_uplink = self.host.by_uplink(self.health.refused_at_devices());
         let outlook = |((ahead, answered), question): ((Outlook, bool), &Question)| {
             let by_uplink = by_uplink.contains(&question.flow.remote);
             Outlook { answered, by_uplink, ..ahead }
         };
         Ok(ahead.into_iter().zip(answered).zip(&questions).map(outlook).collect())
-    }
-
-    /// The peers among these that an ordinary packet of this host reaches by an uplink.
-    fn by_uplink(&self, peers: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
-        if peers.is_empty() {
-            return peers;
-        }
-        let Ok(mut links) = Links::open() else { return BTreeSet::new() };
-        let is_uplink = |index: u32| self.uplinks.iter().any(|uplink| uplink.index == index);
-        let leads = |peer: &IpAddr| links.route_to(*peer).is_ok_and(|route| is_uplink(route.index));
-        peers.into_iter().filter(leads).collect()
     }
 
     async fn samples(&self) -> Result<Vec<Sample>, Refused> {

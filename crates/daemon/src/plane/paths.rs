@@ -11,7 +11,6 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use netio::link::{Links, Watch};
-use sadb::sa::DEFAULT_PATH_MTU;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, sleep_until};
 
@@ -80,11 +79,6 @@ impl Paths {
 }
 
 impl Plane {
-    /// What an association between these addresses begins with, where nothing is configured: what the route takes.
-    pub(crate) fn path_mtu_to(&self, local: IpAddr, remote: IpAddr) -> u16 {
-        self.network.route_mtu(local, remote).or(self.path_mtu).unwrap_or(DEFAULT_PATH_MTU)
-    }
-
     /// Let every association have the MTU of its route as it is now.
     pub(crate) async fn follow_paths(&mut self) -> Result<(), Refused> {
         let ends = self.halves.ask_outbound(|half| half.engine.ends()).await?;

@@ -8,7 +8,7 @@ const HANDED: &str = "tun_recorded";
 
 /// What the kernel half has handed over and what the TUN had no room for; at the start, to count from.
 pub(crate) fn baseline(plane: &Plane) -> Result<(u64, u64), Refused> {
-    Ok((counter(plane, HANDED)?, queue_drops(&plane.tun.name).unwrap_or(0)))
+    Ok((counter(plane, HANDED)?, queue_drops(&plane.host.tun().name).unwrap_or(0)))
 }
 
 pub(crate) fn counter(plane: &Plane, word: &str) -> Result<u64, Refused> {
