@@ -9,7 +9,6 @@ mod changes;
 mod denials;
 pub(crate) mod events;
 mod flows;
-mod gateway;
 mod halves;
 mod handover;
 mod health;
@@ -26,7 +25,6 @@ pub(crate) mod traffic;
 mod transaction;
 mod translation;
 mod turn;
-mod users;
 
 pub use changes::Which;
 pub use halves::Halves;
@@ -35,6 +33,7 @@ pub use live::Served;
 pub(crate) use live::{served, served_groups};
 pub use names::Hosts;
 pub use pins::{Pins, on_this_host};
+pub use rules::Rules;
 pub use sockmon::sha256 as digest_of;
 pub use turn::Allow;
 
@@ -43,7 +42,7 @@ use std::sync::Arc;
 use capture::Desk;
 use transaction::Files;
 
-use api::{Direction, PolicyReload, SaAdd, SaInfo};
+use api::{Direction, PolicyReload, SaAdd, SaInfo, SpdAdd, SpdRule};
 use sadb::sa::Padding;
 use sadb::{InboundSa, OutboundSa, Spi};
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
@@ -94,7 +93,7 @@ pub struct Plane {
     /// Peers that inbound associations serve.
     pub live: Served,
     /// The rules of the SPD.
-    pub rules: RuleBook,
+    pub(crate) rules: Rules,
     /// Who hears of events.
     pub hub: Hub,
     /// The writer of the audit log.
@@ -173,6 +172,51 @@ impl Plane {
     /// Attach again what is missing of the kernel half, set again what was changed on the host; what remains wrong.
     pub(crate) fn repair(&self) -> Option<String> {
         self.host.repair(&self.monitor)
+    }
+
+    /// The rules of the SPD.
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// The rules in order, with what each decided.
+    ///
+    /// # Errors
+    /// If a data thread does not answer.
+    pub(crate) async fn list_rules(&self) -> Result<Vec<SpdRule>, Refused> {
+        self.rules.list(&self.halves).await
+    }
+
+    /// The rules of engines whose threads do not run yet.
+    ///
+    /// # Errors
+    /// If the kernel half does not have their users, or may let more pass than they do.
+    pub(crate) fn put_first_rules_in_force(&mut self, book: RuleBook) -> Result<(), Refused> {
+        self.rules.put_first_in_force(book, &self.monitor)
+    }
+
+    /// Add a rule to the SPD.
+    ///
+    /// # Errors
+    /// What is wrong with it, or the data path does not take it: then nothing has changed.
+    pub(crate) async fn add_rule(&mut self, request: &SpdAdd) -> Result<SpdRule, Refused> {
+        self.rules.add(request, &self.halves, &self.monitor).await
+    }
+
+    /// Take out the rule of this name.
+    ///
+    /// # Errors
+    /// If there is none, or the data path does not follow: then nothing has changed.
+    pub(crate) async fn delete_rule(&mut self, name: &str) -> Result<SpdRule, Refused> {
+        self.rules.delete(name, &self.halves, &self.monitor).await
+    }
+
+    /// Take out every rule: from then on there is no SPD.
+    ///
+    /// # Errors
+    /// If the data path does not follow: then nothing has changed.
+    pub(crate) async fn flush_rules(&mut self) -> Result<Vec<SpdRule>, Refused> {
+        self.rules.flush(&self.halves, &self.monitor).await
     }
 
     /// Let both data threads end after what they are doing.

@@ -38,7 +38,7 @@ use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
 use crate::network_stack::NetworkStack;
 use crate::paths::route_mtu;
-use crate::plane::{self, Halves, Host, Hosts, Plane, Served};
+use crate::plane::{self, Halves, Host, Hosts, Plane, Rules, Served};
 use crate::policy_store::Candidate;
 use crate::scrubbed::Scrubbed;
 use crate::socket::{self, Lock, SocketError};
@@ -376,7 +376,7 @@ fn bring_up(
         translator: None,
         auditor,
         live: Served::default(),
-        rules,
+        rules: Rules::new(config.gateway.is_some()),
         config,
     };
     // Optional traffic of a peer that has an association already is sticky from the first packet.
@@ -392,9 +392,8 @@ fn bring_up(
     }
     plane.put_first_in_force(candidate)?;
     plane.policy.last_error = instead;
-    plane.put_first_spans()?;
+    plane.put_first_rules_in_force(rules)?;
     plane.translate_first(&mut out_half, &mut in_half)?;
-    plane.set_users(&plane.rules)?;
 
     let errors = open_errors()?;
     let sender = raw_sender()?;

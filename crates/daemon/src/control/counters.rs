@@ -40,7 +40,7 @@ async fn collect(plane: &Shared, all: bool) -> Result<Counters, Refused> {
         outbound: &outbound,
         inbound: &inbound,
         overrun,
-        rules: plane.rules.len() as u64,
+        rules: plane.rules().len() as u64,
         applications: plane.policy.compiled.applications.len() as u64,
         promised: plane.promised.len() as u64,
         audit: plane.auditor.counts(),

@@ -253,7 +253,7 @@ async fn judged(
 
 /// What the rules of the SPD say of a flow that no application's policy speaks for.
 fn rule_note(plane: &Plane, flow: &Flow) -> Option<String> {
-    let snapshot = plane.rules.snapshot()?;
+    let snapshot = plane.rules().snapshot()?;
     let rule = snapshot.lookup(sadb::rules::Direction::Out, &sadb::PacketKey::of_flow(flow));
     let said = match rule {
         Some(rule) => {

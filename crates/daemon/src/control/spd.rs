@@ -11,7 +11,7 @@ use crate::refused::{Fault, Refused};
 
 pub(super) async fn list(State(plane): State<Shared>) -> Answer<SpdList> {
     Answer(match plane.get().await {
-        Ok(plane) => plane.rules().await.map(|rules| SpdList { rules }),
+        Ok(plane) => plane.list_rules().await.map(|rules| SpdList { rules }),
         Err(refused) => Err(refused),
     })
 }

@@ -99,7 +99,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
         gateway: plane.config.gateway.as_ref().map(|gateway| GatewayState {
             inside: states(plane.host().insides(), &unguarded),
             default: if gateway.bypass_the_rest { "bypass" } else { "discard" }.to_owned(),
-            spans: crate::gateway::spans(&plane.rules.in_order()).len(),
+            spans: plane.rules().spans().len(),
         }),
         esp_port: plane.config.esp.port,
         translation: plane.translator.is_some().then_some(translation),
@@ -120,7 +120,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
         },
         sas_in: inbound.sas,
         sas_out: outbound.sas,
-        spd_rules: plane.rules.len(),
+        spd_rules: plane.rules().len(),
         outbound: outbound.traffic,
         inbound: inbound.traffic,
         kernel_refused: kernel

@@ -23,7 +23,7 @@ use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::monitor::recorder::Recorder;
 use crate::network_stack::NetworkStack;
-use crate::plane::{Halves, Host, Plane, Shared};
+use crate::plane::{Halves, Host, Plane, Rules, Shared};
 use crate::policy_store::PolicyStore;
 
 const POLICY: &str = "application curl { network 192.0.2.0/24 protected P; protection P { localport=any remoteport=any \
@@ -180,7 +180,7 @@ pub(crate) fn plane_over(kernel_half: Recorder, config: Config, run_dir: Option<
         scrubbed,
         hosts: crate::plane::Hosts::new(&config.names).0,
         translator: None,
-        rules: crate::rules::RuleBook::default(),
+        rules: Rules::new(config.gateway.is_some()),
         config,
     }
 }

@@ -4,7 +4,6 @@ use sadb::handover::HandOver;
 
 use super::Plane;
 use crate::datapath::{InboundHalf, OutboundHalf};
-use crate::gateway::HandedRules;
 use crate::refused::Refused;
 
 impl Plane {
@@ -22,14 +21,12 @@ impl Plane {
         };
         let associations =
             self.halves.ask_inbound(inbound).await? + self.halves.ask_outbound(outbound).await?;
-        let beside = HandOver::octets_beside(self.keys.used(), self.handed_rules().len());
+        let beside = HandOver::octets_beside(self.keys.used(), self.rules.handed().len());
         Ok(associations + beside)
     }
 
     /// The rules, as they go to the next daemon.
     pub(crate) fn handed_rules(&self) -> Vec<u8> {
-        let handed = HandedRules { gateway: self.config.gateway.is_some(), rules: self.rules.documents() };
-        // Texts and numbers only: this cannot fail.
-        serde_json::to_vec(&handed).unwrap_or_default()
+        self.rules.handed()
     }
 }
