@@ -3,9 +3,9 @@
 //! What enters: requests of the control API, signals. What leaves: functions for the two data threads, tables for the kernel
 //! half, answers. It owns no packet and is never waited for by one.
 
+mod associations;
 mod audit;
 pub(crate) mod capture;
-mod changes;
 mod denials;
 pub(crate) mod events;
 mod flows;
@@ -13,7 +13,6 @@ mod halves;
 mod handover;
 mod health;
 mod host;
-mod live;
 mod names;
 pub(crate) mod paths;
 mod pins;
@@ -26,11 +25,9 @@ mod transaction;
 mod translation;
 mod turn;
 
-pub use changes::Which;
+pub use associations::{Associations, Which};
 pub use halves::Halves;
 pub use host::Host;
-pub use live::Served;
-pub(crate) use live::{served, served_groups};
 pub use names::Hosts;
 pub use pins::{Pins, on_this_host};
 pub use rules::Rules;
@@ -39,24 +36,23 @@ pub use turn::Allow;
 
 use std::sync::Arc;
 
+use associations::Context;
 use capture::Desk;
 use transaction::Files;
 
-use api::{Direction, PolicyReload, SaAdd, SaInfo, SpdAdd, SpdRule};
-use sadb::sa::Padding;
-use sadb::{InboundSa, OutboundSa, Spi};
+use api::{PolicyReload, SaAdd, SaInfo, SaReplace, SaReplaced, SaUpdate, SpdAdd, SpdRule};
+use sadb::Spi;
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 use wire::Time;
+use zeroize::Zeroizing;
 
-use crate::associations::{self, Defaults, SaView};
 use crate::audit_log::Auditor;
 use crate::config::Config;
-use crate::datapath::{OutboundHalf, Unanswered};
+use crate::datapath::{InboundHalf, OutboundHalf, Unanswered};
 use crate::denials::Denials;
 use crate::events::Hub;
 use crate::flows::FlowBook;
 use crate::health::HealthBook;
-use crate::keys::Keys;
 use crate::monitor::{KernelHalf, Monitor};
 use crate::policy_store::{self, Candidate, Executable, PolicyStore};
 use crate::probing::Probing;
@@ -64,9 +60,6 @@ use crate::refused::{Fault, Refused};
 use crate::rules::RuleBook;
 use crate::scrubbed::Scrubbed;
 use crate::translation::Translator;
-
-/// How long an SPI is kept for a key manager.
-const PROMISE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// The control plane's state.
 pub struct Plane {
@@ -82,16 +75,14 @@ pub struct Plane {
     pub unfinished: bool,
     /// The executables that policy names by their digests.
     pub pins: Pins,
-    /// The registry of suites and the book of used keys.
-    pub keys: Keys,
     /// The two data threads.
     pub(crate) halves: Halves,
     /// The kernel half.
     pub(crate) monitor: Monitor,
     /// The host that the daemon is on.
     pub(crate) host: Host,
-    /// Peers that inbound associations serve.
-    pub live: Served,
+    /// The associations.
+    pub(crate) associations: Associations,
     /// The rules of the SPD.
     pub(crate) rules: Rules,
     /// Who hears of events.
@@ -116,8 +107,6 @@ pub struct Plane {
     pub scrubbed: Scrubbed,
     /// Host names in the policy.
     pub hosts: Hosts,
-    /// SPIs that were promised to key managers, and until when.
-    pub promised: Vec<(Spi, Time)>,
 }
 
 /// The control plane for those who answer requests: one at a time, until it is taken away at the end.
@@ -227,187 +216,140 @@ impl Plane {
         self.halves.stop()
     }
 
-    /// Add an association as requested, under a new SPI unless the request names one.
-    ///
-    /// # Errors
-    /// What is wrong with the request, or why it does not go with those there are.
-    pub async fn add_sa(&mut self, request: SaAdd) -> Result<SaInfo, Refused> {
-        let asked = associations::requested_spi(&request)?;
-        let spi = match asked {
-            Some(spi) => spi,
-            None => self.allocate_spi().await?,
-        };
-        let added = self.add_sa_as(request, spi).await;
-        if added.is_err() && asked.is_none() {
-            let _ = self.halves.ask_inbound(move |half| half.engine.release_spi(spi)).await;
-        }
-        let view = added?;
-        let served = view.served();
-        let sa = view.named(|id| self.policy.app_name(id));
-        match sa.direction {
-            Direction::In => self.begin_live(&sa, served).await?,
-            Direction::Out => self.begin_groups(&sa, served),
-        }
-        Ok(sa)
+    /// The associations, to be looked at.
+    pub(crate) fn associations(&self) -> &Associations {
+        &self.associations
     }
 
-    async fn allocate_spi(&self) -> Result<Spi, Refused> {
-        let random = random()?;
-        Ok(self.halves.ask_inbound(move |half| half.engine.allocate_spi(random)).await??)
+    fn context(&self) -> Context<'_> {
+        let Plane { config, halves, monitor, policy, host, .. } = self;
+        Context { config, halves, monitor, policy, host }
     }
 
-    /// An SPI for an association that a key manager is about to agree on with a peer. It is taken back after a minute.
-    ///
-    /// # Errors
-    /// If there is none, or the thread does not answer.
-    pub async fn promise_spi(&mut self) -> Result<Spi, Refused> {
-        let spi = self.allocate_spi().await?;
-        self.promised.push((spi, netio::clock::monotonic() + PROMISE));
-        Ok(spi)
-    }
-
-    /// Take an SPI back that was promised and not used.
-    ///
-    /// # Errors
-    /// If it was not promised, or the thread does not answer.
-    pub async fn release_spi(&mut self, spi: Spi) -> Result<(), Refused> {
-        let Some(at) = self.promised.iter().position(|(promised, _)| *promised == spi) else {
-            return Err(Refused::new(
-                Fault::NotFound,
-                format!("SPI {spi} was not promised, or is in use, or it was too long ago"),
-            )
-            .remedy("ask for one with POST /v1/spi"));
-        };
-        self.promised.remove(at);
-        Ok(self.halves.ask_inbound(move |half| half.engine.release_spi(spi)).await?)
-    }
-
-    /// Take back what was promised too long ago.
-    pub async fn expire_promises(&mut self, now: Time) {
-        while let Some(at) = self.promised.iter().position(|(_, until)| *until <= now) {
-            let (spi, _) = self.promised.remove(at);
-            // No effect on an SPI that an association uses by now.
-            let _ = self.halves.ask_inbound(move |half| half.engine.release_spi(spi)).await;
-        }
-    }
-
-    /// There will be no association for this acquire: what waits for it ends.
-    ///
-    /// # Errors
-    /// If nothing asks by this number any more, or the thread does not answer.
-    pub async fn refuse_acquire(&self, id: wire::AcquireId) -> Result<(), Refused> {
-        let refuse = move |half: &mut OutboundHalf| {
-            let awaits = half.engine.awaits(id);
-            half.refused.extend(awaits.then_some(id));
-            awaits
-        };
-        if self.halves.ask_outbound(refuse).await? {
-            return Ok(());
-        }
-        Err(Refused::new(Fault::NotFound, format!("no acquire {} waits for an answer", id.0)).remedy(
-            "it has been answered, refused or forgotten; GET /v1/events tells the numbers of new ones",
-        ))
-    }
-
-    async fn add_sa_as(&mut self, request: SaAdd, spi: Spi) -> Result<SaView, Refused> {
-        let (direction, takes_over) = (request.direction, request.takes_over);
-        let policy = &self.policy;
-        if request.sequence.is_some() {
-            return Err(Refused::new(Fault::BadRequest, "a daemon counts from 1, never from elsewhere")
-                .remedy("leave \"sequence\" out; only `ravelin replay` takes it"));
-        }
-        let config = {
-            let app = |name: &str| policy.app(name);
-            let keepalive = self.config.esp.keepalive;
-            let defaults = Defaults {
-                path_mtu: Some(self.config.esp.path_mtu.unwrap_or(match direction {
-                    // The route says how much less.
-                    Direction::Out => u16::MAX,
-                    Direction::In => self.host.path_mtu_to(request.local, request.remote),
-                })),
-                keepalive,
-                app: &app,
-                random: random()?,
-                padding: Padding::Blocks,
-            };
-            associations::configuration(request, spi, &defaults)?
-        };
-        let now = netio::clock::monotonic();
-        let admission = self.keys.admit(&config)?;
-        let added = match direction {
-            Direction::In => match InboundSa::new(config, &self.keys.registry) {
-                Ok(sa) => {
-                    let sa = sa.starting(now);
-                    let view = SaView::inbound(&sa);
-                    let added = self.halves.ask_inbound(move |half| half.engine.add_sa(sa)).await;
-                    settle(added, view)
-                }
-                Err(error) => Err((error.into(), true)),
-            },
-            Direction::Out => match OutboundSa::new(config, &self.keys.registry) {
-                Ok(sa) => {
-                    let mut sa = sa.starting(now);
-                    let ends = &sa.config().endpoints;
-                    sa.follow_route(self.host.path_mtu_to(ends.local, ends.remote));
-                    let view = SaView::outbound(&sa, now);
-                    let added = self.halves.ask_outbound(move |half| {
-                        if let Some(rival) = half.engine.sad().rival(sa.config()).filter(|_| !takes_over) {
-                            return Err(rival.is_rival());
-                        }
-                        half.engine.add_sa(sa).map(|_| ())
-                    });
-                    let added = added.await;
-                    settle(added, view)
-                }
-                Err(error) => Err((error.into(), true)),
-            },
-        };
-        added.map_err(|(refused, never_used)| {
-            if never_used {
-                self.keys.withdraw(admission);
-            }
-            refused
-        })
+    /// The associations, and the owners that a change of theirs asks.
+    fn associations_in_context(&mut self) -> (&mut Associations, Context<'_>) {
+        let Plane { config, halves, monitor, policy, host, associations, .. } = self;
+        (associations, Context { config, halves, monitor, policy, host })
     }
 
     /// Every association, inbound first, by SPI.
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub async fn sas(&self) -> Result<Vec<SaInfo>, Refused> {
-        let now = netio::clock::monotonic();
-        let mut views: Vec<SaView> =
-            self.halves.ask_inbound(|half| half.engine.sad().list().map(SaView::inbound).collect()).await?;
-        let outbound = self.halves.ask_outbound(move |half| {
-            half.engine.sad().list().map(|(_, sa)| SaView::outbound(sa, now)).collect::<Vec<_>>()
-        });
-        views.extend(outbound.await?);
-        let mut infos: Vec<SaInfo> =
-            views.into_iter().map(|view| view.named(|id| self.policy.app_name(id))).collect();
-        infos.sort_by_key(|sa| (sa.direction, sa.spi, sa.remote));
-        Ok(infos)
+    pub(crate) async fn sas(&self) -> Result<Vec<SaInfo>, Refused> {
+        self.associations.list(self.context()).await
+    }
+
+    /// Add an association as requested, under a new SPI unless the request names one.
+    ///
+    /// # Errors
+    /// What is wrong with the request, or why it does not go with those there are.
+    pub(crate) async fn add_sa(&mut self, request: SaAdd) -> Result<SaInfo, Refused> {
+        let (associations, context) = self.associations_in_context();
+        associations.add(request, context).await
     }
 
     /// Delete the association with this SPI; what else names it is needed where several have it.
     ///
     /// # Errors
     /// If there is none, or more than one.
-    pub async fn delete_sa(&mut self, spi: api::Spi, which: &Which) -> Result<SaInfo, Refused> {
-        let sa = self.find_sa(spi, which).await?;
-        let (name, remote) = (changes::name_of(&sa), sa.remote);
-        match sa.direction {
-            Direction::In => {
-                self.halves.ask_inbound(move |half| half.engine.remove_sa(name).map(drop)).await??;
-                self.end_live(&sa).await?;
-            }
-            Direction::Out => {
-                self.halves
-                    .ask_outbound(move |half| half.engine.remove_sa(name.spi, remote).map(drop))
-                    .await??;
-                self.end_groups(&sa).await?;
-            }
+    pub(crate) async fn delete_sa(&mut self, spi: api::Spi, which: &Which) -> Result<SaInfo, Refused> {
+        let (associations, context) = self.associations_in_context();
+        associations.delete(spi, which, context).await
+    }
+
+    /// Change limits and replay window of an association while it works.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be as asked: then nothing has changed.
+    pub(crate) async fn update_sa(
+        &mut self,
+        spi: api::Spi,
+        which: &Which,
+        asked: SaUpdate,
+    ) -> Result<SaInfo, Refused> {
+        let (associations, context) = self.associations_in_context();
+        associations.update(spi, which, asked, context).await
+    }
+
+    /// Replace a pair of associations by successors, or one of a pair.
+    ///
+    /// # Errors
+    /// What is wrong with the request, or does not go with what there is; the old associations then work on as before.
+    pub(crate) async fn replace_sas(&mut self, request: SaReplace) -> Result<SaReplaced, Refused> {
+        let (associations, context) = self.associations_in_context();
+        associations.replace(request, context).await
+    }
+
+    /// The associations, or those with one SPI, as lines of Wireshark's `esp_sa` table with their keys, and the SPIs that were written.
+    ///
+    /// # Errors
+    /// If there is none, or a data thread does not answer.
+    pub(crate) async fn wireshark_rows(
+        &self,
+        spi: Option<Spi>,
+    ) -> Result<(Zeroizing<Vec<u8>>, Vec<Spi>), Refused> {
+        self.associations.wireshark_rows(spi, &self.halves).await
+    }
+
+    /// An SPI for an association that a key manager is about to agree on with a peer. It is taken back after a minute.
+    ///
+    /// # Errors
+    /// If there is none, or the thread does not answer.
+    pub(crate) async fn promise_spi(&mut self) -> Result<Spi, Refused> {
+        self.associations.promise_spi(&self.halves).await
+    }
+
+    /// Take an SPI back that was promised and not used.
+    ///
+    /// # Errors
+    /// If it was not promised, or the thread does not answer.
+    pub(crate) async fn release_spi(&mut self, spi: Spi) -> Result<(), Refused> {
+        self.associations.release_spi(spi, &self.halves).await
+    }
+
+    /// Take back what was promised too long ago.
+    pub(crate) async fn expire_promises(&mut self, now: Time) {
+        self.associations.expire_promises(now, &self.halves).await;
+    }
+
+    /// There will be no association for this acquire: what waits for it ends.
+    ///
+    /// # Errors
+    /// If nothing asks by this number any more, or the thread does not answer.
+    pub(crate) async fn refuse_acquire(&self, id: wire::AcquireId) -> Result<(), Refused> {
+        self.associations.refuse_acquire(id, &self.halves).await
+    }
+
+    /// Let every association have the MTU of its route as it is now.
+    ///
+    /// # Errors
+    /// If the routes cannot be asked for, or the data thread does not answer.
+    pub(crate) async fn follow_paths(&self) -> Result<(), Refused> {
+        self.associations.follow_routes(&self.halves).await
+    }
+
+    /// Tell the kernel half which flows the associations of both engines serve, whose threads do not run yet.
+    ///
+    /// # Errors
+    /// If it does not take them all.
+    pub(crate) fn put_first_live(&mut self, out: &OutboundHalf, into: &InboundHalf) -> Result<(), Refused> {
+        let (associations, context) = self.associations_in_context();
+        associations.put_first_live(out, into, context)
+    }
+
+    /// An event of the data threads may be the end of an association, which serves its peers no more; where events were lost, others may
+    /// have ended too.
+    pub(crate) async fn follow_end(&mut self, event: &engine::Event, lost: bool) {
+        if let engine::Event::Expire(end) = event
+            && (end.state, end.direction) == (sadb::sa::LifeState::Dead, sadb::Direction::Outbound)
+        {
+            self.health.reached_limit(end.remote, netio::clock::monotonic());
         }
-        Ok(sa)
+        let (associations, context) = self.associations_in_context();
+        if let Err(refused) = associations.follow_end(event, lost, context).await {
+            tracing::warn!("the kernel half was not told of an association that ended: {refused}");
+        }
     }
 
     /// Read the policy file again and put it in force; a file that cannot be read changes nothing, a broken block keeps its
@@ -620,21 +562,4 @@ pub(crate) fn report(adopted: &sockmon::Adopted) {
         );
     }
     tracing::debug!(sockets = adopted.sockets, marked = adopted.marked, "open sockets adopted");
-}
-
-fn random() -> Result<u32, Refused> {
-    netio::random::number().map_err(|error| Refused::new(Fault::Failed, error.to_string()))
-}
-
-/// What became of an association that was sent to its thread; with an error, whether its key was certainly never used.
-fn settle(
-    added: Result<Result<(), sadb::SadError>, Unanswered>,
-    view: SaView,
-) -> Result<SaView, (Refused, bool)> {
-    match added {
-        Ok(Ok(())) => Ok(view),
-        Ok(Err(error)) => Err((error.into(), true)),
-        Err(Unanswered::Busy) => Err((Unanswered::Busy.into(), true)),
-        Err(Unanswered::Stopped) => Err((Unanswered::Stopped.into(), false)),
-    }
 }

@@ -128,7 +128,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
                     }
                     _ => plane.announce(&event).await,
                 }
-                follow_end(&mut plane, &event, lost > 0).await;
+                plane.follow_end(&event, lost > 0).await;
             },
         }
     };
@@ -196,30 +196,6 @@ impl Answers {
 fn report_names(outcome: Result<(), crate::refused::Refused>) {
     if let Err(refused) = outcome {
         tracing::warn!("addresses of names are not followed: {refused}");
-    }
-}
-
-/// An association that has ended serves its peers no more; where events were lost, others may have ended too.
-async fn follow_end(plane: &mut Plane, event: &engine::Event, lost: bool) {
-    if let engine::Event::Expire(end) = event
-        && (end.state, end.direction) == (sadb::sa::LifeState::Dead, sadb::Direction::Outbound)
-    {
-        plane.health.reached_limit(end.remote, netio::clock::monotonic());
-    }
-    let ended = match event {
-        _ if lost => plane.refresh_live_sas().await,
-        engine::Event::Expire(end)
-            if end.state == sadb::sa::LifeState::Dead && end.direction == sadb::Direction::Inbound =>
-        {
-            plane.end_live_of((end.direction, end.spi, end.remote)).await
-        }
-        engine::Event::Expire(end) if end.state == sadb::sa::LifeState::Dead => {
-            plane.end_groups_of((end.direction, end.spi, end.remote)).await
-        }
-        _ => Ok(()),
-    };
-    if let Err(refused) = ended {
-        tracing::warn!("the kernel half was not told of an association that ended: {refused}");
     }
 }
 

@@ -38,7 +38,7 @@ use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
 use crate::network_stack::NetworkStack;
 use crate::paths::route_mtu;
-use crate::plane::{self, Halves, Host, Hosts, Plane, Rules, Served};
+use crate::plane::{self, Associations, Halves, Host, Hosts, Plane, Rules};
 use crate::policy_store::Candidate;
 use crate::scrubbed::Scrubbed;
 use crate::socket::{self, Lock, SocketError};
@@ -359,13 +359,12 @@ fn bring_up(
         executables: Vec::new(),
         unfinished: false,
         pins: Default::default(),
-        keys,
+        associations: Associations::new(keys),
         halves: Halves::new(outbound, inbound),
         monitor: Monitor::new(monitor),
         host: if config.outer == OuterIo::Udp { host } else { host.taking_frames() },
         hub: Hub::default(),
         captures: Arc::default(),
-        promised: Vec::new(),
         handed: (0, 0),
         denials: Default::default(),
         probing: Default::default(),
@@ -375,17 +374,12 @@ fn bring_up(
         hosts,
         translator: None,
         auditor,
-        live: Served::default(),
         rules: Rules::new(config.gateway.is_some()),
         config,
     };
     // Optional traffic of a peer that has an association already is sticky from the first packet.
     // What came by a hand-over is nowhere else: nothing from here on may end it that can be said instead.
-    let groups = out_half.engine.sad().list().flat_map(|(_, sa)| plane::served_groups(sa));
-    let inbound = in_half.engine.sad().list();
-    let inbound = inbound.filter_map(|sa| plane::served(sa, &plane.config.tunnels_from));
-    let served = Served::of(inbound.chain(groups));
-    if let Err(refused) = plane.set_live_sas(served) {
+    if let Err(refused) = plane.put_first_live(&out_half, &in_half) {
         tracing::warn!(
             "optional traffic is not refused in clear from every peer with an association: {refused}"
         );
@@ -628,7 +622,7 @@ pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving
     plane.stop_threads().map_err(crate::refused::Refused::from)?;
     let outbound = outbound_ended.await.map_err(|_| RunError::Thread)?;
     let inbound = inbound_ended.await.map_err(|_| RunError::Thread)?;
-    let (fingerprint_key, used_keys) = plane.keys.export();
+    let (fingerprint_key, used_keys) = plane.handed_keys();
     let state = HandOver {
         fingerprint_key,
         used_keys,

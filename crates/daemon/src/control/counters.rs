@@ -42,7 +42,7 @@ async fn collect(plane: &Shared, all: bool) -> Result<Counters, Refused> {
         overrun,
         rules: plane.rules().len() as u64,
         applications: plane.policy.compiled.applications.len() as u64,
-        promised: plane.promised.len() as u64,
+        promised: plane.associations().promised() as u64,
         audit: plane.auditor.counts(),
         flows: plane.flows.log_counts(),
         kernel: &kernel,

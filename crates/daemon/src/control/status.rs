@@ -82,7 +82,7 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
     let protection = plane.protection(&problems, closed.as_deref()).await;
     Ok(Status {
         protection,
-        crypto: crate::crypto_units::report(&plane.keys.registry, plane.config.crypto.legacy),
+        crypto: crate::crypto_units::report(plane.associations().registry(), plane.config.crypto.legacy),
         state: if problems.is_empty() { StatusState::Ok } else { StatusState::Degraded },
         problems,
         instance: plane.config.instance.clone(),
@@ -224,8 +224,8 @@ fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
     problems.extend(plane.path_problems());
     problems.extend(plane.pin_faults());
     problems.extend(plane.foreign_names());
-    problems.extend(crate::crypto_units::faults(&plane.keys.registry));
-    problems.extend(plane.keys.fault().map(|refused| refused.problem()));
+    problems.extend(crate::crypto_units::faults(plane.associations().registry()));
+    problems.extend(plane.associations().key_fault().map(|refused| refused.problem()));
     for block in &plane.policy.refused {
         let kept =
             if block.kept_last_good { "its last good version is in force" } else { "it has no policy" };

@@ -21,9 +21,9 @@ use crate::datapath::{self, InboundHalf, Inbox, Next, OutboundHalf};
 use crate::device::Device;
 use crate::keys::Keys;
 use crate::monitor::Monitor;
-use crate::monitor::recorder::Recorder;
+use crate::monitor::recorder::{Call, Recorder};
 use crate::network_stack::NetworkStack;
-use crate::plane::{Halves, Host, Plane, Rules, Shared};
+use crate::plane::{Associations, Halves, Host, Plane, Rules, Shared};
 use crate::policy_store::PolicyStore;
 
 const POLICY: &str = "application curl { network 192.0.2.0/24 protected P; protection P { localport=any remoteport=any \
@@ -157,7 +157,9 @@ pub(crate) fn plane_over(kernel_half: Recorder, config: Config, run_dir: Option<
         executables: Vec::new(),
         unfinished: false,
         pins: Default::default(),
-        keys: Keys::import(crypto_std::registry().unwrap(), Secret::new(vec![3; 32]), &[]).unwrap(),
+        associations: Associations::new(
+            Keys::import(crypto_std::registry().unwrap(), Secret::new(vec![3; 32]), &[]).unwrap(),
+        ),
         halves: Halves::new(outbound, inbound),
         monitor: Monitor::new(kernel_half),
         host: Host::new(
@@ -167,11 +169,9 @@ pub(crate) fn plane_over(kernel_half: Recorder, config: Config, run_dir: Option<
             Vec::new(),
         )
         .with_path_mtu(Some(1400)),
-        live: Default::default(),
         hub: crate::events::Hub::default(),
         auditor: Auditor::default(),
         captures: Arc::default(),
-        promised: Vec::new(),
         handed: (0, 0),
         denials: Default::default(),
         probing: Default::default(),

@@ -1,9 +1,8 @@
 //! What goes to the daemon that takes over ([`crate::handover`]), and how much that is.
 
-use sadb::handover::HandOver;
+use crypto::Secret;
 
 use super::Plane;
-use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::refused::Refused;
 
 impl Plane {
@@ -12,21 +11,16 @@ impl Plane {
     /// # Errors
     /// If a data thread does not answer.
     pub(crate) async fn octets_to_hand_over(&self) -> Result<usize, Refused> {
-        let octets_of = sadb::handover::octets_of;
-        let inbound = move |half: &mut InboundHalf| {
-            half.engine.sad().list().map(|sa| octets_of(sa.config())).sum::<usize>()
-        };
-        let outbound = move |half: &mut OutboundHalf| {
-            half.engine.sad().list().map(|(_, sa)| octets_of(sa.config())).sum::<usize>()
-        };
-        let associations =
-            self.halves.ask_inbound(inbound).await? + self.halves.ask_outbound(outbound).await?;
-        let beside = HandOver::octets_beside(self.keys.used(), self.rules.handed().len());
-        Ok(associations + beside)
+        self.associations.octets_to_hand_over(self.handed_rules().len(), &self.halves).await
     }
 
     /// The rules, as they go to the next daemon.
     pub(crate) fn handed_rules(&self) -> Vec<u8> {
         self.rules.handed()
+    }
+
+    /// The key of the fingerprints of used keys, and these fingerprints.
+    pub(crate) fn handed_keys(&self) -> (Secret, Vec<[u8; 32]>) {
+        self.associations.export_keys()
     }
 }

@@ -1,23 +1,18 @@
-//! The path MTU of associations follows the world: it is that of the route to the peer, now, and not what it was when the association
-//! was added (docs/pmtu.md).
+//! When the routes to peers are looked at: the path MTU of an association is that of the route now, and not what it was when the
+//! association was added (docs/pmtu.md).
 //!
-//! What enters: news of routes and devices ([`netio::link::Watch`]), and packets that the kernel did not take. What leaves: the MTUs of
-//! the routes, for the outbound thread.
+//! What enters: news of routes and devices ([`netio::link::Watch`]), and packets that the kernel did not take. What leaves: when
+//! associations are to follow their routes.
 
-use std::collections::BTreeMap;
 use std::future::pending;
-use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use netio::link::{Links, Watch};
+use netio::link::Watch;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, sleep_until};
 
 use super::Plane;
-use crate::datapath::OutboundHalf;
-use crate::paths::look;
-use crate::refused::{Fault, Refused};
 use crate::signals::registered;
 
 /// How long the news of one change may take to come in; routes are looked at once for all of them.
@@ -75,28 +70,5 @@ impl Paths {
             tracing::warn!("the path MTU of associations does not follow the routes: {refused}");
         }
         self.from = Instant::now() + began.elapsed() * SHARE;
-    }
-}
-
-impl Plane {
-    /// Let every association have the MTU of its route as it is now.
-    pub(crate) async fn follow_paths(&mut self) -> Result<(), Refused> {
-        let ends = self.halves.ask_outbound(|half| half.engine.ends()).await?;
-        if ends.is_empty() {
-            return Ok(());
-        }
-        let mut links = Links::open().map_err(|error| Refused::new(Fault::Failed, error.to_string()))?;
-        let routes: BTreeMap<(IpAddr, IpAddr), u16> = ends
-            .into_iter()
-            .filter_map(|(local, remote)| Some(((local, remote), look(&mut links, local, remote)?)))
-            .collect();
-        let follow = move |half: &mut OutboundHalf| {
-            half.engine.follow_routes(&routes);
-            let now = netio::clock::monotonic();
-            for unfit in std::mem::take(&mut half.unfit) {
-                half.engine.refused_by_route(now, unfit.spi, unfit.remote, unfit.len);
-            }
-        };
-        Ok(self.halves.ask_outbound(follow).await?)
     }
 }
