@@ -13,35 +13,36 @@ mod halves;
 mod handover;
 mod health;
 mod host;
-mod names;
 pub(crate) mod paths;
-mod pins;
-mod plan;
+mod policy;
 pub(crate) mod probing;
-mod process;
 mod rules;
 pub(crate) mod traffic;
 mod transaction;
-mod translation;
 mod turn;
 
+pub use self::policy::{Hosts, PolicyInForce, on_this_host};
+pub(crate) use self::policy::{load_kernel, report};
 pub use associations::{Associations, Which};
 pub use halves::Halves;
 pub use host::Host;
-pub use names::Hosts;
-pub use pins::{Pins, on_this_host};
 pub use rules::Rules;
 pub use sockmon::sha256 as digest_of;
 pub use turn::Allow;
 
 use std::sync::Arc;
 
+use self::policy::Files;
 use associations::Context;
 use capture::Desk;
-use transaction::Files;
 
-use api::{PolicyReload, SaAdd, SaInfo, SaReplace, SaReplaced, SaUpdate, SpdAdd, SpdRule};
+use api::{
+    NameState, PinnedFile, PolicyPlan, PolicyReload, PolicyState, PolicyText, Problem, SaAdd, SaInfo,
+    SaReplace, SaReplaced, SaUpdate, SpdAdd, SpdEntries, SpdRule, TranslationState,
+};
 use sadb::Spi;
+use sockmon::Finding;
+use tokio::sync::mpsc::Receiver;
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 use wire::Time;
 use zeroize::Zeroizing;
@@ -53,13 +54,13 @@ use crate::denials::Denials;
 use crate::events::Hub;
 use crate::flows::FlowBook;
 use crate::health::HealthBook;
-use crate::monitor::{KernelHalf, Monitor};
-use crate::policy_store::{self, Candidate, Executable, PolicyStore};
+use crate::monitor::Monitor;
+use crate::names::Heard;
+use crate::policy_store::Candidate;
 use crate::probing::Probing;
 use crate::refused::{Fault, Refused};
 use crate::rules::RuleBook;
 use crate::scrubbed::Scrubbed;
-use crate::translation::Translator;
 
 /// The control plane's state.
 pub struct Plane {
@@ -68,13 +69,7 @@ pub struct Plane {
     /// When the daemon started (monotonic).
     pub started: Time,
     /// The policy in force.
-    pub policy: PolicyStore,
-    /// Executables of its applications, as the kernel half knows them.
-    pub executables: Vec<Executable>,
-    /// The kernel half has the policy in force, but not everything that belongs to it: to be loaded once more.
-    pub unfinished: bool,
-    /// The executables that policy names by their digests.
-    pub pins: Pins,
+    pub(crate) policy: PolicyInForce,
     /// The two data threads.
     pub(crate) halves: Halves,
     /// The kernel half.
@@ -91,8 +86,6 @@ pub struct Plane {
     pub auditor: Auditor,
     /// Captures that run, and the last that ended.
     pub captures: Arc<Desk>,
-    /// Who translates what sockets do; `None`: policy is compiled.
-    pub translator: Option<Translator>,
     /// What the kernel half had counted when the daemon started: packets into the TUN, and without room there.
     pub handed: (u64, u64),
     /// What the kernel half refused lately.
@@ -105,8 +98,6 @@ pub struct Plane {
     pub flows: FlowBook,
     /// Flows that policy wants scrubbed.
     pub scrubbed: Scrubbed,
-    /// Host names in the policy.
-    pub hosts: Hosts,
 }
 
 /// The control plane for those who answer requests: one at a time, until it is taken away at the end.
@@ -362,25 +353,22 @@ impl Plane {
     pub async fn reload(&mut self, allow: Allow) -> Result<PolicyReload, Refused> {
         let outcome = self.try_reload(allow).await;
         if let Err(refused) = &outcome {
-            self.policy.last_error = Some(refused.message.clone());
+            self.policy.note_error(refused.message.clone());
         }
         outcome
     }
 
     async fn try_reload(&mut self, allow: Allow) -> Result<PolicyReload, Refused> {
-        self.not_on_trial()?;
-        let candidate = self.policy.read().map_err(|error| {
-            Refused::new(Fault::BadRequest, error.to_string())
-                .remedy("the policy in force stays; correct the file and reload again")
-        })?;
-        let lost = self.losing(&candidate, allow.empty, "`ravelin policy reload --allow-empty`")?;
+        self.policy.not_on_trial()?;
+        let candidate = self.policy.read()?;
+        let lost = self.policy.losing(&candidate, allow.empty, "`ravelin policy reload --allow-empty`")?;
         let missing = turn::missing(&candidate, allow.missing, "reload")?;
         let mut answer = PolicyReload {
             applied: true,
             kernel: None,
             generation: candidate.compiled.spd.generation,
             applications: candidate.compiled.applications.len(),
-            changed: self.policy.changed(&candidate.compiled),
+            changed: self.policy.changed(&candidate),
             refused_blocks: candidate.refused.clone(),
             diagnostics: candidate.diagnostics.clone(),
             lost,
@@ -391,86 +379,154 @@ impl Plane {
             tracing::warn!("{note}");
         }
         self.change_policy(candidate, Files::Stay).await?;
-        answer.kernel = Some(self.kernel_load());
+        answer.kernel = self.policy.state(&self.monitor).kernel;
         if !answer.lost.is_empty() {
             tracing::warn!("no policy any more, in clear from now on: {}", answer.lost.join(", "));
         }
         Ok(answer)
     }
 
-    /// Applications that this policy takes theirs from; all of them only if that is meant, as `meant` says it.
-    fn losing(&self, candidate: &Candidate, allow_empty: bool, meant: &str) -> Result<Vec<String>, Refused> {
-        let lost = self.policy.lost(candidate);
-        if candidate.compiled.applications.is_empty() && !lost.is_empty() && !allow_empty {
-            let text = format!(
-                "{} names no application any more; {} would lose their policy and send in clear",
-                candidate.compiled.file,
-                lost.join(", ")
-            );
-            let remedy =
-                format!("the policy in force stays; correct the file, or, if that is meant, {meant}");
-            return Err(Refused::new(Fault::Conflict, text).remedy(remedy));
-        }
-        Ok(lost)
-    }
-
-    /// The policy of an engine that was made with this policy and whose threads do not run yet.
+    /// The policy of an engine that was made with this policy and whose threads do not run yet; `instead` is why it is not what the
+    /// policy file says, if it is not.
     ///
     /// # Errors
     /// If the kernel half does not take it.
-    pub fn put_first_in_force(&mut self, mut candidate: Candidate) -> Result<(), Refused> {
-        let executables = self.prepare(&mut candidate)?;
-        let unfinished = self.load_kernel(&candidate)?;
-        self.adopt(candidate, executables, unfinished);
+    pub(crate) fn put_first_in_force(
+        &mut self,
+        mut candidate: Candidate,
+        instead: Option<String>,
+    ) -> Result<(), Refused> {
+        let executables = self.policy.prepare(&mut candidate, &self.monitor)?;
+        let unfinished = self.policy.load(&candidate, &self.monitor)?;
+        self.policy.adopt(candidate, executables, unfinished, &self.monitor);
+        if let Some(text) = instead {
+            self.policy.note_error(text);
+        }
         Ok(())
     }
 
-    fn prepare(&mut self, candidate: &mut Candidate) -> Result<Vec<Executable>, Refused> {
-        let failed = |error: &dyn std::fmt::Display| Refused::new(Fault::Failed, error.to_string());
-        let executables = policy_store::executables(&candidate.compiled);
-        let mut moved = policy_store::moved_paths(&self.executables, &executables);
-        moved.extend(self.monitor.get().moved(&candidate.compiled.subjects)?);
-        candidate.follow(&moved);
-        self.policy.commit_numbers(candidate).map_err(|error| failed(&error))?;
-        Ok(executables)
+    /// The policy in force, to be asked.
+    pub(crate) fn policy(&self) -> &PolicyInForce {
+        &self.policy
     }
 
-    fn adopt(&mut self, candidate: Candidate, executables: Vec<Executable>, unfinished: bool) {
-        tracing::info!(
-            generation = candidate.compiled.spd.generation,
-            applications = candidate.compiled.applications.len(),
-            "policy {} is in force",
-            candidate.compiled.file
-        );
-        self.executables = executables;
-        self.unfinished = unfinished;
-        let first = self.policy.loaded == 0;
-        self.policy.adopt(candidate, netio::clock::wall().as_secs());
-        self.watch_names(first);
+    /// The policy for people, but for what chooses its applications.
+    pub(crate) fn policy_state(&self) -> PolicyState {
+        self.policy.state(&self.monitor)
     }
 
-    fn load_kernel(&mut self, candidate: &Candidate) -> Result<bool, Refused> {
-        self.pins.again = true;
-        load_kernel(&mut **self.monitor.get(), candidate, pins::AT_ONCE)
+    /// What the policy of the request, else the policy file as it is now, would change.
+    ///
+    /// # Errors
+    /// If it cannot be read, or its own tests fail, or the kernel half does not answer.
+    pub(crate) fn plan(&self, asked: &PolicyText) -> Result<PolicyPlan, Refused> {
+        self.policy.plan(asked, &self.monitor)
     }
 
-    /// What the last load did to the kernel half's maps.
-    pub fn kernel_load(&self) -> api::KernelLoad {
-        let did = self.monitor.get().last_load();
-        api::KernelLoad {
-            tables: did.tables,
-            networks: did.networks,
-            protections: did.protections,
-            orders: did.orders,
-            applications_changed: did.applications_changed,
-            tables_written: did.tables_written,
-            networks_written: did.networks_written,
-            protections_written: did.protections_written,
-            orders_written: did.orders_written,
-            tables_removed: did.tables_removed,
-            orders_left_out: did.orders_left_out,
-            executables_written: did.executables_written,
+    /// Load the policy into the kernel half once more if its executables were exchanged, or if something was left to do.
+    ///
+    /// # Errors
+    /// If the kernel half does not take it.
+    pub(crate) fn refresh_executables(&mut self) -> Result<bool, Refused> {
+        self.policy.refresh_executables(&self.monitor)
+    }
+
+    /// Begin to look for files that are to be hashed: what the thread finds comes out of the receiver.
+    pub(crate) fn begin_pins(&mut self) -> Receiver<Vec<Finding>> {
+        self.policy.begin_pins()
+    }
+
+    /// Look for files that are to be hashed, and have that done; now and then, or when there is reason to.
+    pub(crate) fn follow_pins(&mut self, round: bool) {
+        self.policy.follow_pins(round, &self.monitor, &self.auditor);
+    }
+
+    /// Let what the thread found count. Processes that waited for it have their policy from now on.
+    pub(crate) fn judge_pins(&mut self, findings: Vec<Finding>) {
+        self.policy.judge_pins(findings, &self.monitor, &self.auditor);
+    }
+
+    /// The pinned files at these paths, or at the end of these links.
+    pub(crate) fn pinned_files_at<'p>(&self, paths: impl Iterator<Item = &'p str>) -> Vec<PinnedFile> {
+        self.policy.pinned_files_at(paths, &self.monitor)
+    }
+
+    /// Files that are not what the policy says, and paths of the policy that lead to files by names that others may turn.
+    pub(crate) fn file_problems(&self) -> Vec<Problem> {
+        let mut problems = self.policy.pin_faults(&self.monitor);
+        problems.extend(self.policy.foreign_names(&self.monitor));
+        problems
+    }
+
+    /// Ask for the host names whose time has come, and let go of what nothing speaks for any more.
+    ///
+    /// # Errors
+    /// If the kernel half does not say which sockets there are, or a data thread does not answer.
+    pub(crate) async fn tend_names(&mut self, now: Time) -> Result<(), Refused> {
+        self.policy.tend_names(now, &self.halves, &self.monitor).await
+    }
+
+    /// Hear an answer to a question of our own for a host name.
+    ///
+    /// # Errors
+    /// If a data thread does not answer.
+    pub(crate) async fn hear_name(&mut self, heard: Heard) -> Result<(), Refused> {
+        self.policy.hear_name(heard, &self.halves, &self.monitor).await
+    }
+
+    /// Hear the answers of the DNS that applications received.
+    ///
+    /// # Errors
+    /// If the kernel half does not tell them, or a data thread does not answer.
+    pub(crate) async fn observe_names(&mut self) -> Result<(), Refused> {
+        self.policy.observe_names(&self.halves, &self.monitor).await
+    }
+
+    /// Every host name of the policy, with what is known of it.
+    ///
+    /// # Errors
+    /// If the kernel half does not say which sockets there are.
+    pub(crate) fn names(&self) -> Result<Vec<NameState>, Refused> {
+        self.policy.names(&self.monitor)
+    }
+
+    /// Begin to translate what sockets do, if that is asked for: first the calls that those which are open have made.
+    ///
+    /// # Errors
+    /// If the kernel half does not say them, or there is no thread.
+    pub(crate) fn translate_first(
+        &mut self,
+        out: &mut OutboundHalf,
+        into: &mut InboundHalf,
+    ) -> Result<(), Refused> {
+        if crate::translation::limits(self.config.translation).is_none() {
+            return Ok(());
         }
+        self.policy.translate_first((out, into), &self.halves, &self.monitor)
+    }
+
+    /// Compare the sockets there are with those that have entries, if events were lost, the policy is a new one, or it is long ago.
+    ///
+    /// # Errors
+    /// If the kernel half or a data thread does not answer.
+    pub(crate) async fn follow_sockets(&mut self) -> Result<(), Refused> {
+        self.policy.follow_sockets(&self.halves, &self.monitor).await
+    }
+
+    /// What the translation of sockets does; of a daemon that compiles, that.
+    ///
+    /// # Errors
+    /// If the kernel half or the data thread does not answer.
+    pub(crate) async fn translation(&self) -> Result<TranslationState, Refused> {
+        self.policy.translation(&self.halves, &self.monitor).await
+    }
+
+    /// Every entry of a socket.
+    ///
+    /// # Errors
+    /// If policy is compiled, or the kernel half or the data thread does not answer.
+    pub(crate) async fn entries(&self) -> Result<SpdEntries, Refused> {
+        self.policy.entries(&self.halves, &self.monitor).await
     }
 
     /// What the kernel half counted.
@@ -480,86 +536,4 @@ impl Plane {
     pub fn kernel_counters(&self) -> Result<Vec<(&'static str, u64)>, Refused> {
         self.monitor.get().counters().map_err(Refused::from)
     }
-
-    /// Look whether executables were exchanged (an upgrade gives them new inodes), a directory of theirs has come or was exchanged, or
-    /// something was left to do, and load the policy anew if so. Processes that run the old files keep their policy.
-    ///
-    /// # Errors
-    /// If the kernel half does not take it.
-    pub fn refresh_executables(&mut self) -> Result<bool, Refused> {
-        let now = policy_store::executables(&self.policy.compiled);
-        let directories = self.monitor.get().directories_changed();
-        if now == self.executables && !directories && !self.unfinished {
-            return Ok(false);
-        }
-        let candidate = self.policy.in_force();
-        self.unfinished = self.load_kernel(&candidate)?;
-        tracing::info!("the kernel half has the executables of the policy as they are now");
-        self.executables = now;
-        Ok(true)
-    }
-}
-
-/// Load the kernel half; whether something is left to do. An error means that it has what it had. So many octets of files with
-/// digests are hashed here; larger ones are refused until they are.
-pub(crate) fn load_kernel(
-    monitor: &mut dyn KernelHalf,
-    candidate: &Candidate,
-    hashed: u64,
-) -> Result<bool, Refused> {
-    let orders = policy_store::orders(candidate);
-    let compiled = &candidate.compiled;
-    let warnings = monitor.load_policy(&compiled.spd, &compiled.subjects, &orders)?;
-    let mut unfinished = false;
-    for warning in warnings {
-        unfinished |= matches!(warning, sockmon::LoadWarning::Unfinished { .. });
-        tracing::warn!("{}", said(&warning, compiled));
-    }
-    if let Err(error) = monitor.verify(netio::clock::wall(), hashed) {
-        tracing::warn!("the policy is in force, but files with digests are not verified yet: {error}");
-    }
-    // Sockets of programs that the policy names only now were open before.
-    match monitor.adopt() {
-        Ok(adopted) => report(&adopted),
-        Err(error) => {
-            unfinished = true;
-            tracing::warn!("the policy is in force, but not for all sockets that were open before: {error}");
-        }
-    }
-    Ok(unfinished)
-}
-
-/// A warning with applications by their names.
-fn said(warning: &sockmon::LoadWarning, compiled: &policy::Compiled) -> String {
-    let name = |id| compiled.application(id).map_or("another", |app| app.name.as_str());
-    match warning {
-        sockmon::LoadWarning::Shadowed { path, app, by } => format!(
-            "application {} never decides about {}: every process of it is application {}'s; give one of them a qualifier",
-            name(*app),
-            path.display(),
-            name(*by)
-        ),
-        other => other.to_string(),
-    }
-}
-
-pub(crate) fn report(adopted: &sockmon::Adopted) {
-    if adopted.unmarked > 0 {
-        tracing::warn!("{} sockets could not be marked; they are steered by their storage", adopted.unmarked);
-    }
-    if adopted.ended > 0 || adopted.unstamped > 0 {
-        tracing::warn!(
-            "sockets of policed programs had no room for a stamp (net.core.optmem_max): {} connections were ended, \
-             {} other sockets cannot send any more",
-            adopted.ended,
-            adopted.unstamped
-        );
-    }
-    if adopted.listeners_left_out > 0 {
-        tracing::warn!(
-            "{} listeners had no room: connections that wait behind them to be accepted may have no policy",
-            adopted.listeners_left_out
-        );
-    }
-    tracing::debug!(sockets = adopted.sockets, marked = adopted.marked, "open sockets adopted");
 }

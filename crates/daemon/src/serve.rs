@@ -58,9 +58,8 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
     }));
     let told = match plane.get().await {
         Ok(plane) => plane
-            .policy
-            .last_error
-            .as_ref()
+            .policy()
+            .last_error()
             .map(|_| "degraded: the policy file is broken, the last good policy is in force"),
         Err(_) => None,
     };

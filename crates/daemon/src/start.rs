@@ -38,7 +38,7 @@ use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
 use crate::network_stack::NetworkStack;
 use crate::paths::route_mtu;
-use crate::plane::{self, Associations, Halves, Host, Hosts, Plane, Rules};
+use crate::plane::{self, Associations, Halves, Host, Hosts, Plane, PolicyInForce, Rules};
 use crate::policy_store::Candidate;
 use crate::scrubbed::Scrubbed;
 use crate::socket::{self, Lock, SocketError};
@@ -355,10 +355,7 @@ fn bring_up(
         .with_surveyed(surveyed);
     let mut plane = Plane {
         started: netio::clock::monotonic(),
-        policy: store,
-        executables: Vec::new(),
-        unfinished: false,
-        pins: Default::default(),
+        policy: PolicyInForce::new(store, hosts),
         associations: Associations::new(keys),
         halves: Halves::new(outbound, inbound),
         monitor: Monitor::new(monitor),
@@ -371,8 +368,6 @@ fn bring_up(
         health: Default::default(),
         flows,
         scrubbed: Scrubbed::new(out_half.engine.scrubbers().clone()),
-        hosts,
-        translator: None,
         auditor,
         rules: Rules::new(config.gateway.is_some()),
         config,
@@ -384,8 +379,7 @@ fn bring_up(
             "optional traffic is not refused in clear from every peer with an association: {refused}"
         );
     }
-    plane.put_first_in_force(candidate)?;
-    plane.policy.last_error = instead;
+    plane.put_first_in_force(candidate, instead)?;
     plane.put_first_rules_in_force(rules)?;
     plane.translate_first(&mut out_half, &mut in_half)?;
 

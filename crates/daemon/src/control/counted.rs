@@ -71,9 +71,9 @@ impl Wanted {
                     .remedy("write 192.0.2.1 or 2001:db8::/32")
             })
         });
-        let app = query.app.as_deref().and_then(|name| plane.policy.app(name));
+        let app = query.app.as_deref().and_then(|name| plane.policy().app(name));
         Ok(Wanted {
-            application: app.map(|app| plane.policy.app_name(app)),
+            application: app.map(|app| plane.policy().app_name(app)),
             program: query.app.clone(),
             peers: peers.transpose()?,
         })
@@ -82,7 +82,7 @@ impl Wanted {
     fn has_counted(&self, plane: &Plane, flow: &CountedFlow) -> bool {
         let name = || match flow.id.app() {
             AppId::NONE => String::new(),
-            app => plane.policy.app_name(app),
+            app => plane.policy().app_name(app),
         };
         let program = || flow.sender.as_ref().map(|sender| plane.flows.program(sender));
         self.of_peer(flow.id.flow().remote) && self.of_program(name, program)

@@ -41,13 +41,13 @@ async fn collect(plane: &Shared, all: bool) -> Result<Counters, Refused> {
         inbound: &inbound,
         overrun,
         rules: plane.rules().len() as u64,
-        applications: plane.policy.compiled.applications.len() as u64,
+        applications: plane.policy().compiled().applications.len() as u64,
         promised: plane.associations().promised() as u64,
         audit: plane.auditor.counts(),
         flows: plane.flows.log_counts(),
         kernel: &kernel,
     });
-    if plane.translator.is_some() {
+    if plane.policy().is_translated() {
         sections.push(crate::translation::section(&plane.translation().await?));
     }
     if !all {

@@ -109,7 +109,7 @@ pub(super) fn flow_of(socket: &SocketInfo) -> Option<Flow> {
 
 /// A path of the policy whose file has this bare name.
 fn path_of<'a>(plane: &'a Plane, name: &str) -> Option<&'a str> {
-    let mut names = plane.policy.compiled.applications.iter().map(|app| app.name.as_str());
+    let mut names = plane.policy().compiled().applications.iter().map(|app| app.name.as_str());
     names.find(|path| path.rsplit_once('/').is_some_and(|(_, file)| file == name))
 }
 
@@ -126,7 +126,7 @@ async fn of_nobody(
     let from_port = from_port.unwrap_or(0);
     let unknown = target.flow(None, from_port);
     let flow = target.flow(source_towards(&unknown), from_port);
-    let app = plane.policy.app(program).unwrap_or(AppId::NONE);
+    let app = plane.policy().app(program).unwrap_or(AppId::NONE);
     if app == AppId::NONE
         && let Some(path) = path_of(plane, program)
     {
@@ -153,8 +153,8 @@ async fn of_nobody(
     };
     let explained = judged(plane, out, app, Services::NONE, &flow).await?;
     let pins = plane
-        .policy
-        .compiled
+        .policy()
+        .compiled()
         .application(app)
         .map(|app| plane.pinned_files_at(app.pins.keys().map(String::as_str)));
     Ok(Explanation { sockets: vec![explained], pins: pins.unwrap_or_default(), ..Explanation::default() })
@@ -170,9 +170,9 @@ fn source_towards(flow: &Flow) -> Option<IpAddr> {
 
 fn application(plane: &Plane, id: AppId) -> Option<AppRef> {
     (id != AppId::NONE).then(|| AppRef {
-        name: plane.policy.app_name(id),
+        name: plane.policy().app_name(id),
         id: id.0,
-        block: plane.policy.block(id),
+        block: plane.policy().block(id),
     })
 }
 
@@ -223,7 +223,7 @@ async fn judged(
         out.effect = "refused: the file of the program is not known to be what the policy says".to_owned();
         return Ok(out);
     }
-    out.decision = Some(plane.policy.decision(app, &flow));
+    out.decision = Some(plane.policy().decision(app, &flow));
     if app == AppId::NONE
         && let (Some(decision), Some(note)) = (&mut out.decision, rule_note(plane, &flow))
     {
@@ -238,7 +238,7 @@ async fn judged(
     if asked != Services::NONE {
         out.effect.push_str(" (the socket asks for protection itself)");
     }
-    let name = |view: SaView| -> SaInfo { view.named(|id| plane.policy.app_name(id)) };
+    let name = |view: SaView| -> SaInfo { view.named(|id| plane.policy().app_name(id)) };
     if protect {
         out.sa_out = found.ok().map(name);
         let serving = plane.halves().serving(app, flow).await?;

@@ -35,7 +35,7 @@ fn live(plane: &Plane, socket: &SocketInfo) -> Option<LiveFlow> {
     }
     let flow = flow_of(socket)?;
     Some(LiveFlow {
-        application: plane.policy.app_name(socket.app),
+        application: plane.policy().app_name(socket.app),
         protocol: flow.protocol,
         local: SocketAddr::new(flow.local, flow.local_port),
         remote: SocketAddr::new(flow.remote, flow.remote_port),

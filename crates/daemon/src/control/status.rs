@@ -78,7 +78,6 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
     let kernel = plane.kernel_counters()?;
     let translation = plane.translation().await?;
     let Found { problems, unguarded, closed } = problems(plane, [&outbound, &inbound]);
-    let policy = &plane.policy;
     let protection = plane.protection(&problems, closed.as_deref()).await;
     Ok(Status {
         protection,
@@ -102,21 +101,11 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
             spans: plane.rules().spans().len(),
         }),
         esp_port: plane.config.esp.port,
-        translation: plane.translator.is_some().then_some(translation),
-        names: plane.names_state(),
+        translation: plane.policy().is_translated().then_some(translation),
+        names: plane.policy().names_state(),
         policy: PolicyState {
-            file: policy.file().display().to_string(),
-            generation: policy.compiled.spd.generation,
-            applications: policy.compiled.applications.len(),
-            loaded_unix_seconds: policy.loaded,
-            warnings: policy.warnings,
-            refused_blocks: policy.refused.clone(),
-            last_error: policy.last_error.clone(),
-            waiting: plane.waiting(),
-            pins: plane.pinned_files(),
-            missing: crate::policy_store::missing(&policy.compiled, &plane.executables),
-            subjects: subjects(&policy.compiled.applications),
-            kernel: Some(plane.kernel_load()),
+            subjects: subjects(&plane.policy().compiled().applications),
+            ..plane.policy_state()
         },
         sas_in: inbound.sas,
         sas_out: outbound.sas,
@@ -212,21 +201,20 @@ fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
             format!("{} came after the start: outer packets that arrive there are lost", device.name);
         problems.push(problem("failed", message, "restart the daemon (`ravelin run --take-over`)"));
     }
-    if let Some(fault) = plane.translation_fault() {
+    if let Some(fault) = plane.policy().translation_fault() {
         problems.push(problem("failed", fault, "restart the daemon; new flows are refused meanwhile"));
     }
-    for fault in plane.name_faults() {
+    for fault in plane.policy().name_faults() {
         let remedy =
             "`ravelin policy names` lists what is known; look at [names] resolvers, or write the addresses";
         problems.push(problem("failed", fault, remedy));
     }
     problems.extend(plane.flow_problems());
     problems.extend(plane.path_problems());
-    problems.extend(plane.pin_faults());
-    problems.extend(plane.foreign_names());
+    problems.extend(plane.file_problems());
     problems.extend(crate::crypto_units::faults(plane.associations().registry()));
     problems.extend(plane.associations().key_fault().map(|refused| refused.problem()));
-    for block in &plane.policy.refused {
+    for block in plane.policy().refused_blocks() {
         let kept =
             if block.kept_last_good { "its last good version is in force" } else { "it has no policy" };
         let message = format!("{}: the block of {} is broken; {kept}", block.at, block.application);
@@ -236,13 +224,13 @@ fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
             "correct the policy (`ravelin policy check`) and reload it",
         ));
     }
-    for observed in plane.policy.compiled.observed() {
-        let message = format!("{observed} ({}:{})", plane.policy.compiled.file, observed.line);
+    for observed in plane.policy().compiled().observed() {
+        let message = format!("{observed} ({}:{})", plane.policy().compiled().file, observed.line);
         let remedy = "`ravelin flows` shows what would be refused; take `observe` out of the policy to put it in force";
         problems.push(problem("observed", message, remedy));
     }
-    if let Some(error) = &plane.policy.last_error {
-        problems.push(problem("refused", error.clone(), "correct what it says and reload the policy"));
+    if let Some(error) = plane.policy().last_error() {
+        problems.push(problem("refused", error.to_owned(), "correct what it says and reload the policy"));
     }
     Found { problems, unguarded, closed }
 }

@@ -23,7 +23,7 @@ use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::monitor::recorder::{Call, Recorder};
 use crate::network_stack::NetworkStack;
-use crate::plane::{Associations, Halves, Host, Plane, Rules, Shared};
+use crate::plane::{Associations, Halves, Host, Plane, PolicyInForce, Rules, Shared};
 use crate::policy_store::PolicyStore;
 
 const POLICY: &str = "application curl { network 192.0.2.0/24 protected P; protection P { localport=any remoteport=any \
@@ -153,10 +153,7 @@ pub(crate) fn plane_over(kernel_half: Recorder, config: Config, run_dir: Option<
     datapath::start("in", InboundHalf::new(inbound_engine), in_inbox, || (), serve).unwrap();
     Plane {
         started: netio::clock::monotonic(),
-        policy,
-        executables: Vec::new(),
-        unfinished: false,
-        pins: Default::default(),
+        policy: PolicyInForce::new(policy, crate::plane::Hosts::new(&config.names).0),
         associations: Associations::new(
             Keys::import(crypto_std::registry().unwrap(), Secret::new(vec![3; 32]), &[]).unwrap(),
         ),
@@ -178,8 +175,6 @@ pub(crate) fn plane_over(kernel_half: Recorder, config: Config, run_dir: Option<
         health: Default::default(),
         flows: Default::default(),
         scrubbed,
-        hosts: crate::plane::Hosts::new(&config.names).0,
-        translator: None,
         rules: Rules::new(config.gateway.is_some()),
         config,
     }

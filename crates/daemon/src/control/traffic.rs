@@ -33,7 +33,7 @@ async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
         .map(|(id, traffic)| {
             let (outbound, inbound) = sums(traffic);
             AppTraffic {
-                application: if *id == AppId::NONE { String::new() } else { plane.policy.app_name(*id) },
+                application: if *id == AppId::NONE { String::new() } else { plane.policy().app_name(*id) },
                 id: id.0,
                 outbound,
                 left: left(id),

@@ -19,13 +19,13 @@ use wire::Time;
 
 use super::halves::Halves;
 use super::host::Host;
+use super::policy::PolicyInForce;
 use crate::associations::{self, Defaults, SaView};
 use crate::config::Config;
 use crate::datapath::{InboundHalf, OutboundHalf, Unanswered};
 use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::paths::look;
-use crate::policy_store::PolicyStore;
 use crate::refused::{Fault, Refused};
 
 pub use changes::Which;
@@ -50,7 +50,7 @@ pub(super) struct Context<'p> {
     pub(super) config: &'p Config,
     pub(super) halves: &'p Halves,
     pub(super) monitor: &'p Monitor,
-    pub(super) policy: &'p PolicyStore,
+    pub(super) policy: &'p PolicyInForce,
     pub(super) host: &'p Host,
 }
 

@@ -27,7 +27,7 @@ impl Plane {
                     tracing::info!(pid = event.pid, program = event.comm, %identity, "a new file of a program that policy names");
                 }
                 Attempt::Execute(identity) if event.reason == "executables_unverified" => {
-                    self.pins.again = true;
+                    self.policy.note_unverified_file();
                     if !self.is_told(&event) {
                         continue;
                     }
@@ -55,8 +55,12 @@ impl Plane {
         let executables = [count("executables_new"), count("executables_unverified")];
         let [more_new, more_unverified] = self.denials.more_executables(executables);
         new |= more_new;
-        self.pins.again |= more_unverified;
-        self.unfinished |= new;
+        if more_unverified {
+            self.policy.note_unverified_file();
+        }
+        if new {
+            self.policy.note_new_file();
+        }
         self.note_lost(&counters);
         new
     }
@@ -90,7 +94,7 @@ impl Plane {
             if event.observed { "would be refused (observed)" } else { "refused" }
         );
         self.auditor.refusal(&application, &event);
-        self.denials.add(event, netio::clock::wall(), self.policy.compiled.spd.generation);
+        self.denials.add(event, netio::clock::wall(), self.policy.generation());
     }
 
     fn note_lost(&mut self, counters: &[(&'static str, u64)]) {

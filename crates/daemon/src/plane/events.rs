@@ -13,7 +13,6 @@ use super::{Plane, Shared};
 use crate::associations;
 use crate::datapath::OutboundHalf;
 use crate::events::Lines;
-use crate::policy_store;
 use crate::refused::Refused;
 
 /// Lines that wait for one reader's socket.
@@ -75,7 +74,7 @@ impl Plane {
                 local_port: asked.flow.local_port,
                 remote: asked.flow.remote,
                 remote_port: asked.flow.remote_port,
-                rule: policy_store::rule_position(&self.policy.compiled, RuleId(asked.rule)),
+                rule: self.policy.rule_position(RuleId(asked.rule)),
                 spd_rule: self.rules.name_of(asked.rule),
                 selectors: asked.selectors.iter().map(ToString::to_string).collect(),
                 bundle: asked.bundle.iter().map(ToString::to_string).collect(),

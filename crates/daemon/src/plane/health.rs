@@ -140,7 +140,7 @@ impl Plane {
     }
 
     async fn outlooks(&self, questions: Vec<Question>) -> Result<Vec<Outlook>, Refused> {
-        let spd = self.policy.compiled.spd.clone();
+        let spd = self.policy.spd().clone();
         let (out, into) = (questions.clone(), questions.clone());
         let ahead = self.halves.ask_outbound(move |half| {
             let left: HashMap<AppId, u64> = half.engine.tally().left_by_app().map(counted).collect();

@@ -91,7 +91,7 @@ fn of_the_engine(plane: &Plane, ended: &Ended) -> DropExplained {
         reason: dropped.reason.name().to_owned(),
         text: Some(dropped.reason.text().to_owned()),
         observed: false,
-        decision: policy.map(|flow| plane.policy.decision(dropped.app, flow)),
+        decision: policy.map(|flow| plane.policy().decision(dropped.app, flow)),
     }
 }
 
@@ -107,8 +107,8 @@ fn explained(plane: &Plane, denial: &Denial) -> DropExplained {
         remote_port: event.peer.port(),
         protocol: event.protocol,
     };
-    let mut decision = (event.app != AppId::NONE).then(|| plane.policy.decision(event.app, &flow));
-    let now = plane.policy.compiled.spd.generation;
+    let mut decision = (event.app != AppId::NONE).then(|| plane.policy().decision(event.app, &flow));
+    let now = plane.policy().generation();
     if let Some(decision) = decision.as_mut().filter(|_| now != denial.generation) {
         let note = format!(
             "said by generation {now} of the policy; generation {} was in force then",

@@ -131,7 +131,7 @@ pub async fn start(shared: Shared, asker: Asker, request: CaptureRequest) -> Res
     let plane = shared.get().await?;
     let app = match &request.app {
         None => None,
-        Some(name) => Some(plane.policy.app(name).ok_or_else(|| {
+        Some(name) => Some(plane.policy().app(name).ok_or_else(|| {
             Refused::new(Fault::NotFound, format!("the policy has no block for application {name:?}"))
                 .remedy("name an application as the policy does (`ravelin policy check FILE` lists them)")
         })?),

@@ -11,7 +11,6 @@ use wire::{AppId, DropReason};
 
 use crate::capture::{Facts, Fate, Way};
 use crate::plane::Shared;
-use crate::policy_store;
 
 /// How long an answer counts.
 const FRESH: Duration = Duration::from_secs(1);
@@ -90,9 +89,9 @@ fn suite_key(facts: &Facts) -> Option<Key> {
 async fn ask(plane: Shared, key: Key) -> Option<String> {
     let plane = plane.get().await.ok()?;
     match key {
-        Key::App(app) => Some(plane.policy.app_name(app)),
+        Key::App(app) => Some(plane.policy().app_name(app)),
         Key::Rule(rule) => plane.rules.name_of(rule).or_else(|| {
-            let position = policy_store::rule_position(&plane.policy.compiled, RuleId(rule))?;
+            let position = plane.policy().rule_position(RuleId(rule))?;
             Some(format!("{}:{}", position.file, position.line))
         }),
         Key::Sealed(spi, peer) => {

@@ -141,10 +141,10 @@ impl Plane {
             all.map(|sa| sa.config().effective_selectors()).collect::<Vec<_>>()
         });
         let into = into.await.unwrap_or_default();
-        let missing = crate::policy_store::missing(&self.policy.compiled, &self.executables);
-        let observed = self.policy.compiled.observed();
+        let missing = self.policy.missing();
+        let observed = self.policy.compiled().observed();
         let mut told: Vec<AppHealth> = Vec::new();
-        for app in &self.policy.compiled.applications {
+        for app in &self.policy.compiled().applications {
             let say = |state, why: String| AppHealth { application: app.name.clone(), state, why };
             let is_its = |problem: &&Problem| {
                 problem.application.as_ref() == Some(&app.name) && problem.code != LONG_PACKETS
@@ -161,7 +161,7 @@ impl Plane {
                 told.push(say(AppState::Clear, one.to_string()));
                 continue;
             }
-            let Some(policy) = self.policy.compiled.spd.get(app.id) else { continue };
+            let Some(policy) = self.policy.compiled().spd.get(app.id) else { continue };
             let networks = policy.networks();
             let items = || policy.protections().iter().flatten();
             let protects = networks.iter().any(|n| matches!(n.class, Class::Protected(_)));

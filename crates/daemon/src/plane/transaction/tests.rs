@@ -125,7 +125,7 @@ async fn a_fault_at_any_step_leaves_everything_as_it_was() {
         }
         let text = fs::read_to_string(&policy).unwrap();
         let had = plane.halves.policies().await;
-        let generation = plane.policy.compiled.spd.generation;
+        let generation = plane.policy.generation();
         let noted = notes(&folder.0);
         for step in steps {
             let fault = Broken::begin(&plane, &kernel_half, &folder.0, *step);
@@ -136,10 +136,10 @@ async fn a_fault_at_any_step_leaves_everything_as_it_was() {
             for (old, new) in had.iter().zip(&has) {
                 assert_eq!((old.generation, *old == *new), (new.generation, true), "{way:?} {step:?}");
             }
-            assert_eq!(plane.policy.compiled.spd.generation, generation, "{way:?} {step:?}");
+            assert_eq!(plane.policy.generation(), generation, "{way:?} {step:?}");
             assert_eq!(kernel_half.policy_generation(), Some(generation), "{way:?} {step:?}");
             assert_eq!(fs::read_to_string(&policy).unwrap(), text, "{way:?} {step:?}");
-            assert!(plane.waiting().is_none(), "{way:?} {step:?}");
+            assert!(plane.policy.waiting().is_none(), "{way:?} {step:?}");
             assert_eq!(notes(&folder.0), noted, "{way:?} {step:?}");
         }
         go(&mut plane, way).await.unwrap();
