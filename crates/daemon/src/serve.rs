@@ -14,8 +14,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use crate::enc::Enc;
 use crate::handover::Giving;
 use crate::plane::paths::Paths;
-use crate::plane::probing::Turns;
-use crate::plane::{Allow, Plane, Shared};
+use crate::plane::{Allow, Plane, Shared, Turns};
 use crate::signals::{Asked, Signals, registered};
 use crate::start::{Daemon, Held, RunError, hand_over, own_request};
 use crate::{control, detach, notify};
@@ -49,7 +48,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
     let unfit = Arc::clone(&held.told.routes);
     let have = own_request(&plane);
     let mut findings = plane.begin_pins();
-    tracing::info!("ready; control socket {}", plane.config.control_socket.display());
+    tracing::info!("ready; control socket {}", plane.config().control_socket.display());
     let plane = Shared::new(plane);
 
     let (stop, stopped) = oneshot::channel::<()>();
@@ -133,7 +132,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
     };
     // From here on nobody changes anything any more.
     let plane = plane.take().await.ok_or(RunError::Thread)?;
-    plane.captures.stop_all();
+    plane.stop_captures();
     drop(stop);
     if timeout(FAREWELL, api).await.is_err() {
         tracing::debug!("a client of the control API was left without an answer");
@@ -169,7 +168,7 @@ struct Answers(Option<AsyncFd<OwnedFd>>);
 
 impl Answers {
     fn of(plane: &Plane) -> Answers {
-        let ring = plane.monitor.get().dns_answers_fd().map_err(|error| error.to_string());
+        let ring = plane.dns_answers_fd().map_err(|error| error.to_string());
         let ring = ring.and_then(registered);
         if let Err(error) = &ring {
             tracing::warn!("answers that applications receive are not seen: {error}");
@@ -224,10 +223,10 @@ async fn stop_threads<O, I>(plane: &Plane, outbound: oneshot::Receiver<O>, inbou
 }
 
 fn leave(plane: &Plane, take_down: bool) -> Result<(), RunError> {
-    let instance = &plane.config.instance;
-    let run_dir = plane.config.run_dir();
+    let instance = &plane.config().instance;
+    let run_dir = plane.config().run_dir();
     if !take_down {
-        let _ = std::fs::remove_file(&plane.config.control_socket);
+        let _ = std::fs::remove_file(&plane.config().control_socket);
         let _ = std::fs::remove_file(crate::handover::socket(&run_dir));
         tracing::info!(
             "the kernel half stays: what must be protected is refused until the next `ravelin run`; \
@@ -276,8 +275,8 @@ impl Upkeep {
     fn new(plane: &Plane) -> Result<Upkeep, RunError> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut enc = Enc::new(plane.config.enc.clone());
-        enc.look(&plane.monitor);
+        let mut enc = Enc::new(plane.config().enc.clone());
+        plane.feed_enc(&mut enc);
         Ok(Upkeep {
             ticks,
             count: 0,
@@ -303,7 +302,7 @@ impl Upkeep {
 
     fn look(&mut self, plane: &mut Plane) {
         let news_of_files = plane.hear();
-        self.enc.look(&plane.monitor);
+        plane.feed_enc(&mut self.enc);
         let news =
             self.watch.as_mut().is_none_or(|watch| watch.events().is_ok_and(|events| !events.is_empty()));
         self.count += 1;

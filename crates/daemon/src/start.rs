@@ -29,7 +29,6 @@ use crate::config::{Config, OuterIo};
 use crate::datapath::frames::FramesError;
 use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, Told};
 use crate::device::Device;
-use crate::events::Hub;
 use crate::flows::{self, FlowBook};
 use crate::gateway::HandedRules;
 use crate::handover::{self, Taken};
@@ -38,7 +37,7 @@ use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
 use crate::network_stack::NetworkStack;
 use crate::paths::route_mtu;
-use crate::plane::{self, Associations, Halves, Host, Hosts, Plane, PolicyInForce, Rules};
+use crate::plane::{Associations, Halves, Host, Hosts, Observers, Plane, PolicyInForce};
 use crate::policy_store::Candidate;
 use crate::scrubbed::Scrubbed;
 use crate::socket::{self, Lock, SocketError};
@@ -353,25 +352,17 @@ fn bring_up(
     let host = Host::new(NetworkStack::Kernel, tun_device, guarded, insides)
         .with_path_mtu(path_mtu)
         .with_surveyed(surveyed);
-    let mut plane = Plane {
-        started: netio::clock::monotonic(),
-        policy: PolicyInForce::new(store, hosts),
-        associations: Associations::new(keys),
-        halves: Halves::new(outbound, inbound),
-        monitor: Monitor::new(monitor),
-        host: if config.outer == OuterIo::Udp { host } else { host.taking_frames() },
-        hub: Hub::default(),
-        captures: Arc::default(),
-        handed: (0, 0),
-        denials: Default::default(),
-        probing: Default::default(),
-        health: Default::default(),
-        flows,
-        scrubbed: Scrubbed::new(out_half.engine.scrubbers().clone()),
-        auditor,
-        rules: Rules::new(config.gateway.is_some()),
+    let host = if config.outer == OuterIo::Udp { host } else { host.taking_frames() };
+    let scrubbed = Scrubbed::new(out_half.engine.scrubbers().clone());
+    let mut plane = Plane::new(
         config,
-    };
+        Halves::new(outbound, inbound),
+        Monitor::new(monitor),
+        host,
+        Associations::new(keys),
+        PolicyInForce::new(store, hosts),
+        Observers::new(auditor, flows, scrubbed),
+    );
     // Optional traffic of a peer that has an association already is sticky from the first packet.
     // What came by a hand-over is nowhere else: nothing from here on may end it that can be said instead.
     if let Err(refused) = plane.put_first_live(&out_half, &in_half) {
@@ -386,10 +377,10 @@ fn bring_up(
     let errors = open_errors()?;
     let sender = raw_sender()?;
     let tun_out = tun.try_clone()?;
-    out_half.mtus = plane.host.first_mtus()?;
-    out_half.marks = plane.config.marks;
+    out_half.mtus = plane.first_mtus()?;
+    out_half.marks = plane.config().marks;
     let (frames, udp_out) = (frames_out, udp.clone());
-    plane.handed = plane::traffic::baseline(&plane)?;
+    plane.begin_count()?;
     let outbound_thread =
         OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, clear, errors, heard: Vec::new() };
     let frames = frames_in.unwrap_or_default();
@@ -600,7 +591,8 @@ fn halves(
 
 /// What another daemon would have to ask for to take over from this one.
 pub(crate) fn own_request(plane: &Plane) -> handover::Request {
-    handover::Request::new(&plane.config.instance, &plane.config.tun.name, plane.config.esp.port)
+    let config = plane.config();
+    handover::Request::new(&config.instance, &config.tun.name, config.esp.port)
 }
 
 /// Give everything to the daemon at the other end: both threads stop, then their state goes.

@@ -43,8 +43,8 @@ async fn collect(plane: &Shared, all: bool) -> Result<Counters, Refused> {
         rules: plane.rules().len() as u64,
         applications: plane.policy().compiled().applications.len() as u64,
         promised: plane.associations().promised() as u64,
-        audit: plane.auditor.counts(),
-        flows: plane.flows.log_counts(),
+        audit: plane.observers().audit_counts(),
+        flows: plane.observers().flow_log_counts(),
         kernel: &kernel,
     });
     if plane.policy().is_translated() {

@@ -47,7 +47,7 @@ async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
         Refused::new(Fault::NotFound, format!("there is no process {pid}"))
             .remedy("`ps -e` lists those there are")
     })?;
-    let app = plane.monitor.get().app_of_pid(pid)?;
+    let app = plane.app_of_pid(pid)?;
     let executable = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
     let process = ProcessInfo {
         refused: app == Some(sockmon::REFUSED),
@@ -58,7 +58,7 @@ async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
     };
     let pins = plane.pinned_files_at(process.executable.iter().map(String::as_str));
     let mut sockets = Vec::new();
-    let all = plane.monitor.get().sockets()?;
+    let all = plane.sockets()?;
     for socket in all.iter().filter(|s| s.pid == pid) {
         sockets.push(explained(plane, socket, socket.flow()).await?);
     }
@@ -67,7 +67,7 @@ async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
 
 async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, Refused> {
     let asked = parse(text)?;
-    let sockets = plane.monitor.get().sockets()?;
+    let sockets = plane.sockets()?;
     // The connection itself, else the socket without a peer (UDP server, listener) that would take it.
     let connected = |s: &&SocketInfo| s.flow() == Some(asked);
     let open = |s: &&SocketInfo| {

@@ -22,7 +22,7 @@ pub(super) async fn list(State(plane): State<Shared>) -> Answer<Flows> {
 
 async fn answer(plane: &Shared) -> Result<Flows, Refused> {
     let plane = plane.get().await?;
-    let sockets = plane.monitor.get().sockets()?;
+    let sockets = plane.sockets()?;
     // A socket that several processes hold is one flow.
     let all: BTreeSet<LiveFlow> = sockets.iter().filter_map(|socket| live(&plane, socket)).collect();
     let left_out = all.len().saturating_sub(MAX_FLOWS);

@@ -18,7 +18,7 @@ pub(super) async fn status(State(plane): State<Shared>) -> Answer<ScrubbedStatus
 
 async fn collect(plane: &Shared) -> Result<ScrubbedStatus, Refused> {
     let plane = &*plane.get().await?;
-    let scrubbers = &plane.scrubbed.scrubbers;
+    let scrubbers = &plane.observers().scrubbed().scrubbers;
     let profiles = scrubbers.reports().into_iter().map(|report| ScrubbedProfile {
         connections: report.connections,
         half_open: report.half_open,
@@ -26,7 +26,7 @@ async fn collect(plane: &Shared) -> Result<ScrubbedStatus, Refused> {
         ..passed(report.profile, &report.counters)
     });
     let outer = plane.halves().outer_scrubber().await?;
-    let profile = plane.config.scrub.outer.unwrap_or_default();
+    let profile = plane.config().scrub.outer.unwrap_or_default();
     Ok(ScrubbedStatus {
         profiles: profiles.collect(),
         outer: outer.map(|counters| passed(profile, &counters)),
@@ -50,7 +50,7 @@ pub(super) async fn rules(State(plane): State<Shared>) -> Answer<InlineRules> {
 async fn counted(plane: &Shared) -> Result<InlineRules, Refused> {
     let plane = &*plane.get().await?;
     let outer = plane.halves().outer_scrubber().await?;
-    let inner = plane.scrubbed.scrubbers.reports().into_iter().map(|report| report.counters);
+    let inner = plane.observers().scrubbed().scrubbers.reports().into_iter().map(|report| report.counters);
     let all: Vec<Counters> = inner.chain(outer).collect();
     Ok(InlineRules { rules: report::counts(&all) })
 }
@@ -61,7 +61,7 @@ pub(super) async fn flows(State(plane): State<Shared>) -> Answer<InlineFlows> {
         Err(refused) => return Answer(Err(refused)),
     };
     let (mut flows, mut total) = (Vec::new(), 0);
-    plane.scrubbed.scrubbers.each_connection(|profile, outside, inside, state| {
+    plane.observers().scrubbed().scrubbers.each_connection(|profile, outside, inside, state| {
         total += 1;
         if flows.len() < FLOWS {
             let state = state.name().to_owned();
@@ -85,7 +85,7 @@ pub(super) async fn events(
     };
     let most = query.most.unwrap_or(EVENTS).min(KEPT);
     let after = query.number.map_or(query.after.unwrap_or(0), |number| number.saturating_sub(1));
-    let rings = plane.scrubbed.rings();
+    let rings = plane.observers().scrubbed().rings();
     let found = rings.iter().map(|ring| {
         let events = ring.since(after, most, &|event| fits(&query, event));
         (events, ring.unrecorded)

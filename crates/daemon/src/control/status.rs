@@ -15,8 +15,7 @@ use crate::answer::Answer;
 use crate::device::Device;
 use crate::host::TunFault;
 use crate::kernel_counters;
-use crate::plane::traffic::queue_drops;
-use crate::plane::{Plane, Shared};
+use crate::plane::{Plane, Shared, queue_drops};
 use crate::refused::Refused;
 
 pub(super) async fn status(State(plane): State<Shared>) -> Answer<Status> {
@@ -81,26 +80,26 @@ async fn collect(plane: &Shared) -> Result<Status, Refused> {
     let protection = plane.protection(&problems, closed.as_deref()).await;
     Ok(Status {
         protection,
-        crypto: crate::crypto_units::report(plane.associations().registry(), plane.config.crypto.legacy),
+        crypto: crate::crypto_units::report(plane.associations().registry(), plane.config().crypto.legacy),
         state: if problems.is_empty() { StatusState::Ok } else { StatusState::Degraded },
         problems,
-        instance: plane.config.instance.clone(),
+        instance: plane.config().instance.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
-        uptime_seconds: netio::clock::monotonic().since(plane.started).as_secs(),
-        config: plane.config.file.display().to_string(),
+        uptime_seconds: plane.uptime().as_secs(),
+        config: plane.config().file.display().to_string(),
         tun: TunState {
             name: plane.host().tun().name.clone(),
             ifindex: plane.host().tun().index,
             queue_drops: queue_drops(&plane.host().tun().name).unwrap_or(0),
         },
         uplinks: states(plane.host().uplinks(), &unguarded),
-        gateway: plane.config.gateway.as_ref().map(|gateway| GatewayState {
+        gateway: plane.config().gateway.as_ref().map(|gateway| GatewayState {
             inside: states(plane.host().insides(), &unguarded),
             default: if gateway.bypass_the_rest { "bypass" } else { "discard" }.to_owned(),
             spans: plane.rules().spans().len(),
         }),
-        esp_port: plane.config.esp.port,
+        esp_port: plane.config().esp.port,
         translation: plane.policy().is_translated().then_some(translation),
         names: plane.policy().names_state(),
         policy: PolicyState {
@@ -159,8 +158,7 @@ fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
         remedy: Some(remedy.to_owned()),
         ..Problem::default()
     };
-    let detached = plane.monitor.get().health();
-    for fault in detached {
+    for fault in plane.kernel_faults() {
         unguarded.extend(device_of(&fault.what));
         problems.push(problem("failed", format!("{}: {}", fault.what, fault.detail), &fault.remedy));
     }
@@ -186,7 +184,7 @@ fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
         let remedy = "restart the daemon if this does not end; protected traffic is refused meanwhile";
         problems.push(problem("failed", fault.clone(), remedy));
     }
-    if let Some(fault) = plane.host().gateway_fault(&plane.config) {
+    if let Some(fault) = plane.host().gateway_fault(plane.config()) {
         let remedy = "`ravelin doctor --config FILE` looks at what gateway mode needs";
         problems.push(problem("failed", fault, remedy));
     }
@@ -209,9 +207,7 @@ fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
             "`ravelin policy names` lists what is known; look at [names] resolvers, or write the addresses";
         problems.push(problem("failed", fault, remedy));
     }
-    problems.extend(plane.flow_problems());
-    problems.extend(plane.path_problems());
-    problems.extend(plane.file_problems());
+    problems.extend(plane.problems());
     problems.extend(crate::crypto_units::faults(plane.associations().registry()));
     problems.extend(plane.associations().key_fault().map(|refused| refused.problem()));
     for block in plane.policy().refused_blocks() {

@@ -23,7 +23,7 @@ use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::monitor::recorder::{Call, Recorder};
 use crate::network_stack::NetworkStack;
-use crate::plane::{Associations, Halves, Host, Plane, PolicyInForce, Rules, Shared};
+use crate::plane::{Associations, Halves, Host, Hosts, Observers, Plane, PolicyInForce, Shared};
 use crate::policy_store::PolicyStore;
 
 const POLICY: &str = "application curl { network 192.0.2.0/24 protected P; protection P { localport=any remoteport=any \
@@ -151,33 +151,23 @@ pub(crate) fn plane_over(kernel_half: Recorder, config: Config, run_dir: Option<
     inbound_engine.scrub_with(out.engine.scrubbers().clone(), spd, 1);
     datapath::start("out", out, out_inbox, || (), serve).unwrap();
     datapath::start("in", InboundHalf::new(inbound_engine), in_inbox, || (), serve).unwrap();
-    Plane {
-        started: netio::clock::monotonic(),
-        policy: PolicyInForce::new(policy, crate::plane::Hosts::new(&config.names).0),
-        associations: Associations::new(
-            Keys::import(crypto_std::registry().unwrap(), Secret::new(vec![3; 32]), &[]).unwrap(),
-        ),
-        halves: Halves::new(outbound, inbound),
-        monitor: Monitor::new(kernel_half),
-        host: Host::new(
-            NetworkStack::Fixed(devices()),
-            Device { name: "rvl0".into(), index: 7 },
-            vec![Device { name: "eth0".into(), index: 2 }],
-            Vec::new(),
-        )
-        .with_path_mtu(Some(1400)),
-        hub: crate::events::Hub::default(),
-        auditor: Auditor::default(),
-        captures: Arc::default(),
-        handed: (0, 0),
-        denials: Default::default(),
-        probing: Default::default(),
-        health: Default::default(),
-        flows: Default::default(),
-        scrubbed,
-        rules: Rules::new(config.gateway.is_some()),
+    let host = Host::new(
+        NetworkStack::Fixed(devices()),
+        Device { name: "rvl0".into(), index: 7 },
+        vec![Device { name: "eth0".into(), index: 2 }],
+        Vec::new(),
+    );
+    let keys = Keys::import(crypto_std::registry().unwrap(), Secret::new(vec![3; 32]), &[]).unwrap();
+    let hosts = Hosts::new(&config.names).0;
+    Plane::new(
         config,
-    }
+        Halves::new(outbound, inbound),
+        Monitor::new(kernel_half),
+        host.with_path_mtu(Some(1400)),
+        Associations::new(keys),
+        PolicyInForce::new(policy, hosts),
+        Observers::new(Auditor::default(), Default::default(), scrubbed),
+    )
 }
 
 fn request(direction: &str, spi: &str, key: u8) -> Value {

@@ -17,14 +17,11 @@ use sadb::sa::Padding;
 use sadb::{InboundSa, OutboundSa, Spi};
 use wire::Time;
 
+use super::context::Context;
 use super::halves::Halves;
-use super::host::Host;
-use super::policy::PolicyInForce;
 use crate::associations::{self, Defaults, SaView};
-use crate::config::Config;
 use crate::datapath::{InboundHalf, OutboundHalf, Unanswered};
 use crate::keys::Keys;
-use crate::monitor::Monitor;
 use crate::paths::look;
 use crate::refused::{Fault, Refused};
 
@@ -42,23 +39,6 @@ pub struct Associations {
     promised: Vec<(Spi, Time)>,
     /// The flows that associations serve, as the kernel half knows them.
     live: Served,
-}
-
-/// The owners that a change of associations asks.
-#[derive(Clone, Copy)]
-pub(super) struct Context<'p> {
-    pub(super) config: &'p Config,
-    pub(super) halves: &'p Halves,
-    pub(super) monitor: &'p Monitor,
-    pub(super) policy: &'p PolicyInForce,
-    pub(super) host: &'p Host,
-}
-
-impl Context<'_> {
-    /// The association for people, with its application by name.
-    fn named(self, view: SaView) -> SaInfo {
-        view.named(|id| self.policy.app_name(id))
-    }
 }
 
 impl Associations {

@@ -187,7 +187,7 @@ pub(super) fn by_policy(
     spd: &Arc<Spd>,
 ) -> Change<
     impl Fn(&mut OutboundHalf) + Clone + Send + 'static + use<>,
-    impl Fn(&mut InboundHalf) + Clone + Send + use<>,
+    impl Fn(&mut InboundHalf) + Clone + Send + 'static + use<>,
 > {
     let (ahead, back) = (Arc::clone(spd), Arc::clone(spd));
     Change::new(
@@ -204,7 +204,7 @@ pub(super) fn by_rules(
     rules: Option<Arc<Snapshot>>,
 ) -> Change<
     impl Fn(&mut OutboundHalf) + Clone + Send + 'static + use<>,
-    impl Fn(&mut InboundHalf) + Clone + Send + use<>,
+    impl Fn(&mut InboundHalf) + Clone + Send + 'static + use<>,
 > {
     let also = rules.clone();
     Change::new(

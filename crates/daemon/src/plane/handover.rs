@@ -1,8 +1,9 @@
-//! What goes to the daemon that takes over ([`crate::handover`]), and how much that is.
+//! The end: what goes to the daemon that takes over ([`crate::handover`]) and how much that is, and who is to stop.
 
 use crypto::Secret;
 
 use super::Plane;
+use crate::datapath::Unanswered;
 use crate::refused::Refused;
 
 impl Plane {
@@ -22,5 +23,18 @@ impl Plane {
     /// The key of the fingerprints of used keys, and these fingerprints.
     pub(crate) fn handed_keys(&self) -> (Secret, Vec<[u8; 32]>) {
         self.associations.export_keys()
+    }
+
+    /// Let both data threads end after what they are doing.
+    ///
+    /// # Errors
+    /// If a thread does not hear of it.
+    pub(crate) fn stop_threads(&self) -> Result<(), Unanswered> {
+        self.halves.stop()
+    }
+
+    /// Let every capture end; what it has is written first.
+    pub(crate) fn stop_captures(&self) {
+        self.observers.captures().stop_all();
     }
 }

@@ -1,8 +1,8 @@
-//! The control plane's verbs for a change of policy: apply, perhaps on trial; confirm; back to the one before.
+//! The control plane's verbs for a change of policy: reload; apply, perhaps on trial; confirm; back to the one before.
 
 use std::time::Duration;
 
-use api::{MAX_CONFIRM_SECONDS, MissingProgram, PolicyApplied, PolicyApply};
+use api::{MAX_CONFIRM_SECONDS, MissingProgram, PolicyApplied, PolicyApply, PolicyReload};
 
 use super::Plane;
 use super::policy::Files;
@@ -20,11 +20,7 @@ pub struct Allow {
 }
 
 /// Subjects of a policy that no program of this host matches; an error, unless they are allowed.
-pub(super) fn missing(
-    candidate: &Candidate,
-    allowed: bool,
-    verb: &str,
-) -> Result<Vec<MissingProgram>, Refused> {
+fn missing(candidate: &Candidate, allowed: bool, verb: &str) -> Result<Vec<MissingProgram>, Refused> {
     let executables = policy_store::executables(&candidate.compiled);
     let missing = policy_store::missing(&candidate.compiled, &executables);
     if missing.is_empty() || allowed {
@@ -39,7 +35,7 @@ pub(super) fn missing(
 }
 
 /// What a reload says of a configuration file that is not what the daemon runs with.
-pub(super) fn configuration_note(config: &Config) -> Option<String> {
+fn configuration_note(config: &Config) -> Option<String> {
     let file = config.file.display();
     match Config::load(&config.file) {
         Ok(now) if now == *config => None,
@@ -66,6 +62,49 @@ pub(super) fn configuration_note(config: &Config) -> Option<String> {
 }
 
 impl Plane {
+    /// Read the policy file again and put it in force; a file that cannot be read changes nothing, a broken block keeps its
+    /// last good version. A file without any application is refused, as one that was cut off looks like that, unless
+    /// that is meant ([`Allow::empty`]) or there was none before; so is one with subjects that no program of this host matches,
+    /// unless [`Allow::missing`].
+    ///
+    /// # Errors
+    /// If the file cannot be read or takes every policy away, or data path or kernel do not take the tables.
+    pub async fn reload(&mut self, allow: Allow) -> Result<PolicyReload, Refused> {
+        let outcome = self.try_reload(allow).await;
+        if let Err(refused) = &outcome {
+            self.policy.note_error(refused.message.clone());
+        }
+        outcome
+    }
+
+    async fn try_reload(&mut self, allow: Allow) -> Result<PolicyReload, Refused> {
+        self.policy.not_on_trial()?;
+        let candidate = self.policy.read()?;
+        let lost = self.policy.losing(&candidate, allow.empty, "`ravelin policy reload --allow-empty`")?;
+        let missing = missing(&candidate, allow.missing, "reload")?;
+        let mut answer = PolicyReload {
+            applied: true,
+            kernel: None,
+            generation: candidate.compiled.spd.generation,
+            applications: candidate.compiled.applications.len(),
+            changed: self.policy.changed(&candidate),
+            refused_blocks: candidate.refused.clone(),
+            diagnostics: candidate.diagnostics.clone(),
+            lost,
+            missing,
+            notes: configuration_note(&self.config).into_iter().collect(),
+        };
+        for note in &answer.notes {
+            tracing::warn!("{note}");
+        }
+        self.change_policy(candidate, Files::Stay).await?;
+        answer.kernel = self.policy.state(&self.monitor).kernel;
+        if !answer.lost.is_empty() {
+            tracing::warn!("no policy any more, in clear from now on: {}", answer.lost.join(", "));
+        }
+        Ok(answer)
+    }
+
     /// Put a policy in force: that of the request, else the policy file as it is now. Without a trial the policy file has its
     /// text from now on; with one, when it is confirmed.
     ///

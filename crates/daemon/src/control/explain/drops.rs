@@ -26,8 +26,8 @@ pub(super) async fn of_drop(plane: &mut Plane, which: &str) -> Result<Explanatio
         })?),
     };
     // Both halves in one list, by when it happened.
-    let refused = plane.denials.newest().map(|one| (one.at, one.id, Half::Kernel(one)));
-    let ended = plane.health.drops().map(|one| (one.at, one.id, Half::Engine(one)));
+    let refused = plane.observers().refusals().map(|one| (one.at, one.id, Half::Kernel(one)));
+    let ended = plane.observers().drops().map(|one| (one.at, one.id, Half::Engine(one)));
     let mut found: Vec<(Duration, u64, Half<'_>)> = refused.chain(ended).collect();
     found.retain(|(_, id, _)| number.is_none_or(|number| number == *id));
     found.sort_by_key(|(at, id, _)| std::cmp::Reverse((*at, *id)));

@@ -18,7 +18,7 @@ use crate::monitor::Monitor;
 use crate::refused::Refused;
 
 /// An association by what events say of it.
-pub(in crate::plane) type LiveName = (Direction, Spi, IpAddr);
+type LiveName = (Direction, Spi, IpAddr);
 
 /// The selectors, with how many associations have each.
 #[derive(Debug, Default)]
@@ -237,11 +237,7 @@ impl Associations {
     }
 
     /// The same as [`Associations::end_live`], for the association that an event names.
-    pub(in crate::plane) async fn end_live_of(
-        &mut self,
-        name: LiveName,
-        context: Context<'_>,
-    ) -> Result<(), Refused> {
+    async fn end_live_of(&mut self, name: LiveName, context: Context<'_>) -> Result<(), Refused> {
         match self.live.remove(name) {
             Left::Others => Ok(()),
             Left::Nobody(served) => context.monitor.get().remove_live_sa(&served).map_err(Refused::from),

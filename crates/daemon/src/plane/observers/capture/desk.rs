@@ -141,7 +141,7 @@ pub async fn start(shared: Shared, asker: Asker, request: CaptureRequest) -> Res
     }
     let snaplen = request.snaplen.unwrap_or(WHOLE).min(WHOLE) as usize;
     let filter = Filter { app, spi: request.sa.map(|spi| spi.0), dropped: request.dropped, snaplen };
-    let desk = Arc::clone(&plane.captures);
+    let desk = Arc::clone(&plane.observers.captures);
     let (id, state) = desk.enter(asker, &request)?;
     let (records, waiting) = sync_channel(DEPTH);
     let (out, chunks) = mpsc::channel(CHUNKS);

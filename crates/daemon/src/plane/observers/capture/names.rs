@@ -90,7 +90,7 @@ async fn ask(plane: Shared, key: Key) -> Option<String> {
     let plane = plane.get().await.ok()?;
     match key {
         Key::App(app) => Some(plane.policy().app_name(app)),
-        Key::Rule(rule) => plane.rules.name_of(rule).or_else(|| {
+        Key::Rule(rule) => plane.rules().name_of(rule).or_else(|| {
             let position = plane.policy().rule_position(RuleId(rule))?;
             Some(format!("{}:{}", position.file, position.line))
         }),
