@@ -2,6 +2,7 @@
 //! that records what it is told.
 
 mod changes;
+mod kernel_half;
 mod turns;
 
 use std::io::{Read, Write};
