@@ -27,6 +27,7 @@ pub use self::policy::{Hosts, PolicyInForce, on_this_host};
 pub(crate) use self::policy::{load_kernel, report};
 pub use associations::{Associations, Which};
 pub use halves::Halves;
+pub(crate) use halves::ThreadState;
 pub use host::Host;
 pub use observers::Observers;
 pub(crate) use observers::{Turns, capture, events, queue_drops};

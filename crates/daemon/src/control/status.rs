@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 
 use api::{
-    ChosenBy, GatewayState, Health, PolicyState, Problem, Status, StatusState, Subjects, Traffic, TunState,
+    ChosenBy, GatewayState, Health, PolicyState, Problem, Status, StatusState, Subjects, TunState,
     UplinkState,
 };
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use wire::DropReason;
 
 use crate::answer::Answer;
 use crate::device::Device;
 use crate::host::TunFault;
 use crate::kernel_counters;
-use crate::plane::{Plane, Shared, queue_drops};
+use crate::plane::{Plane, Shared, ThreadState, queue_drops};
 use crate::refused::Refused;
 
 pub(super) async fn status(State(plane): State<Shared>) -> Answer<Status> {
@@ -36,44 +35,9 @@ pub(super) async fn health(State(plane): State<Shared>) -> Response {
     }
 }
 
-/// What one thread says about itself.
-struct Half {
-    traffic: Traffic,
-    sas: usize,
-    fault: Option<String>,
-}
-
-fn traffic(tally: &engine::Tally, losses: &crate::datapath::Losses) -> Traffic {
-    let drops = tally.drops().chain(losses.drops());
-    Traffic {
-        received: losses.received,
-        protected: tally.protected.packets,
-        clear: tally.clear.packets,
-        dropped: drops
-            .filter(|(reason, _)| *reason != DropReason::FragmentHeld)
-            .map(|(_, count)| count)
-            .sum(),
-    }
-}
-
 async fn collect(plane: &Shared) -> Result<Status, Refused> {
     let plane = &*plane.get().await?;
-    let outbound = plane
-        .halves()
-        .ask_outbound(|half| Half {
-            traffic: traffic(half.engine.tally(), &half.losses),
-            sas: half.engine.sad().len(),
-            fault: half.losses.fault.clone(),
-        })
-        .await?;
-    let inbound = plane
-        .halves()
-        .ask_inbound(|half| Half {
-            traffic: traffic(half.engine.tally(), &half.losses),
-            sas: half.engine.sad().len(),
-            fault: half.losses.fault.clone(),
-        })
-        .await?;
+    let [outbound, inbound] = plane.halves().states().await?;
     let kernel = plane.kernel_counters()?;
     let translation = plane.translation().await?;
     let Found { problems, unguarded, closed } = problems(plane, [&outbound, &inbound]);
@@ -148,7 +112,7 @@ struct Found {
     closed: Option<String>,
 }
 
-fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
+fn problems(plane: &Plane, [outbound, inbound]: [&ThreadState; 2]) -> Found {
     let mut problems = Vec::new();
     let mut unguarded = Vec::new();
     let mut closed = None;

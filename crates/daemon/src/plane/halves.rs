@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use engine::Tally;
 use sadb::InboundSa;
 use sadb::rules::Snapshot;
 use sadb::spd::{Action, Spd, Terms};
 use wire::{AppId, DropReason, Flow, Services};
 
 use crate::associations::SaView;
-use crate::datapath::{Handle, InboundHalf, OutboundHalf, Unanswered};
+use crate::datapath::{Handle, InboundHalf, Losses, OutboundHalf, Unanswered};
 use crate::statistics::Half;
 
 /// The handles of the two data threads.
@@ -40,6 +41,31 @@ where
 
 /// What the outbound half says of a flow that was not sent: the action and its terms, and the association or why there is none.
 pub(crate) type Preview = (Action, Terms, Result<SaView, DropReason>);
+
+/// What a data thread says of itself.
+#[derive(Debug)]
+pub(crate) struct ThreadState {
+    /// Packets that came and what became of them.
+    pub(crate) traffic: api::Traffic,
+    /// The number of its associations.
+    pub(crate) sas: usize,
+    /// What is wrong with its devices, if anything.
+    pub(crate) fault: Option<String>,
+}
+
+impl ThreadState {
+    fn of(tally: &Tally, losses: &Losses, sas: usize) -> ThreadState {
+        // What waits for the rest of its packet has not ended.
+        let ended = |(reason, _): &(DropReason, u64)| *reason != DropReason::FragmentHeld;
+        let traffic = api::Traffic {
+            received: losses.received,
+            protected: tally.protected.packets,
+            clear: tally.clear.packets,
+            dropped: tally.drops().chain(losses.drops()).filter(ended).map(|(_, count)| count).sum(),
+        };
+        ThreadState { traffic, sas, fault: losses.fault.clone() }
+    }
+}
 
 impl Halves {
     /// The data threads behind these handles.
@@ -117,6 +143,18 @@ impl Halves {
         let outbound = self.outbound.stop();
         self.inbound.stop()?;
         outbound
+    }
+
+    /// What each thread says of itself, outbound first.
+    ///
+    /// # Errors
+    /// If a data thread does not answer.
+    pub(crate) async fn states(&self) -> Result<[ThreadState; 2], Unanswered> {
+        let outbound = self
+            .ask_outbound(|half| ThreadState::of(half.engine.tally(), &half.losses, half.engine.sad().len()));
+        let inbound = self
+            .ask_inbound(|half| ThreadState::of(half.engine.tally(), &half.losses, half.engine.sad().len()));
+        Ok([outbound.await?, inbound.await?])
     }
 
     /// What each half counts, outbound first; behind them, the datagrams for which the UDP sockets had no room.
