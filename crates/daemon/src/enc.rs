@@ -25,7 +25,7 @@ impl Enc {
 
     /// Make the device if it is missing (the daemon before us may have had it a moment ago), and have the kernel half copy
     /// packets to it while somebody listens.
-    pub fn look(&mut self, monitor: Option<&Monitor>) {
+    pub(crate) fn look(&mut self, monitor: &Monitor) {
         if let Err(fault) = self.try_look(monitor)
             && self.said != fault
         {
@@ -34,8 +34,8 @@ impl Enc {
         }
     }
 
-    fn try_look(&mut self, monitor: Option<&Monitor>) -> Result<(), String> {
-        let (Some(name), Some(monitor)) = (&self.name, monitor) else { return Ok(()) };
+    fn try_look(&mut self, monitor: &Monitor) -> Result<(), String> {
+        let Some(name) = &self.name else { return Ok(()) };
         let device = match &mut self.device {
             Some(device) => device,
             none => none.insert(EncDevice::open(name).map_err(|error| error.to_string())?),

@@ -54,11 +54,6 @@ impl FlowBook {
         Ok(FlowBook { config: Some(config.clone()), log, ..FlowBook::default() })
     }
 
-    /// Whether flows are counted.
-    pub fn is_on(&self) -> bool {
-        self.config.is_some()
-    }
-
     /// Flows that have ended since the one with this number, as far as they are remembered; and the number of the last.
     pub fn ended_after(&self, number: u64) -> (impl Iterator<Item = &FlowRecord>, u64) {
         (self.ended.iter().filter(move |record| record.number > number), self.last)

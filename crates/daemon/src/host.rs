@@ -14,6 +14,9 @@ use netio::link::{Link, Links};
 use netio::netns::Netns;
 use serde::{Deserialize, Serialize};
 
+use crate::device::Device;
+use crate::network_stack::NetworkStack;
+
 /// The TUN's own address, with link scope: any will do, but without one loose reverse-path filtering drops what comes in.
 pub const TUN_ADDRESS: Ipv4Addr = Ipv4Addr::new(169, 254, 82, 86);
 
@@ -196,9 +199,9 @@ impl TunFault {
 }
 
 /// What is wrong with the TUN's device, if anything.
-pub fn tun_fault(name: &str, index: u32) -> Option<TunFault> {
-    match Links::open().and_then(|mut links| links.list()) {
-        Ok(links) => tun_fault_among(name, index, &links),
+pub(crate) fn tun_fault(network: &NetworkStack, tun: &Device) -> Option<TunFault> {
+    match network.links() {
+        Ok(links) => tun_fault_among(&tun.name, tun.index, &links),
         Err(error) => Some(TunFault::Unknown(error.to_string())),
     }
 }
@@ -212,8 +215,8 @@ fn tun_fault_among(name: &str, index: u32, links: &[Link]) -> Option<TunFault> {
 }
 
 /// What is wrong with who may attach to the TUN when no daemon holds it, if anything; none where it is not there.
-pub fn tun_owner_fault(name: &str) -> Option<String> {
-    let links = Links::open().and_then(|mut links| links.list()).ok()?;
+pub(crate) fn tun_owner_fault(network: &NetworkStack, name: &str) -> Option<String> {
+    let links = network.links().ok()?;
     links.iter().find(|link| link.name == name).and_then(netio::tun::owner_fault)
 }
 
@@ -221,13 +224,15 @@ pub fn tun_owner_fault(name: &str) -> Option<String> {
 ///
 /// # Errors
 /// If it does not come up, or is gone.
-pub fn revive_tun(name: &str, index: u32) -> Result<(), String> {
-    let Some(fault) = tun_fault(name, index) else { return Ok(()) };
+pub(crate) fn revive_tun(network: &NetworkStack, tun: &Device) -> Result<(), String> {
+    let Some(fault) = tun_fault(network, tun) else { return Ok(()) };
     if let TunFault::Gone(_) = fault {
         return Err(format!("{fault}; {}", fault.remedy()));
     }
     tracing::warn!("{fault}; setting it up");
-    Links::open().and_then(|mut links| links.set_up(index, true)).map_err(|error| format!("{fault}: {error}"))
+    Links::open()
+        .and_then(|mut links| links.set_up(tun.index, true))
+        .map_err(|error| format!("{fault}: {error}"))
 }
 
 /// Make the settings what they must be.

@@ -93,6 +93,7 @@ impl Keys {
     ///
     /// # Errors
     /// [`KeysError`].
+    #[cfg(test)]
     pub fn import(registry: Registry, fingerprint_key: Secret, used: &[[u8; 32]]) -> Result<Keys, KeysError> {
         Keys::with(registry, fingerprint_key, used, OnDisk::Nowhere)
     }

@@ -39,6 +39,7 @@ mod keys;
 mod last_policy;
 mod monitor;
 pub mod names;
+mod network_stack;
 mod notify;
 mod paths;
 pub mod plane;

@@ -1,20 +1,355 @@
-//! The kernel half as the control plane holds it: one caller at a time.
+//! The kernel half as the control plane asks it: one caller at a time, by the verbs of [`KernelHalf`].
+//!
+//! The daemon's is a [`Sockmon`]. Tests have one that records what it is told and can be told to fail (`recorder`): there is no control
+//! plane without a kernel half.
 
+#[cfg(test)]
+pub(crate) mod recorder;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::RangeInclusive;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use sockmon::Sockmon;
+use policy::Image;
+use sadb::SocketEvent;
+use sadb::sa::Selectors;
+use sadb::spd::{Order, Spd};
+use sockmon::{
+    Adopted, AppTraffic, CountedFlow, DnsAnswer, Event, Fault, Finding, FlowId, Identity, LoadStats,
+    LoadWarning, Pin, SocketEvents, SocketInfo, Sockmon, SockmonError, Span, Subjects, Suspect,
+};
+use wire::{AppId, Prefix, Time};
 
-/// The socket monitor behind a lock: libbpf's objects may move between threads, but not be shared by them.
-pub struct Monitor(Mutex<Sockmon>);
+/// Two applications and how they compare.
+pub(crate) type Comparison = ((AppId, AppId), Order);
+
+/// What the control plane asks of the kernel half. Each method does what the one of [`Sockmon`] with its name does.
+///
+/// # Errors
+/// The methods that can fail say why in a [`SockmonError`]; the kernel half then has what it had, unless the method of [`Sockmon`] says
+/// otherwise.
+pub(crate) trait KernelHalf: Send {
+    /// Load a policy as a whole: tables, executables, names. An error means that the kernel half has what it had.
+    fn load_policy(
+        &mut self,
+        spd: &Spd,
+        subjects: &Subjects,
+        orders: &[Comparison],
+    ) -> Result<Vec<LoadWarning>, SockmonError>;
+
+    /// Change the policy in force in networks alone.
+    fn change_networks(&mut self, spd: &Spd, orders: &[Comparison]) -> Result<(), SockmonError>;
+
+    /// The numbers that sockets go on under which the subjects name otherwise now: before and after.
+    fn moved(&self, subjects: &Subjects) -> Result<Vec<(AppId, AppId)>, SockmonError>;
+
+    /// The images of the policy's executables, as the kernel knows their files.
+    fn images(&self, subjects: &Subjects) -> Result<HashMap<Identity, BTreeSet<Image>>, SockmonError>;
+
+    /// Stamp the sockets that were open before the policy named their programs.
+    fn adopt(&self) -> Result<Adopted, SockmonError>;
+
+    /// The generation of the policy in force.
+    fn generation(&self) -> Result<u32, SockmonError>;
+
+    /// The counts of the last load.
+    fn last_load(&self) -> LoadStats;
+
+    /// Whether a directory of the policy's executables has come or was exchanged.
+    fn directories_changed(&self) -> bool;
+
+    /// Paths of the policy that lead to a file by a name that its owner may turn, with the reason.
+    fn foreign_names(&self) -> Vec<(PathBuf, String)>;
+
+    /// The files that the policy pins to digests, with their states.
+    fn pins(&self) -> Vec<Pin>;
+
+    /// The pinned files that are to be hashed.
+    fn unverified(&mut self, now: Duration) -> Result<Vec<Suspect>, SockmonError>;
+
+    /// Hash pinned files of up to this many octets together; the number of files.
+    fn verify(&mut self, now: Duration, octets: u64) -> Result<usize, SockmonError>;
+
+    /// Let the digest of a file count.
+    fn judge(&mut self, finding: Finding) -> Result<(), SockmonError>;
+
+    /// Set the flows that associations serve.
+    fn set_live_sas(&mut self, served: &[Selectors]) -> Result<(), SockmonError>;
+
+    /// Add flows that an association serves.
+    fn add_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError>;
+
+    /// Remove flows that no association serves any more.
+    fn remove_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError>;
+
+    /// The number of prefixes of peers whose selectors are more than can be told apart.
+    fn live_widened(&self) -> usize;
+
+    /// Guard these devices as uplinks, by index.
+    fn set_uplinks(&mut self, uplinks: &[u32]) -> Result<(), SockmonError>;
+
+    /// Guard these devices as interfaces of networks behind this host, by index.
+    fn set_insides(&mut self, insides: &[u32]) -> Result<(), SockmonError>;
+
+    /// Guard these devices, which are neither uplinks nor the daemon's, by index.
+    fn set_others(&mut self, others: &[u32]) -> Result<(), SockmonError>;
+
+    /// Set the addresses of this host.
+    fn set_locals(&mut self, locals: &[Prefix]) -> Result<(), SockmonError>;
+
+    /// Copy protected packets in clear to the device of this index; 0: to none.
+    fn set_enc(&mut self, ifindex: u32) -> Result<(), SockmonError>;
+
+    /// Take away what these spans do not let pass.
+    fn narrow_spans(&mut self, spans: &[Span]) -> Result<(), SockmonError>;
+
+    /// Set the spans by which forwarded packets pass without the engine.
+    fn set_spans(&mut self, spans: &[Span]) -> Result<(), SockmonError>;
+
+    /// Set the users whose packets go to the engine.
+    fn set_users(&mut self, users: &[RangeInclusive<u32>]) -> Result<(), SockmonError>;
+
+    /// Set whether answers of the DNS that applications receive are told.
+    fn set_observe(&mut self, observe: bool) -> Result<(), SockmonError>;
+
+    /// Answers of the DNS that applications received, up to this many.
+    fn dns_answers(&self, most: usize) -> Result<Vec<DnsAnswer>, SockmonError>;
+
+    /// A descriptor that is readable when there are answers of the DNS.
+    fn dns_answers_fd(&self) -> Result<OwnedFd, SockmonError>;
+
+    /// Refusals and news of executables since the last time.
+    fn events(&self) -> Result<Vec<Event>, SockmonError>;
+
+    /// Every counter since the instance was created, by name.
+    fn counters(&self) -> Result<Vec<(&'static str, u64)>, SockmonError>;
+
+    /// Packets and octets of each application since the instance was created.
+    fn traffic(&self) -> Result<BTreeMap<AppId, AppTraffic>, SockmonError>;
+
+    /// The flows in the table of flows.
+    fn flows(&self) -> Result<Vec<CountedFlow>, SockmonError>;
+
+    /// The number of flows that the table of flows has room for.
+    fn flow_capacity(&self) -> Result<usize, SockmonError>;
+
+    /// Take a flow out of the table; `None`: it is not there.
+    fn take_flow(&self, id: &FlowId) -> Result<Option<CountedFlow>, SockmonError>;
+
+    /// Every IPv4 and IPv6 socket of the host, once for each descriptor.
+    fn sockets(&self) -> Result<Vec<SocketInfo>, SockmonError>;
+
+    /// The network namespace that is guarded, by its cookie.
+    fn netns(&self) -> u64;
+
+    /// The reader of what sockets do. There may be one at a time.
+    fn socket_events(&self) -> Result<SocketEvents, SockmonError>;
+
+    /// The calls that the open sockets have made, as if they were made now.
+    fn socket_calls(&self, now: Time) -> Result<Vec<SocketEvent>, SockmonError>;
+
+    /// The file that a process executes; `None`: there is no such process, or it has none.
+    fn identity_of_pid(&self, pid: u32) -> Result<Option<Identity>, SockmonError>;
+
+    /// The application of a process; `None`: there is no such process.
+    fn app_of_pid(&self, pid: u32) -> Result<Option<AppId>, SockmonError>;
+
+    /// What is missing or not in its place.
+    fn health(&self) -> Vec<Fault>;
+
+    /// Attach again what is missing.
+    fn repair(&mut self) -> Result<Adopted, SockmonError>;
+}
+
+impl KernelHalf for Sockmon {
+    fn load_policy(
+        &mut self,
+        spd: &Spd,
+        subjects: &Subjects,
+        orders: &[Comparison],
+    ) -> Result<Vec<LoadWarning>, SockmonError> {
+        Sockmon::load_policy(self, spd, subjects, orders)
+    }
+
+    fn change_networks(&mut self, spd: &Spd, orders: &[Comparison]) -> Result<(), SockmonError> {
+        Sockmon::change_networks(self, spd, orders)
+    }
+
+    fn moved(&self, subjects: &Subjects) -> Result<Vec<(AppId, AppId)>, SockmonError> {
+        Sockmon::moved(self, subjects)
+    }
+
+    fn images(&self, subjects: &Subjects) -> Result<HashMap<Identity, BTreeSet<Image>>, SockmonError> {
+        Sockmon::images(self, subjects)
+    }
+
+    fn adopt(&self) -> Result<Adopted, SockmonError> {
+        Sockmon::adopt(self)
+    }
+
+    fn generation(&self) -> Result<u32, SockmonError> {
+        Sockmon::generation(self)
+    }
+
+    fn last_load(&self) -> LoadStats {
+        Sockmon::last_load(self)
+    }
+
+    fn directories_changed(&self) -> bool {
+        Sockmon::directories_changed(self)
+    }
+
+    fn foreign_names(&self) -> Vec<(PathBuf, String)> {
+        Sockmon::foreign_names(self)
+    }
+
+    fn pins(&self) -> Vec<Pin> {
+        Sockmon::pins(self)
+    }
+
+    fn unverified(&mut self, now: Duration) -> Result<Vec<Suspect>, SockmonError> {
+        Sockmon::unverified(self, now)
+    }
+
+    fn verify(&mut self, now: Duration, octets: u64) -> Result<usize, SockmonError> {
+        Sockmon::verify(self, now, octets)
+    }
+
+    fn judge(&mut self, finding: Finding) -> Result<(), SockmonError> {
+        Sockmon::judge(self, finding)
+    }
+
+    fn set_live_sas(&mut self, served: &[Selectors]) -> Result<(), SockmonError> {
+        Sockmon::set_live_sas(self, served)
+    }
+
+    fn add_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError> {
+        Sockmon::add_live_sa(self, served)
+    }
+
+    fn remove_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError> {
+        Sockmon::remove_live_sa(self, served)
+    }
+
+    fn live_widened(&self) -> usize {
+        Sockmon::live_widened(self)
+    }
+
+    fn set_uplinks(&mut self, uplinks: &[u32]) -> Result<(), SockmonError> {
+        Sockmon::set_uplinks(self, uplinks)
+    }
+
+    fn set_insides(&mut self, insides: &[u32]) -> Result<(), SockmonError> {
+        Sockmon::set_insides(self, insides)
+    }
+
+    fn set_others(&mut self, others: &[u32]) -> Result<(), SockmonError> {
+        Sockmon::set_others(self, others)
+    }
+
+    fn set_locals(&mut self, locals: &[Prefix]) -> Result<(), SockmonError> {
+        Sockmon::set_locals(self, locals)
+    }
+
+    fn set_enc(&mut self, ifindex: u32) -> Result<(), SockmonError> {
+        Sockmon::set_enc(self, ifindex)
+    }
+
+    fn narrow_spans(&mut self, spans: &[Span]) -> Result<(), SockmonError> {
+        Sockmon::narrow_spans(self, spans)
+    }
+
+    fn set_spans(&mut self, spans: &[Span]) -> Result<(), SockmonError> {
+        Sockmon::set_spans(self, spans)
+    }
+
+    fn set_users(&mut self, users: &[RangeInclusive<u32>]) -> Result<(), SockmonError> {
+        Sockmon::set_users(self, users)
+    }
+
+    fn set_observe(&mut self, observe: bool) -> Result<(), SockmonError> {
+        Sockmon::set_observe(self, observe)
+    }
+
+    fn dns_answers(&self, most: usize) -> Result<Vec<DnsAnswer>, SockmonError> {
+        Sockmon::dns_answers(self, most)
+    }
+
+    fn dns_answers_fd(&self) -> Result<OwnedFd, SockmonError> {
+        Sockmon::dns_answers_fd(self)
+    }
+
+    fn events(&self) -> Result<Vec<Event>, SockmonError> {
+        Sockmon::events(self)
+    }
+
+    fn counters(&self) -> Result<Vec<(&'static str, u64)>, SockmonError> {
+        Sockmon::counters(self)
+    }
+
+    fn traffic(&self) -> Result<BTreeMap<AppId, AppTraffic>, SockmonError> {
+        Sockmon::traffic(self)
+    }
+
+    fn flows(&self) -> Result<Vec<CountedFlow>, SockmonError> {
+        Sockmon::flows(self)
+    }
+
+    fn flow_capacity(&self) -> Result<usize, SockmonError> {
+        Sockmon::flow_capacity(self)
+    }
+
+    fn take_flow(&self, id: &FlowId) -> Result<Option<CountedFlow>, SockmonError> {
+        Sockmon::take_flow(self, id)
+    }
+
+    fn sockets(&self) -> Result<Vec<SocketInfo>, SockmonError> {
+        Sockmon::sockets(self)
+    }
+
+    fn netns(&self) -> u64 {
+        Sockmon::netns(self)
+    }
+
+    fn socket_events(&self) -> Result<SocketEvents, SockmonError> {
+        Sockmon::socket_events(self)
+    }
+
+    fn socket_calls(&self, now: Time) -> Result<Vec<SocketEvent>, SockmonError> {
+        Sockmon::socket_calls(self, now)
+    }
+
+    fn identity_of_pid(&self, pid: u32) -> Result<Option<Identity>, SockmonError> {
+        Sockmon::identity_of_pid(self, pid)
+    }
+
+    fn app_of_pid(&self, pid: u32) -> Result<Option<AppId>, SockmonError> {
+        Sockmon::app_of_pid(self, pid)
+    }
+
+    fn health(&self) -> Vec<Fault> {
+        Sockmon::health(self)
+    }
+
+    fn repair(&mut self) -> Result<Adopted, SockmonError> {
+        Sockmon::repair(self)
+    }
+}
+
+/// The kernel half behind a lock: libbpf's objects may move between threads, but not be shared by them.
+pub(crate) struct Monitor(Mutex<Box<dyn KernelHalf>>);
 
 impl Monitor {
     /// Put it behind the lock.
-    pub fn new(monitor: Sockmon) -> Monitor {
-        Monitor(Mutex::new(monitor))
+    pub(crate) fn new(kernel_half: impl KernelHalf + 'static) -> Monitor {
+        Monitor(Mutex::new(Box::new(kernel_half)))
     }
 
     /// Lock the kernel half, to use it. The lock is never held while waiting for a data thread.
-    pub fn get(&self) -> MutexGuard<'_, Sockmon> {
+    pub(crate) fn get(&self) -> MutexGuard<'_, Box<dyn KernelHalf>> {
         // What a panicking caller left is still what the kernel has.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

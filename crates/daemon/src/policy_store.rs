@@ -170,6 +170,11 @@ impl PolicyStore {
         &self.file
     }
 
+    /// The folder in which a daemon after this one finds what it must know; `None`: nothing is written down.
+    pub fn run_dir(&self) -> Option<&Path> {
+        self.numbers.as_ref().and_then(|path| path.parent())
+    }
+
     /// Read and compile the file, or what is on trial in its place; nothing in force changes. [`Candidate::follow`] comes next,
     /// before it is put in force.
     ///
@@ -287,7 +292,7 @@ impl PolicyStore {
             let path = path.with_file_name(renamed::FILE);
             renamed::write(&path, &candidate.renamed).map_err(|source| Unreadable { path, source })?;
         }
-        if let Some(run_dir) = self.numbers.as_ref().and_then(|path| path.parent()) {
+        if let Some(run_dir) = self.run_dir() {
             closed::note(run_dir, &candidate.compiled)
                 .map_err(|source| Unreadable { path: run_dir.to_owned(), source })?;
         }

@@ -14,11 +14,10 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use crate::enc::Enc;
 use crate::handover::Giving;
 use crate::plane::paths::Paths;
-use crate::plane::probing::Turns;
-use crate::plane::{Allow, Plane, Shared, report, surveyed};
+use crate::plane::{Allow, Plane, Shared, Turns};
 use crate::signals::{Asked, Signals, registered};
-use crate::start::{Daemon, Held, RunError, hand_over, own_request, path_mtu};
-use crate::{control, detach, host, notify, uplinks};
+use crate::start::{Daemon, Held, RunError, hand_over, own_request};
+use crate::{control, detach, notify};
 
 /// How often refusals are logged and news of devices are read.
 const TICK: Duration = Duration::from_secs(1);
@@ -49,7 +48,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
     let unfit = Arc::clone(&held.told.routes);
     let have = own_request(&plane);
     let mut findings = plane.begin_pins();
-    tracing::info!("ready; control socket {}", plane.config.control_socket.display());
+    tracing::info!("ready; control socket {}", plane.config().control_socket.display());
     let plane = Shared::new(plane);
 
     let (stop, stopped) = oneshot::channel::<()>();
@@ -58,9 +57,8 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
     }));
     let told = match plane.get().await {
         Ok(plane) => plane
-            .policy
-            .last_error
-            .as_ref()
+            .policy()
+            .last_error()
             .map(|_| "degraded: the policy file is broken, the last good policy is in force"),
         Err(_) => None,
     };
@@ -128,13 +126,13 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
                     }
                     _ => plane.announce(&event).await,
                 }
-                follow_end(&mut plane, &event, lost > 0).await;
+                plane.follow_end(&event, lost > 0).await;
             },
         }
     };
     // From here on nobody changes anything any more.
     let plane = plane.take().await.ok_or(RunError::Thread)?;
-    plane.captures.stop_all();
+    plane.stop_captures();
     drop(stop);
     if timeout(FAREWELL, api).await.is_err() {
         tracing::debug!("a client of the control API was left without an answer");
@@ -170,8 +168,7 @@ struct Answers(Option<AsyncFd<OwnedFd>>);
 
 impl Answers {
     fn of(plane: &Plane) -> Answers {
-        let Some(monitor) = &plane.monitor else { return Answers(None) };
-        let ring = monitor.get().dns_answers_fd().map_err(|error| error.to_string());
+        let ring = plane.dns_answers_fd().map_err(|error| error.to_string());
         let ring = ring.and_then(registered);
         if let Err(error) = &ring {
             tracing::warn!("answers that applications receive are not seen: {error}");
@@ -200,30 +197,6 @@ fn report_names(outcome: Result<(), crate::refused::Refused>) {
     }
 }
 
-/// An association that has ended serves its peers no more; where events were lost, others may have ended too.
-async fn follow_end(plane: &mut Plane, event: &engine::Event, lost: bool) {
-    if let engine::Event::Expire(end) = event
-        && (end.state, end.direction) == (sadb::sa::LifeState::Dead, sadb::Direction::Outbound)
-    {
-        plane.health.reached_limit(end.remote, netio::clock::monotonic());
-    }
-    let ended = match event {
-        _ if lost => plane.refresh_live_sas().await,
-        engine::Event::Expire(end)
-            if end.state == sadb::sa::LifeState::Dead && end.direction == sadb::Direction::Inbound =>
-        {
-            plane.end_live_of((end.direction, end.spi, end.remote)).await
-        }
-        engine::Event::Expire(end) if end.state == sadb::sa::LifeState::Dead => {
-            plane.end_groups_of((end.direction, end.spi, end.remote)).await
-        }
-        _ => Ok(()),
-    };
-    if let Err(refused) = ended {
-        tracing::warn!("the kernel half was not told of an association that ended: {refused}");
-    }
-}
-
 async fn finish(end: End, plane: Plane, held: Held) -> Result<(), RunError> {
     match end {
         End::HandOver(giving) => hand_over(plane, held, giving).await,
@@ -234,8 +207,7 @@ async fn finish(end: End, plane: Plane, held: Held) -> Result<(), RunError> {
             leave(&plane, held.options.detach_on_exit)
         }
         End::Broken => {
-            let _ = plane.outbound.stop();
-            let _ = plane.inbound.stop();
+            let _ = plane.stop_threads();
             Err(RunError::Thread)
         }
     }
@@ -243,8 +215,7 @@ async fn finish(end: End, plane: Plane, held: Held) -> Result<(), RunError> {
 
 /// Wait until no packet is on its way; the associations end with the threads' state.
 async fn stop_threads<O, I>(plane: &Plane, outbound: oneshot::Receiver<O>, inbound: oneshot::Receiver<I>) {
-    let stopped = [plane.outbound.stop(), plane.inbound.stop()];
-    if stopped.iter().all(Result::is_ok)
+    if plane.stop_threads().is_ok()
         && timeout(FAREWELL, async { (outbound.await, inbound.await) }).await.is_err()
     {
         tracing::warn!("the data threads do not stop; the process ends without them");
@@ -252,10 +223,10 @@ async fn stop_threads<O, I>(plane: &Plane, outbound: oneshot::Receiver<O>, inbou
 }
 
 fn leave(plane: &Plane, take_down: bool) -> Result<(), RunError> {
-    let instance = &plane.config.instance;
-    let run_dir = plane.config.run_dir();
+    let instance = &plane.config().instance;
+    let run_dir = plane.config().run_dir();
     if !take_down {
-        let _ = std::fs::remove_file(&plane.config.control_socket);
+        let _ = std::fs::remove_file(&plane.config().control_socket);
         let _ = std::fs::remove_file(crate::handover::socket(&run_dir));
         tracing::info!(
             "the kernel half stays: what must be protected is refused until the next `ravelin run`; \
@@ -304,8 +275,8 @@ impl Upkeep {
     fn new(plane: &Plane) -> Result<Upkeep, RunError> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut enc = Enc::new(plane.config.enc.clone());
-        enc.look(plane.monitor.as_ref());
+        let mut enc = Enc::new(plane.config().enc.clone());
+        plane.feed_enc(&mut enc);
         Ok(Upkeep {
             ticks,
             count: 0,
@@ -331,19 +302,17 @@ impl Upkeep {
 
     fn look(&mut self, plane: &mut Plane) {
         let news_of_files = plane.hear();
-        self.enc.look(plane.monitor.as_ref());
+        plane.feed_enc(&mut self.enc);
         let news =
             self.watch.as_mut().is_none_or(|watch| watch.events().is_ok_and(|events| !events.is_empty()));
         self.count += 1;
         let round = self.count.is_multiple_of(ROUND);
         let mut wrong = Vec::new();
         if news || round {
-            wrong.extend(follow_uplinks(plane));
-            wrong.extend(plane.follow_insides());
-            wrong.extend(surveyed::follow(plane));
+            wrong.extend(plane.follow_devices());
         }
         if round {
-            wrong.extend(repair(plane));
+            wrong.extend(plane.repair());
         }
         if round || news_of_files {
             wrong.extend(plane.refresh_executables().err().map(|refused| refused.to_string()));
@@ -355,56 +324,5 @@ impl Upkeep {
             }
             self.said = wrong;
         }
-    }
-}
-
-/// Guard the uplinks that there are now.
-fn follow_uplinks(plane: &mut Plane) -> Option<String> {
-    let chosen = match uplinks::present(&plane.config) {
-        Ok(chosen) => chosen,
-        Err(error) => return Some(error.to_string()),
-    };
-    // For associations to come; a device's MTU may change without anything else.
-    plane.path_mtu = path_mtu(&plane.config, &chosen);
-    let devices: Vec<_> = chosen.iter().map(uplinks::Uplink::device).collect();
-    if devices == plane.uplinks {
-        return None;
-    }
-    let monitor = plane.monitor.as_ref()?;
-    let indices: Vec<u32> = devices.iter().map(|device| device.index).collect();
-    if let Err(error) = monitor.get().set_uplinks(&indices) {
-        return Some(format!("{error}; {}", error.remedy()));
-    }
-    let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
-    tracing::info!("guarded uplinks: {}", names.join(", "));
-    plane.uplinks = devices;
-    None
-}
-
-/// Attach again what is missing, set again what was changed; what remains wrong.
-fn repair(plane: &Plane) -> Option<String> {
-    for (name, want, is) in host::wrong_settings() {
-        tracing::warn!("{name} was changed to {is}; set to {want} again");
-    }
-    if let Err(error) = host::apply_settings() {
-        return Some(error.to_string());
-    }
-    if let Err(fault) = host::revive_tun(&plane.tun.name, plane.tun.index) {
-        return Some(fault);
-    }
-    let mut monitor = plane.monitor.as_ref()?.get();
-    let faults = monitor.health();
-    if faults.is_empty() {
-        return None;
-    }
-    for fault in &faults {
-        tracing::warn!("{}: {}; attaching again", fault.what, fault.detail);
-    }
-    match monitor.repair() {
-        Ok(adopted) => {
-            report(&adopted);
-            None
-        }
-        Err(error) => Some(format!("{error}; {}", error.remedy())),
     }
 }

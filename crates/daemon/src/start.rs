@@ -29,15 +29,15 @@ use crate::config::{Config, OuterIo};
 use crate::datapath::frames::FramesError;
 use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, Told};
 use crate::device::Device;
-use crate::events::Hub;
 use crate::flows::{self, FlowBook};
 use crate::gateway::HandedRules;
 use crate::handover::{self, Taken};
 use crate::host::{self, Record};
 use crate::keys::{Keys, KeysError};
 use crate::monitor::Monitor;
+use crate::network_stack::NetworkStack;
 use crate::paths::route_mtu;
-use crate::plane::{self, Hosts, Plane, Served};
+use crate::plane::{Associations, Halves, Host, Hosts, Observers, Plane, PolicyInForce};
 use crate::policy_store::Candidate;
 use crate::scrubbed::Scrubbed;
 use crate::socket::{self, Lock, SocketError};
@@ -310,6 +310,7 @@ fn bring_up(
     note_tun(&run_dir, &tun);
     host::apply_settings()?;
 
+    let path_mtu = uplinks::path_mtu(&config, &uplinks);
     let insides = gateway::insides(&config)?;
     let handed = state.as_ref().map(|state| HandedRules::read(&state.rules)).transpose()?;
     let rules = gateway::first_rules(&config, handed.as_ref())?;
@@ -333,7 +334,7 @@ fn bring_up(
     filter_queue(&tun, &monitor, is_handed_over)?;
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
     candidate.follow(&monitor.moved(&candidate.compiled.subjects)?);
-    let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu(&config, &uplinks))?;
+    let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu)?;
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());
     let (teller, told) = datapath::tellers();
@@ -346,66 +347,40 @@ fn bring_up(
     let (inbound, in_inbox) = datapath::channel()?;
     in_half.outbound = Some(outbound.waker()?);
     let (hosts, heard) = Hosts::new(&config.names);
+    let tun_device = Device { name: tun.name().to_owned(), index: tun.index() };
     let guarded: Vec<Device> = uplinks.iter().map(Uplink::device).collect();
-    let mut plane = Plane {
-        started: netio::clock::monotonic(),
-        policy: store,
-        executables: Vec::new(),
-        unfinished: false,
-        pins: Default::default(),
-        keys,
-        outbound,
-        inbound,
-        monitor: Some(Monitor::new(monitor)),
-        tun: Device { name: tun.name().to_owned(), index: tun.index() },
-        path_mtu: path_mtu(&config, &uplinks),
-        uplinks: guarded.clone(),
-        surveyed,
-        hub: Hub::default(),
-        captures: Arc::default(),
-        promised: Vec::new(),
-        handed: (0, 0),
-        denials: Default::default(),
-        probing: Default::default(),
-        health: Default::default(),
-        flows,
-        scrubbed: Scrubbed::new(out_half.engine.scrubbers().clone()),
-        hosts,
-        translator: None,
-        insides,
-        auditor,
-        surroundings: Default::default(),
-        live: Served::default(),
-        framed: if config.outer == OuterIo::Udp { None } else { Some(guarded.clone()) },
-        mtus: gateway::Mtus::default(),
-        rules,
+    let host = Host::new(NetworkStack::Kernel, tun_device, guarded, insides)
+        .with_path_mtu(path_mtu)
+        .with_surveyed(surveyed);
+    let host = if config.outer == OuterIo::Udp { host } else { host.taking_frames() };
+    let scrubbed = Scrubbed::new(out_half.engine.scrubbers().clone());
+    let mut plane = Plane::new(
         config,
-    };
+        Halves::new(outbound, inbound),
+        Monitor::new(monitor),
+        host,
+        Associations::new(keys),
+        PolicyInForce::new(store, hosts),
+        Observers::new(auditor, flows, scrubbed),
+    );
     // Optional traffic of a peer that has an association already is sticky from the first packet.
     // What came by a hand-over is nowhere else: nothing from here on may end it that can be said instead.
-    let groups = out_half.engine.sad().list().flat_map(|(_, sa)| plane::served_groups(sa));
-    let inbound = in_half.engine.sad().list();
-    let inbound = inbound.filter_map(|sa| plane::served(sa, &plane.config.tunnels_from));
-    let served = Served::of(inbound.chain(groups));
-    if let Err(refused) = plane.set_live_sas(served) {
+    if let Err(refused) = plane.put_first_live(&out_half, &in_half) {
         tracing::warn!(
             "optional traffic is not refused in clear from every peer with an association: {refused}"
         );
     }
-    plane.put_first_in_force(candidate)?;
-    plane.policy.last_error = instead;
-    plane.put_first_spans()?;
+    plane.put_first_in_force(candidate, instead)?;
+    plane.put_first_rules_in_force(rules)?;
     plane.translate_first(&mut out_half, &mut in_half)?;
-    plane.set_users(&plane.rules)?;
 
     let errors = open_errors()?;
     let sender = raw_sender()?;
     let tun_out = tun.try_clone()?;
-    plane.mtus = gateway::Mtus::of(plane.path_mtu, &plane.insides)?;
-    out_half.mtus = plane.mtus;
-    out_half.marks = plane.config.marks;
+    out_half.mtus = plane.first_mtus()?;
+    out_half.marks = plane.config().marks;
     let (frames, udp_out) = (frames_out, udp.clone());
-    plane.handed = plane::traffic::baseline(&plane)?;
+    plane.begin_count()?;
     let outbound_thread =
         OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, clear, errors, heard: Vec::new() };
     let frames = frames_in.unwrap_or_default();
@@ -554,11 +529,6 @@ fn filter_queue(tun: &Tun, monitor: &Sockmon, is_handed_over: bool) -> Result<()
     Ok(())
 }
 
-pub(crate) fn path_mtu(config: &Config, uplinks: &[Uplink]) -> Option<u16> {
-    let first = uplinks.first().and_then(|uplink| u16::try_from(uplink.mtu).ok());
-    config.esp.path_mtu.or(first)
-}
-
 /// Both halves of the engine with the policy, and with the associations that were handed over; `fallback` is the path MTU of one
 /// whose peer has no route.
 fn halves(
@@ -621,7 +591,8 @@ fn halves(
 
 /// What another daemon would have to ask for to take over from this one.
 pub(crate) fn own_request(plane: &Plane) -> handover::Request {
-    handover::Request::new(&plane.config.instance, &plane.config.tun.name, plane.config.esp.port)
+    let config = plane.config();
+    handover::Request::new(&config.instance, &config.tun.name, config.esp.port)
 }
 
 /// Give everything to the daemon at the other end: both threads stop, then their state goes.
@@ -634,12 +605,10 @@ pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving
     if let Err(error) = udp.fds().into_iter().try_for_each(netio::packet::undeafen) {
         tracing::debug!("what comes during the hand-over is lost: {error}");
     }
-    for stopped in [plane.outbound.stop(), plane.inbound.stop()] {
-        stopped.map_err(crate::refused::Refused::from)?;
-    }
+    plane.stop_threads().map_err(crate::refused::Refused::from)?;
     let outbound = outbound_ended.await.map_err(|_| RunError::Thread)?;
     let inbound = inbound_ended.await.map_err(|_| RunError::Thread)?;
-    let (fingerprint_key, used_keys) = plane.keys.export();
+    let (fingerprint_key, used_keys) = plane.handed_keys();
     let state = HandOver {
         fingerprint_key,
         used_keys,

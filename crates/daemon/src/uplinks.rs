@@ -5,6 +5,7 @@ use netio::link::{Link, Links};
 
 use crate::config::Config;
 use crate::device::Device;
+use crate::network_stack::NetworkStack;
 
 /// Why there are no uplinks.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +93,12 @@ fn among(config: &Config, all: &[Link], defaults: &[u32]) -> Result<Vec<Uplink>,
     if chosen.is_empty() { Err(UplinkError::None) } else { Ok(chosen) }
 }
 
+/// The path MTU in octets for associations whose peer has no route: what is configured, else that of the first uplink.
+pub(crate) fn path_mtu(config: &Config, uplinks: &[Uplink]) -> Option<u16> {
+    let first = uplinks.first().and_then(|uplink| u16::try_from(uplink.mtu).ok());
+    config.esp.path_mtu.or(first)
+}
+
 /// Why protected packets cannot leave or arrive by the uplinks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UplinkFault {
@@ -105,8 +112,8 @@ pub struct UplinkFault {
 
 /// What is wrong with the uplinks. An uplink can be a port of another device (a bridge, a bond), by which packets leave
 /// instead; or no uplink is up.
-pub fn faults(uplinks: &[Device]) -> Vec<UplinkFault> {
-    match Links::open().and_then(|mut links| links.list()) {
+pub(crate) fn faults(network: &NetworkStack, uplinks: &[Device]) -> Vec<UplinkFault> {
+    match network.links() {
         Ok(all) => faults_among(uplinks, &all),
         Err(error) => {
             let (message, remedy) = (format!("cannot look at the uplinks: {error}"), "try again".to_owned());

@@ -40,7 +40,7 @@ async fn begin(plane: Shared, asker: Asker, body: &[u8]) -> Result<(CaptureForm,
 }
 
 pub(super) async fn list(State(plane): State<Shared>) -> Answer<CaptureList> {
-    Answer(plane.get().await.map(|plane| CaptureList { captures: plane.captures.list() }))
+    Answer(plane.get().await.map(|plane| CaptureList { captures: plane.observers().captures().list() }))
 }
 
 pub(super) async fn stop(State(plane): State<Shared>, Path(id): Path<String>) -> Answer<CaptureStopped> {
@@ -50,7 +50,7 @@ pub(super) async fn stop(State(plane): State<Shared>, Path(id): Path<String>) ->
                 Refused::new(Fault::BadRequest, "a capture has a number")
                     .remedy("`ravelin capture --list` shows those that run")
             })?;
-            plane.get().await?.captures.stop(id).map(|()| CaptureStopped { stopped: true })
+            plane.get().await?.observers().captures().stop(id).map(|()| CaptureStopped { stopped: true })
         }
         .await,
     )

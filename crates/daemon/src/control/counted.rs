@@ -7,7 +7,6 @@ use sockmon::CountedFlow;
 use std::net::IpAddr;
 use wire::{AppId, Prefix};
 
-use super::explain::monitor;
 use crate::answer::{Answer, bad_query};
 use crate::plane::{Plane, Shared};
 use crate::refused::{Fault, Refused};
@@ -33,15 +32,15 @@ async fn answer(plane: &Shared, query: &CountedQuery) -> Result<CountedFlows, Re
         ));
     };
     let wanted = Wanted::of(&plane, query)?;
-    let all = monitor(&plane)?.get().flows()?;
+    let all = plane.counted_flows()?;
     table.flows = all.len();
     let mut chosen: Vec<_> = all.into_iter().filter(|flow| wanted.has_counted(&plane, flow)).collect();
     chosen.sort_by_cached_key(|flow| std::cmp::Reverse(flow.traffic.octets()));
     let left_out = chosen.len().saturating_sub(MAX_FLOWS);
     chosen.truncate(MAX_FLOWS);
     // What policy says of it is asked for those alone that are shown.
-    let live: Vec<FlowRecord> = chosen.iter().map(|flow| plane.flow_record(flow, None)).collect();
-    let (ended, last) = plane.flows.ended_after(query.after.unwrap_or(u64::MAX));
+    let live: Vec<FlowRecord> = chosen.iter().map(|flow| plane.flow_record(flow)).collect();
+    let (ended, last) = plane.observers().flows_ended_after(query.after.unwrap_or(u64::MAX));
     let ended = ended.filter(|record| wanted.has(record)).cloned().collect();
     Ok(CountedFlows { table, live, left_out, ended, last })
 }
@@ -72,9 +71,9 @@ impl Wanted {
                     .remedy("write 192.0.2.1 or 2001:db8::/32")
             })
         });
-        let app = query.app.as_deref().and_then(|name| plane.policy.app(name));
+        let app = query.app.as_deref().and_then(|name| plane.policy().app(name));
         Ok(Wanted {
-            application: app.map(|app| plane.policy.app_name(app)),
+            application: app.map(|app| plane.policy().app_name(app)),
             program: query.app.clone(),
             peers: peers.transpose()?,
         })
@@ -83,9 +82,9 @@ impl Wanted {
     fn has_counted(&self, plane: &Plane, flow: &CountedFlow) -> bool {
         let name = || match flow.id.app() {
             AppId::NONE => String::new(),
-            app => plane.policy.app_name(app),
+            app => plane.policy().app_name(app),
         };
-        let program = || flow.sender.as_ref().map(|sender| plane.flows.program(sender));
+        let program = || flow.sender.as_ref().map(|sender| plane.observers().program(sender));
         self.of_peer(flow.id.flow().remote) && self.of_program(name, program)
     }
 

@@ -12,7 +12,7 @@ use crate::answer::{Answer, bad_query};
 use crate::kernel_counters;
 use crate::plane::Shared;
 use crate::refused::Refused;
-use crate::statistics::{self, Figures, Half};
+use crate::statistics::{self, Figures};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,21 +34,20 @@ pub(super) async fn counters(
 
 async fn collect(plane: &Shared, all: bool) -> Result<Counters, Refused> {
     let plane = plane.get().await?;
-    let outbound = plane.outbound.ask(|half| Half::outbound(half)).await?;
-    let (inbound, overrun) = plane.inbound.ask(|half| (Half::inbound(half), half.overrun)).await?;
+    let (outbound, inbound, overrun) = plane.halves().statistics().await?;
     let kernel = plane.kernel_counters()?;
     let mut sections = statistics::sections(&Figures {
         outbound: &outbound,
         inbound: &inbound,
         overrun,
-        rules: plane.rules.len() as u64,
-        applications: plane.policy.compiled.applications.len() as u64,
-        promised: plane.promised.len() as u64,
-        audit: plane.auditor.counts(),
-        flows: plane.flows.log_counts(),
+        rules: plane.rules().len() as u64,
+        applications: plane.policy().compiled().applications.len() as u64,
+        promised: plane.associations().promised() as u64,
+        audit: plane.observers().audit_counts(),
+        flows: plane.observers().flow_log_counts(),
         kernel: &kernel,
     });
-    if plane.translator.is_some() {
+    if plane.policy().is_translated() {
         sections.push(crate::translation::section(&plane.translation().await?));
     }
     if !all {

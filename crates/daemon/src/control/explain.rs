@@ -14,7 +14,6 @@ use wire::{AppId, DropReason, Flow, Services};
 
 use crate::answer::{Answer, bad_query};
 use crate::associations::{SaView, protocol, protocol_word};
-use crate::monitor::Monitor;
 use crate::plane::{Plane, Shared};
 use crate::refused::{Fault, Refused};
 
@@ -43,17 +42,12 @@ async fn answer(
     }
 }
 
-pub(super) fn monitor(plane: &Plane) -> Result<&Monitor, Refused> {
-    plane.monitor.as_ref().ok_or_else(|| Refused::new(Fault::Failed, "the socket monitor is not attached"))
-}
-
 async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
     let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).map_err(|_| {
         Refused::new(Fault::NotFound, format!("there is no process {pid}"))
             .remedy("`ps -e` lists those there are")
     })?;
-    let monitor = monitor(plane)?;
-    let app = monitor.get().app_of_pid(pid)?;
+    let app = plane.app_of_pid(pid)?;
     let executable = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
     let process = ProcessInfo {
         refused: app == Some(sockmon::REFUSED),
@@ -64,7 +58,7 @@ async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
     };
     let pins = plane.pinned_files_at(process.executable.iter().map(String::as_str));
     let mut sockets = Vec::new();
-    let all = monitor.get().sockets()?;
+    let all = plane.sockets()?;
     for socket in all.iter().filter(|s| s.pid == pid) {
         sockets.push(explained(plane, socket, socket.flow()).await?);
     }
@@ -73,7 +67,7 @@ async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
 
 async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, Refused> {
     let asked = parse(text)?;
-    let sockets = monitor(plane)?.get().sockets()?;
+    let sockets = plane.sockets()?;
     // The connection itself, else the socket without a peer (UDP server, listener) that would take it.
     let connected = |s: &&SocketInfo| s.flow() == Some(asked);
     let open = |s: &&SocketInfo| {
@@ -115,7 +109,7 @@ pub(super) fn flow_of(socket: &SocketInfo) -> Option<Flow> {
 
 /// A path of the policy whose file has this bare name.
 fn path_of<'a>(plane: &'a Plane, name: &str) -> Option<&'a str> {
-    let mut names = plane.policy.compiled.applications.iter().map(|app| app.name.as_str());
+    let mut names = plane.policy().compiled().applications.iter().map(|app| app.name.as_str());
     names.find(|path| path.rsplit_once('/').is_some_and(|(_, file)| file == name))
 }
 
@@ -132,7 +126,7 @@ async fn of_nobody(
     let from_port = from_port.unwrap_or(0);
     let unknown = target.flow(None, from_port);
     let flow = target.flow(source_towards(&unknown), from_port);
-    let app = plane.policy.app(program).unwrap_or(AppId::NONE);
+    let app = plane.policy().app(program).unwrap_or(AppId::NONE);
     if app == AppId::NONE
         && let Some(path) = path_of(plane, program)
     {
@@ -159,8 +153,8 @@ async fn of_nobody(
     };
     let explained = judged(plane, out, app, Services::NONE, &flow).await?;
     let pins = plane
-        .policy
-        .compiled
+        .policy()
+        .compiled()
         .application(app)
         .map(|app| plane.pinned_files_at(app.pins.keys().map(String::as_str)));
     Ok(Explanation { sockets: vec![explained], pins: pins.unwrap_or_default(), ..Explanation::default() })
@@ -176,9 +170,9 @@ fn source_towards(flow: &Flow) -> Option<IpAddr> {
 
 fn application(plane: &Plane, id: AppId) -> Option<AppRef> {
     (id != AppId::NONE).then(|| AppRef {
-        name: plane.policy.app_name(id),
+        name: plane.policy().app_name(id),
         id: id.0,
-        block: plane.policy.block(id),
+        block: plane.policy().block(id),
     })
 }
 
@@ -229,22 +223,13 @@ async fn judged(
         out.effect = "refused: the file of the program is not known to be what the policy says".to_owned();
         return Ok(out);
     }
-    out.decision = Some(plane.policy.decision(app, &flow));
+    out.decision = Some(plane.policy().decision(app, &flow));
     if app == AppId::NONE
         && let (Some(decision), Some(note)) = (&mut out.decision, rule_note(plane, &flow))
     {
         decision.notes.push(note);
     }
-    let (action, terms, found) = plane
-        .outbound
-        .ask(move |half| {
-            let (decision, index) = half.engine.preview_asking(app, &flow, asked);
-            let sad = half.engine.sad();
-            let view = |sa| SaView::outbound(sa, netio::clock::monotonic());
-            let view = index.and_then(|i| sad.get(i).map(view).ok_or(DropReason::NoSa));
-            (decision.action, decision.terms, view)
-        })
-        .await?;
+    let (action, terms, found) = plane.halves().preview(app, flow, asked).await?;
     let protect = matches!(action, Action::Protect { .. });
     out.effect = effect(action, &terms, found.as_ref().err().copied(), is_own(flow.remote)).to_owned();
     if let Some(observed) = out.decision.as_ref().and_then(|decision| decision.observed.as_ref()) {
@@ -253,19 +238,10 @@ async fn judged(
     if asked != Services::NONE {
         out.effect.push_str(" (the socket asks for protection itself)");
     }
-    let name = |view: SaView| -> SaInfo { view.named(|id| plane.policy.app_name(id)) };
+    let name = |view: SaView| -> SaInfo { view.named(|id| plane.policy().app_name(id)) };
     if protect {
         out.sa_out = found.ok().map(name);
-        let serving = plane
-            .inbound
-            .ask(move |half| {
-                let serves = |sa: &&sadb::InboundSa| {
-                    let selectors = sa.config().effective_selectors();
-                    selectors.covers(&flow) && selectors.serves(app)
-                };
-                half.engine.sad().list().filter(serves).map(SaView::inbound).collect::<Vec<_>>()
-            })
-            .await?;
+        let serving = plane.halves().serving(app, flow).await?;
         out.sa_in = serving.into_iter().map(name).collect();
         // What leaves protected and is never answered is no protection of anything.
         if out.sa_in.is_empty() && out.effect == PROTECTED {
@@ -277,7 +253,7 @@ async fn judged(
 
 /// What the rules of the SPD say of a flow that no application's policy speaks for.
 fn rule_note(plane: &Plane, flow: &Flow) -> Option<String> {
-    let snapshot = plane.rules.snapshot()?;
+    let snapshot = plane.rules().snapshot()?;
     let rule = snapshot.lookup(sadb::rules::Direction::Out, &sadb::PacketKey::of_flow(flow));
     let said = match rule {
         Some(rule) => {

@@ -8,7 +8,7 @@ use axum::extract::State;
 use sockmon::SocketInfo;
 use wire::AppId;
 
-use super::explain::{flow_of, monitor};
+use super::explain::flow_of;
 use crate::answer::Answer;
 use crate::plane::{Plane, Shared};
 use crate::refused::Refused;
@@ -22,7 +22,7 @@ pub(super) async fn list(State(plane): State<Shared>) -> Answer<Flows> {
 
 async fn answer(plane: &Shared) -> Result<Flows, Refused> {
     let plane = plane.get().await?;
-    let sockets = monitor(&plane)?.get().sockets()?;
+    let sockets = plane.sockets()?;
     // A socket that several processes hold is one flow.
     let all: BTreeSet<LiveFlow> = sockets.iter().filter_map(|socket| live(&plane, socket)).collect();
     let left_out = all.len().saturating_sub(MAX_FLOWS);
@@ -35,7 +35,7 @@ fn live(plane: &Plane, socket: &SocketInfo) -> Option<LiveFlow> {
     }
     let flow = flow_of(socket)?;
     Some(LiveFlow {
-        application: plane.policy.app_name(socket.app),
+        application: plane.policy().app_name(socket.app),
         protocol: flow.protocol,
         local: SocketAddr::new(flow.local, flow.local_port),
         remote: SocketAddr::new(flow.remote, flow.remote_port),

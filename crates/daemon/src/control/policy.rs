@@ -57,7 +57,7 @@ pub(super) async fn apply(
     let change = async move {
         let request = request?;
         let mut plane = plane.get().await?;
-        let source = request.file.clone().unwrap_or_else(|| plane.policy.file().display().to_string());
+        let source = request.file.clone().unwrap_or_else(|| plane.policy().file().display().to_string());
         let applied = plane.apply(request).await?;
         let trial = applied.waiting.as_ref().map_or_else(String::new, |waiting| {
             format!(", to be confirmed within {} s", waiting.seconds_left)
@@ -74,7 +74,7 @@ pub(super) async fn confirm(
 ) -> Answer<PolicyApplied> {
     let change = async move {
         let mut plane = plane.get().await?;
-        let applied = plane.confirm().await?;
+        let applied = plane.confirm()?;
         plane.audit(asker, "policy_confirmed", "the policy on trial stays".to_owned());
         Ok(applied)
     };

@@ -3,11 +3,11 @@
 use api::{InlineEvents, InlineFlow, InlineFlows, InlineQuery, InlineRules, ScrubbedProfile, ScrubbedStatus};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use scrub::{Counters, Profile, Scrubber};
+use scrub::{Counters, Profile};
 
 use crate::answer::{Answer, bad_query};
 use crate::inline::control::{EVENTS, FLOWS, fits, newest};
-use crate::plane::{Plane, Shared};
+use crate::plane::Shared;
 use crate::refused::Refused;
 use crate::scrub::record::KEPT;
 use crate::scrub::report;
@@ -18,15 +18,15 @@ pub(super) async fn status(State(plane): State<Shared>) -> Answer<ScrubbedStatus
 
 async fn collect(plane: &Shared) -> Result<ScrubbedStatus, Refused> {
     let plane = &*plane.get().await?;
-    let scrubbers = &plane.scrubbed.scrubbers;
+    let scrubbers = &plane.observers().scrubbed().scrubbers;
     let profiles = scrubbers.reports().into_iter().map(|report| ScrubbedProfile {
         connections: report.connections,
         half_open: report.half_open,
         stored: report.stored,
         ..passed(report.profile, &report.counters)
     });
-    let outer = outer(plane).await?;
-    let profile = plane.config.scrub.outer.unwrap_or_default();
+    let outer = plane.halves().outer_scrubber().await?;
+    let profile = plane.config().scrub.outer.unwrap_or_default();
     Ok(ScrubbedStatus {
         profiles: profiles.collect(),
         outer: outer.map(|counters| passed(profile, &counters)),
@@ -43,19 +43,14 @@ fn passed(profile: Profile, counters: &Counters) -> ScrubbedProfile {
     }
 }
 
-async fn outer(plane: &Plane) -> Result<Option<Counters>, Refused> {
-    let counters = |scrubber: &Scrubber| scrubber.counters().clone();
-    Ok(plane.inbound.ask(move |half| half.engine.outer_scrubber().map(counters)).await?)
-}
-
 pub(super) async fn rules(State(plane): State<Shared>) -> Answer<InlineRules> {
     Answer(counted(&plane).await)
 }
 
 async fn counted(plane: &Shared) -> Result<InlineRules, Refused> {
     let plane = &*plane.get().await?;
-    let outer = outer(plane).await?;
-    let inner = plane.scrubbed.scrubbers.reports().into_iter().map(|report| report.counters);
+    let outer = plane.halves().outer_scrubber().await?;
+    let inner = plane.observers().scrubbed().scrubbers.reports().into_iter().map(|report| report.counters);
     let all: Vec<Counters> = inner.chain(outer).collect();
     Ok(InlineRules { rules: report::counts(&all) })
 }
@@ -66,7 +61,7 @@ pub(super) async fn flows(State(plane): State<Shared>) -> Answer<InlineFlows> {
         Err(refused) => return Answer(Err(refused)),
     };
     let (mut flows, mut total) = (Vec::new(), 0);
-    plane.scrubbed.scrubbers.each_connection(|profile, outside, inside, state| {
+    plane.observers().scrubbed().scrubbers.each_connection(|profile, outside, inside, state| {
         total += 1;
         if flows.len() < FLOWS {
             let state = state.name().to_owned();
@@ -90,7 +85,7 @@ pub(super) async fn events(
     };
     let most = query.most.unwrap_or(EVENTS).min(KEPT);
     let after = query.number.map_or(query.after.unwrap_or(0), |number| number.saturating_sub(1));
-    let rings = plane.scrubbed.rings();
+    let rings = plane.observers().scrubbed().rings();
     let found = rings.iter().map(|ring| {
         let events = ring.since(after, most, &|event| fits(&query, event));
         (events, ring.unrecorded)

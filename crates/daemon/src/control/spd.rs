@@ -1,6 +1,6 @@
 //! `/v1/spd`: the rules of the security policy database.
 
-use api::{Event, SpdAdd, SpdAdded, SpdChange, SpdChanged, SpdDeleted, SpdList, SpdRule};
+use api::{SpdAdd, SpdAdded, SpdDeleted, SpdList};
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 
@@ -11,7 +11,7 @@ use crate::refused::{Fault, Refused};
 
 pub(super) async fn list(State(plane): State<Shared>) -> Answer<SpdList> {
     Answer(match plane.get().await {
-        Ok(plane) => plane.rules().await.map(|rules| SpdList { rules }),
+        Ok(plane) => plane.list_rules().await.map(|rules| SpdList { rules }),
         Err(refused) => Err(refused),
     })
 }
@@ -26,9 +26,7 @@ async fn add_one(plane: Shared, body: &[u8]) -> Result<SpdAdded, Refused> {
             .remedy("see ravelin(1), SECURITY POLICY DATABASE")
     })?;
     whole(async move {
-        let mut plane = plane.get().await?;
-        let rule = plane.add_rule(&request).await?;
-        plane.hub.tell(changed(SpdChange::Added, std::slice::from_ref(&rule)));
+        let rule = plane.get().await?.add_rule(&request).await?;
         tracing::info!(name = rule.name, position = rule.position, "rule of the SPD added");
         Ok(SpdAdded { rule })
     })
@@ -38,9 +36,7 @@ async fn add_one(plane: Shared, body: &[u8]) -> Result<SpdAdded, Refused> {
 pub(super) async fn del(State(plane): State<Shared>, Path(name): Path<String>) -> Answer<SpdDeleted> {
     Answer(
         whole(async move {
-            let mut plane = plane.get().await?;
-            let rule = plane.delete_rule(&name).await?;
-            plane.hub.tell(changed(SpdChange::Deleted, std::slice::from_ref(&rule)));
+            let rule = plane.get().await?.delete_rule(&name).await?;
             tracing::info!(name = rule.name, "rule of the SPD deleted");
             Ok(SpdDeleted { rules: vec![rule] })
         })
@@ -51,19 +47,10 @@ pub(super) async fn del(State(plane): State<Shared>, Path(name): Path<String>) -
 pub(super) async fn flush(State(plane): State<Shared>) -> Answer<SpdDeleted> {
     Answer(
         whole(async move {
-            let mut plane = plane.get().await?;
-            let rules = plane.flush_rules().await?;
-            if !rules.is_empty() {
-                plane.hub.tell(changed(SpdChange::Deleted, &rules));
-            }
+            let rules = plane.get().await?.flush_rules().await?;
             tracing::info!(rules = rules.len(), "every rule of the SPD deleted");
             Ok(SpdDeleted { rules })
         })
         .await,
     )
-}
-
-/// What everybody who listens is told, in the order in which it was done.
-fn changed(change: SpdChange, rules: &[SpdRule]) -> Event {
-    Event::Spd(SpdChanged { change, rules: rules.to_vec() })
 }

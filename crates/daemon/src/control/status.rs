@@ -3,20 +3,18 @@
 use std::collections::BTreeMap;
 
 use api::{
-    ChosenBy, GatewayState, Health, PolicyState, Problem, Status, StatusState, Subjects, Traffic, TunState,
+    ChosenBy, GatewayState, Health, PolicyState, Problem, Status, StatusState, Subjects, TunState,
     UplinkState,
 };
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use wire::DropReason;
 
 use crate::answer::Answer;
 use crate::device::Device;
-use crate::host;
+use crate::host::TunFault;
 use crate::kernel_counters;
-use crate::plane::traffic::queue_drops;
-use crate::plane::{Plane, Shared};
+use crate::plane::{Plane, Shared, ThreadState, queue_drops};
 use crate::refused::Refused;
 
 pub(super) async fn status(State(plane): State<Shared>) -> Answer<Status> {
@@ -37,90 +35,44 @@ pub(super) async fn health(State(plane): State<Shared>) -> Response {
     }
 }
 
-/// What one thread says about itself.
-struct Half {
-    traffic: Traffic,
-    sas: usize,
-    fault: Option<String>,
-}
-
-fn traffic(tally: &engine::Tally, losses: &crate::datapath::Losses) -> Traffic {
-    let drops = tally.drops().chain(losses.drops());
-    Traffic {
-        received: losses.received,
-        protected: tally.protected.packets,
-        clear: tally.clear.packets,
-        dropped: drops
-            .filter(|(reason, _)| *reason != DropReason::FragmentHeld)
-            .map(|(_, count)| count)
-            .sum(),
-    }
-}
-
 async fn collect(plane: &Shared) -> Result<Status, Refused> {
     let plane = &*plane.get().await?;
-    let outbound = plane
-        .outbound
-        .ask(|half| Half {
-            traffic: traffic(half.engine.tally(), &half.losses),
-            sas: half.engine.sad().len(),
-            fault: half.losses.fault.clone(),
-        })
-        .await?;
-    let inbound = plane
-        .inbound
-        .ask(|half| Half {
-            traffic: traffic(half.engine.tally(), &half.losses),
-            sas: half.engine.sad().len(),
-            fault: half.losses.fault.clone(),
-        })
-        .await?;
+    let [outbound, inbound] = plane.halves().states().await?;
     let kernel = plane.kernel_counters()?;
     let translation = plane.translation().await?;
     let Found { problems, unguarded, closed } = problems(plane, [&outbound, &inbound]);
-    let policy = &plane.policy;
     let protection = plane.protection(&problems, closed.as_deref()).await;
     Ok(Status {
         protection,
-        crypto: crate::crypto_units::report(&plane.keys.registry, plane.config.crypto.legacy),
+        crypto: crate::crypto_units::report(plane.associations().registry(), plane.config().crypto.legacy),
         state: if problems.is_empty() { StatusState::Ok } else { StatusState::Degraded },
         problems,
-        instance: plane.config.instance.clone(),
+        instance: plane.config().instance.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
-        uptime_seconds: netio::clock::monotonic().since(plane.started).as_secs(),
-        config: plane.config.file.display().to_string(),
+        uptime_seconds: plane.uptime().as_secs(),
+        config: plane.config().file.display().to_string(),
         tun: TunState {
-            name: plane.tun.name.clone(),
-            ifindex: plane.tun.index,
-            queue_drops: queue_drops(&plane.tun.name).unwrap_or(0),
+            name: plane.host().tun().name.clone(),
+            ifindex: plane.host().tun().index,
+            queue_drops: queue_drops(&plane.host().tun().name).unwrap_or(0),
         },
-        uplinks: states(&plane.uplinks, &unguarded),
-        gateway: plane.config.gateway.as_ref().map(|gateway| GatewayState {
-            inside: states(&plane.insides, &unguarded),
+        uplinks: states(plane.host().uplinks(), &unguarded),
+        gateway: plane.config().gateway.as_ref().map(|gateway| GatewayState {
+            inside: states(plane.host().insides(), &unguarded),
             default: if gateway.bypass_the_rest { "bypass" } else { "discard" }.to_owned(),
-            spans: crate::gateway::spans(&plane.rules.in_order()).len(),
+            spans: plane.rules().spans().len(),
         }),
-        esp_port: plane.config.esp.port,
-        translation: plane.translator.is_some().then_some(translation),
-        names: plane.names_state(),
+        esp_port: plane.config().esp.port,
+        translation: plane.policy().is_translated().then_some(translation),
+        names: plane.policy().names_state(),
         policy: PolicyState {
-            file: policy.file().display().to_string(),
-            generation: policy.compiled.spd.generation,
-            applications: policy.compiled.applications.len(),
-            loaded_unix_seconds: policy.loaded,
-            warnings: policy.warnings,
-            refused_blocks: policy.refused.clone(),
-            last_error: policy.last_error.clone(),
-            waiting: plane.waiting(),
-            pins: plane.pinned_files(),
-            missing: crate::policy_store::missing(&policy.compiled, &plane.executables),
-            subjects: subjects(&policy.compiled.applications),
-            kernel: plane.kernel_load(),
+            subjects: subjects(&plane.policy().compiled().applications),
+            ..plane.policy_state()
         },
         sas_in: inbound.sas,
         sas_out: outbound.sas,
-        spd_rules: plane.rules.len(),
+        spd_rules: plane.rules().len(),
         outbound: outbound.traffic,
         inbound: inbound.traffic,
         kernel_refused: kernel
@@ -160,7 +112,7 @@ struct Found {
     closed: Option<String>,
 }
 
-fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
+fn problems(plane: &Plane, [outbound, inbound]: [&ThreadState; 2]) -> Found {
     let mut problems = Vec::new();
     let mut unguarded = Vec::new();
     let mut closed = None;
@@ -170,18 +122,17 @@ fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
         remedy: Some(remedy.to_owned()),
         ..Problem::default()
     };
-    for fault in plane.monitor.iter().flat_map(|monitor| monitor.get().health()) {
+    for fault in plane.kernel_faults() {
         unguarded.extend(device_of(&fault.what));
         problems.push(problem("failed", format!("{}: {}", fault.what, fault.detail), &fault.remedy));
     }
-    // Without a kernel half there is no device either.
-    let tun = plane.monitor.as_ref().and_then(|_| host::tun_fault(&plane.tun.name, plane.tun.index));
+    let tun = plane.host().tun_fault();
     // What the threads hear from a device that is known to be gone or down is no other fault.
     let mut faults: Vec<&String> = Vec::new();
     match &tun {
         Some(fault) => {
             problems.push(problem("failed", fault.to_string(), fault.remedy()));
-            if !matches!(fault, host::TunFault::Unknown(_)) {
+            if !matches!(fault, TunFault::Unknown(_)) {
                 closed = Some(fault.to_string());
             }
         }
@@ -190,44 +141,40 @@ fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
             faults.extend([outbound, inbound].into_iter().filter_map(|half| half.fault.as_ref()));
         }
     }
-    if let Some(fault) = plane.monitor.as_ref().and_then(|_| host::tun_owner_fault(&plane.tun.name)) {
+    if let Some(fault) = plane.host().tun_owner_fault() {
         problems.push(problem("failed", fault, "restart the daemon, which makes it root's"));
     }
     for fault in faults {
         let remedy = "restart the daemon if this does not end; protected traffic is refused meanwhile";
         problems.push(problem("failed", fault.clone(), remedy));
     }
-    if let Some(fault) = plane.gateway_fault() {
+    if let Some(fault) = plane.host().gateway_fault(plane.config()) {
         let remedy = "`ravelin doctor --config FILE` looks at what gateway mode needs";
         problems.push(problem("failed", fault, remedy));
     }
-    let uplinks = plane.monitor.as_ref().map(|_| crate::uplinks::faults(&plane.uplinks));
-    for fault in uplinks.unwrap_or_default() {
+    for fault in plane.host().uplink_faults() {
         if fault.closed {
             closed.get_or_insert_with(|| fault.message.clone());
         }
         problems.push(problem("failed", fault.message, &fault.remedy));
     }
-    for device in unheard(plane) {
+    for device in plane.host().unheard() {
         let message =
             format!("{} came after the start: outer packets that arrive there are lost", device.name);
         problems.push(problem("failed", message, "restart the daemon (`ravelin run --take-over`)"));
     }
-    if let Some(fault) = plane.translation_fault() {
+    if let Some(fault) = plane.policy().translation_fault() {
         problems.push(problem("failed", fault, "restart the daemon; new flows are refused meanwhile"));
     }
-    for fault in plane.name_faults() {
+    for fault in plane.policy().name_faults() {
         let remedy =
             "`ravelin policy names` lists what is known; look at [names] resolvers, or write the addresses";
         problems.push(problem("failed", fault, remedy));
     }
-    problems.extend(plane.flow_problems());
-    problems.extend(plane.path_problems());
-    problems.extend(plane.pin_faults());
-    problems.extend(plane.foreign_names());
-    problems.extend(crate::crypto_units::faults(&plane.keys.registry));
-    problems.extend(plane.keys.fault().map(|refused| refused.problem()));
-    for block in &plane.policy.refused {
+    problems.extend(plane.problems());
+    problems.extend(crate::crypto_units::faults(plane.associations().registry()));
+    problems.extend(plane.associations().key_fault().map(|refused| refused.problem()));
+    for block in plane.policy().refused_blocks() {
         let kept =
             if block.kept_last_good { "its last good version is in force" } else { "it has no policy" };
         let message = format!("{}: the block of {} is broken; {kept}", block.at, block.application);
@@ -237,21 +184,15 @@ fn problems(plane: &Plane, [outbound, inbound]: [&Half; 2]) -> Found {
             "correct the policy (`ravelin policy check`) and reload it",
         ));
     }
-    for observed in plane.policy.compiled.observed() {
-        let message = format!("{observed} ({}:{})", plane.policy.compiled.file, observed.line);
+    for observed in plane.policy().compiled().observed() {
+        let message = format!("{observed} ({}:{})", plane.policy().compiled().file, observed.line);
         let remedy = "`ravelin flows` shows what would be refused; take `observe` out of the policy to put it in force";
         problems.push(problem("observed", message, remedy));
     }
-    if let Some(error) = &plane.policy.last_error {
-        problems.push(problem("refused", error.clone(), "correct what it says and reload the policy"));
+    if let Some(error) = plane.policy().last_error() {
+        problems.push(problem("refused", error.to_owned(), "correct what it says and reload the policy"));
     }
     Found { problems, unguarded, closed }
-}
-
-/// Uplinks that came, or were made anew, when the sockets for frames had been opened: those of the kernel are deaf.
-fn unheard(plane: &Plane) -> impl Iterator<Item = &Device> {
-    let framed = plane.framed.as_deref();
-    plane.uplinks.iter().filter(move |uplink| framed.is_some_and(|framed| !framed.contains(uplink)))
 }
 
 fn states(devices: &[Device], unguarded: &[u32]) -> Vec<UplinkState> {

@@ -1,6 +1,8 @@
-//! The API over a Unix socket, with real engines in their threads; only the devices and the kernel half are absent.
+//! The API over a Unix socket, with real engines in their threads; only the devices are absent, and the kernel half is one
+//! that records what it is told.
 
 mod changes;
+mod kernel_half;
 mod turns;
 
 use std::io::{Read, Write};
@@ -10,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crypto::Secret;
+use netio::link::{Link, TunOwner};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -18,7 +21,10 @@ use crate::config::Config;
 use crate::datapath::{self, InboundHalf, Inbox, Next, OutboundHalf};
 use crate::device::Device;
 use crate::keys::Keys;
-use crate::plane::{Plane, Shared};
+use crate::monitor::Monitor;
+use crate::monitor::recorder::{Call, Recorder};
+use crate::network_stack::NetworkStack;
+use crate::plane::{Associations, Halves, Host, Hosts, Observers, Plane, PolicyInForce, Shared};
 use crate::policy_store::PolicyStore;
 
 const POLICY: &str = "application curl { network 192.0.2.0/24 protected P; protection P { localport=any remoteport=any \
@@ -108,7 +114,32 @@ impl Daemon {
     }
 }
 
+/// The devices of the host that the tests are on: the TUN and one uplink.
+fn devices() -> Vec<Link> {
+    let device = |index, name: &str, kind: Option<&str>| Link {
+        index,
+        name: name.to_owned(),
+        up: true,
+        running: true,
+        loopback: false,
+        mtu: 1500,
+        queue_len: 500,
+        master: None,
+        kind: kind.map(str::to_owned),
+        address: Vec::new(),
+        xdp: None,
+        multicast: false,
+        tun_owner: kind.map(|_| TunOwner { user: Some(0), group: Some(0), several_queues: false }),
+    };
+    vec![device(7, "rvl0", Some("tun")), device(2, "eth0", None)]
+}
+
 pub(crate) fn plane(config: Config, run_dir: Option<&std::path::Path>) -> Plane {
+    plane_over(Recorder::default(), config, run_dir)
+}
+
+/// A control plane over this kernel half.
+pub(crate) fn plane_over(kernel_half: Recorder, config: Config, run_dir: Option<&std::path::Path>) -> Plane {
     let mut policy = PolicyStore::new(&config.policy, run_dir).unwrap();
     let candidate = policy.read().unwrap();
     let spd = Arc::new(candidate.compiled.spd.clone());
@@ -121,40 +152,23 @@ pub(crate) fn plane(config: Config, run_dir: Option<&std::path::Path>) -> Plane 
     inbound_engine.scrub_with(out.engine.scrubbers().clone(), spd, 1);
     datapath::start("out", out, out_inbox, || (), serve).unwrap();
     datapath::start("in", InboundHalf::new(inbound_engine), in_inbox, || (), serve).unwrap();
-    Plane {
-        started: netio::clock::monotonic(),
-        policy,
-        executables: Vec::new(),
-        unfinished: false,
-        pins: Default::default(),
-        keys: Keys::import(crypto_std::registry().unwrap(), Secret::new(vec![3; 32]), &[]).unwrap(),
-        outbound,
-        inbound,
-        monitor: None,
-        tun: Device { name: "rvl0".into(), index: 7 },
-        uplinks: vec![Device { name: "eth0".into(), index: 2 }],
-        surveyed: Default::default(),
-        insides: Vec::new(),
-        live: Default::default(),
-        framed: None,
-        mtus: Default::default(),
-        surroundings: Default::default(),
-        path_mtu: Some(1400),
-        hub: crate::events::Hub::default(),
-        auditor: Auditor::default(),
-        captures: Arc::default(),
-        promised: Vec::new(),
-        handed: (0, 0),
-        denials: Default::default(),
-        probing: Default::default(),
-        health: Default::default(),
-        flows: Default::default(),
-        scrubbed,
-        hosts: crate::plane::Hosts::new(&config.names).0,
-        translator: None,
-        rules: crate::rules::RuleBook::default(),
+    let host = Host::new(
+        NetworkStack::Fixed(devices()),
+        Device { name: "rvl0".into(), index: 7 },
+        vec![Device { name: "eth0".into(), index: 2 }],
+        Vec::new(),
+    );
+    let keys = Keys::import(crypto_std::registry().unwrap(), Secret::new(vec![3; 32]), &[]).unwrap();
+    let hosts = Hosts::new(&config.names).0;
+    Plane::new(
         config,
-    }
+        Halves::new(outbound, inbound),
+        Monitor::new(kernel_half),
+        host.with_path_mtu(Some(1400)),
+        Associations::new(keys),
+        PolicyInForce::new(policy, hosts),
+        Observers::new(Auditor::default(), Default::default(), scrubbed),
+    )
 }
 
 fn request(direction: &str, spi: &str, key: u8) -> Value {
@@ -396,7 +410,7 @@ fn a_change_is_made_to_its_end_when_the_client_hangs_up() {
     let plane = plane(folder.config(), None);
     // The inbound thread stands still until the gate opens.
     let (gate, closed) = std::sync::mpsc::channel::<()>();
-    let mut stand_still = Box::pin(plane.inbound.ask(move |_| closed.recv().is_ok()));
+    let mut stand_still = Box::pin(plane.halves().ask_inbound(move |_| closed.recv().is_ok()));
     assert!(stand_still.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     drop(stand_still);
 

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use api::{AppTraffic, AppTrafficList, HandedOver, Left};
+use api::{AppTraffic, AppTrafficList, Left};
 use axum::extract::State;
 use wire::AppId;
 
 use crate::answer::Answer;
 use crate::flows::sums;
-use crate::plane::traffic::{baseline, counter};
-use crate::plane::{Plane, Shared};
+use crate::plane::Shared;
 use crate::refused::Refused;
 
 pub(super) async fn traffic(State(plane): State<Shared>) -> Answer<AppTrafficList> {
@@ -18,15 +17,8 @@ pub(super) async fn traffic(State(plane): State<Shared>) -> Answer<AppTrafficLis
 
 async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
     let plane = &*plane.get().await?;
-    let handed_over = compare(plane).await?;
-    let Some(monitor) = &plane.monitor else {
-        return Ok(AppTrafficList { handed_over, ..Default::default() });
-    };
-    let left = plane.outbound.ask(|half| {
-        let tally = half.engine.tally();
-        tally.left_by_app().collect::<BTreeMap<AppId, _>>()
-    });
-    let left = left.await?;
+    let handed_over = plane.handed_over().await?;
+    let left = plane.halves().left_by_app().await?;
     let amount = |traffic: engine::Traffic| api::Amount { packets: traffic.packets, bytes: traffic.bytes };
     let left = |id: &AppId| match left.get(id) {
         Some([authenticated, encrypted]) => {
@@ -34,13 +26,13 @@ async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
         }
         None => Left::default(),
     };
-    let traffic = monitor.get().traffic()?;
+    let traffic = plane.kernel_traffic()?;
     let mut applications: Vec<AppTraffic> = traffic
         .iter()
         .map(|(id, traffic)| {
             let (outbound, inbound) = sums(traffic);
             AppTraffic {
-                application: if *id == AppId::NONE { String::new() } else { plane.policy.app_name(*id) },
+                application: if *id == AppId::NONE { String::new() } else { plane.policy().app_name(*id) },
                 id: id.0,
                 outbound,
                 left: left(id),
@@ -51,24 +43,12 @@ async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
         })
         .collect();
     applications.sort_by(|a, b| a.application.cmp(&b.application));
-    let (lost, events_lost) = (counter(plane, "traffic_lost")?, counter(plane, "events_lost")?);
+    let counters = plane.kernel_counters()?;
+    let count = |word: &str| counters.iter().find(|(name, _)| *name == word).map_or(0, |(_, count)| *count);
+    let (lost, events_lost) = (count("traffic_lost"), count("events_lost"));
     Ok(AppTrafficList { applications, lost, events_lost, handed_over })
 }
 
 fn words(reasons: &BTreeMap<&'static str, u64>) -> BTreeMap<String, u64> {
     reasons.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect()
-}
-
-/// The data path's count lies between the kernel half's before and after it, but for what waits in the TUN.
-async fn compare(plane: &Plane) -> Result<HandedOver, Refused> {
-    let since =
-        |now: (u64, u64)| (now.0.saturating_sub(plane.handed.0), now.1.saturating_sub(plane.handed.1));
-    let (before, _) = since(baseline(plane)?);
-    let engine = plane.outbound.ask(|half| half.losses.received).await?;
-    let (after, dropped) = since(baseline(plane)?);
-    let waiting = u64::from(plane.config.tun.queue);
-    let seen = engine.saturating_add(dropped);
-    let agree =
-        plane.monitor.is_none() || (seen.saturating_add(waiting) >= before && seen <= after + waiting);
-    Ok(HandedOver { kernel: after, engine, dropped, agree })
 }

@@ -1,10 +1,9 @@
-//! What goes to the daemon that takes over ([`crate::handover`]), and how much that is.
+//! The end: what goes to the daemon that takes over ([`crate::handover`]) and how much that is, and who is to stop.
 
-use sadb::handover::HandOver;
+use crypto::Secret;
 
 use super::Plane;
-use crate::datapath::{InboundHalf, OutboundHalf};
-use crate::gateway::HandedRules;
+use crate::datapath::Unanswered;
 use crate::refused::Refused;
 
 impl Plane {
@@ -13,22 +12,29 @@ impl Plane {
     /// # Errors
     /// If a data thread does not answer.
     pub(crate) async fn octets_to_hand_over(&self) -> Result<usize, Refused> {
-        let octets_of = sadb::handover::octets_of;
-        let inbound = move |half: &mut InboundHalf| {
-            half.engine.sad().list().map(|sa| octets_of(sa.config())).sum::<usize>()
-        };
-        let outbound = move |half: &mut OutboundHalf| {
-            half.engine.sad().list().map(|(_, sa)| octets_of(sa.config())).sum::<usize>()
-        };
-        let associations = self.inbound.ask(inbound).await? + self.outbound.ask(outbound).await?;
-        let beside = HandOver::octets_beside(self.keys.used(), self.handed_rules().len());
-        Ok(associations + beside)
+        self.associations.octets_to_hand_over(self.handed_rules().len(), &self.halves).await
     }
 
     /// The rules, as they go to the next daemon.
     pub(crate) fn handed_rules(&self) -> Vec<u8> {
-        let handed = HandedRules { gateway: self.config.gateway.is_some(), rules: self.rules.documents() };
-        // Texts and numbers only: this cannot fail.
-        serde_json::to_vec(&handed).unwrap_or_default()
+        self.rules.handed()
+    }
+
+    /// The key of the fingerprints of used keys, and these fingerprints.
+    pub(crate) fn handed_keys(&self) -> (Secret, Vec<[u8; 32]>) {
+        self.associations.export_keys()
+    }
+
+    /// Let both data threads end after what they are doing.
+    ///
+    /// # Errors
+    /// If a thread does not hear of it.
+    pub(crate) fn stop_threads(&self) -> Result<(), Unanswered> {
+        self.halves.stop()
+    }
+
+    /// Let every capture end; what it has is written first.
+    pub(crate) fn stop_captures(&self) {
+        self.observers.captures().stop_all();
     }
 }

@@ -1,24 +1,18 @@
-//! The path MTU of associations follows the world: it is that of the route to the peer, now, and not what it was when the association
-//! was added (docs/pmtu.md).
+//! When the routes to peers are looked at: the path MTU of an association is that of the route now, and not what it was when the
+//! association was added (docs/pmtu.md).
 //!
-//! What enters: news of routes and devices ([`netio::link::Watch`]), and packets that the kernel did not take. What leaves: the MTUs of
-//! the routes, for the outbound thread.
+//! What enters: news of routes and devices ([`netio::link::Watch`]), and packets that the kernel did not take. What leaves: when
+//! associations are to follow their routes.
 
-use std::collections::BTreeMap;
 use std::future::pending;
-use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use netio::link::{Links, Watch};
-use sadb::sa::DEFAULT_PATH_MTU;
+use netio::link::Watch;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, sleep_until};
 
 use super::Plane;
-use crate::datapath::OutboundHalf;
-use crate::paths::{look, route_mtu};
-use crate::refused::{Fault, Refused};
 use crate::signals::registered;
 
 /// How long the news of one change may take to come in; routes are looked at once for all of them.
@@ -76,35 +70,5 @@ impl Paths {
             tracing::warn!("the path MTU of associations does not follow the routes: {refused}");
         }
         self.from = Instant::now() + began.elapsed() * SHARE;
-    }
-}
-
-impl Plane {
-    /// What an association between these addresses begins with, where nothing is configured: what the route takes.
-    pub(crate) fn path_mtu_to(&self, local: IpAddr, remote: IpAddr) -> u16 {
-        // No kernel half: a test of the control API, in a namespace that is not the associations'.
-        let route = self.monitor.as_ref().and_then(|_| route_mtu(local, remote));
-        route.or(self.path_mtu).unwrap_or(DEFAULT_PATH_MTU)
-    }
-
-    /// Let every association have the MTU of its route as it is now.
-    pub(crate) async fn follow_paths(&mut self) -> Result<(), Refused> {
-        let ends = self.outbound.ask(|half| half.engine.ends()).await?;
-        if ends.is_empty() || self.monitor.is_none() {
-            return Ok(());
-        }
-        let mut links = Links::open().map_err(|error| Refused::new(Fault::Failed, error.to_string()))?;
-        let routes: BTreeMap<(IpAddr, IpAddr), u16> = ends
-            .into_iter()
-            .filter_map(|(local, remote)| Some(((local, remote), look(&mut links, local, remote)?)))
-            .collect();
-        let follow = move |half: &mut OutboundHalf| {
-            half.engine.follow_routes(&routes);
-            let now = netio::clock::monotonic();
-            for unfit in std::mem::take(&mut half.unfit) {
-                half.engine.refused_by_route(now, unfit.spi, unfit.remote, unfit.len);
-            }
-        };
-        Ok(self.outbound.ask(follow).await?)
     }
 }

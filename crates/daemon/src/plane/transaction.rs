@@ -7,32 +7,11 @@
 
 use std::sync::Arc;
 
-use sadb::spd::Spd;
-
 use super::Plane;
-use crate::datapath::{InboundHalf, OutboundHalf};
-use crate::policy_store::{Candidate, Exchanged, Trial};
-use crate::refused::{Fault, Refused};
-
-/// What becomes of the files with a change.
-pub(super) enum Files {
-    /// The policy file has the text.
-    Stay,
-    /// The policy file gets this text.
-    Install(Vec<u8>),
-    /// They tell of a trial, at whose end the policy file may get the text.
-    Trial(Trial),
-    /// The caller does what is to be done with them afterwards: what is in force is no policy to go back to.
-    Later,
-}
-
-/// What was done with the files, to be undone.
-enum Done {
-    Nothing,
-    /// The policy file had this text, if there was one.
-    Installed(Exchanged, Option<Vec<u8>>),
-    Trial,
-}
+use super::halves::by_policy;
+use super::policy::Files;
+use crate::policy_store::{Candidate, Exchanged, Executable};
+use crate::refused::Refused;
 
 impl Plane {
     /// Put a policy in force, everywhere or nowhere.
@@ -44,110 +23,43 @@ impl Plane {
         mut candidate: Candidate,
         files: Files,
     ) -> Result<Exchanged, Refused> {
-        let before = (!matches!(files, Files::Later)).then(|| self.policy.to_go_back_to()).flatten();
-        let done = self.begin_files(files, &candidate)?;
-        let executables = match self.prepare(&mut candidate) {
-            Ok(executables) => executables,
-            Err(refused) => return Err(self.undo_files(done, refused)),
-        };
-        let old = Arc::new(self.policy.compiled.spd.clone());
-        let loaded = match self.decide_by(&Arc::new(candidate.compiled.spd.clone()), &old).await {
-            Ok(()) => match self.load_kernel(&candidate) {
-                Ok(unfinished) => Ok(unfinished),
-                Err(refused) => Err(self.decide_surely_by(&old).await.err().unwrap_or(refused)),
-            },
-            Err(refused) => Err(refused),
-        };
-        let unfinished = match loaded {
-            Ok(unfinished) => unfinished,
+        let before = self.policy.to_go_back_to(&files);
+        let done = self.policy.begin_files(files, &candidate)?;
+        match self.change_tables(&mut candidate).await {
+            Ok((executables, unfinished)) => {
+                self.policy.adopt(candidate, executables, unfinished, &self.monitor);
+                self.policy.keep_previous(before);
+                Ok(done.exchanged())
+            }
             Err(refused) => {
-                self.policy.withdraw_numbers();
-                return Err(self.undo_files(done, refused));
+                self.policy.undo_files(done);
+                Err(refused)
             }
+        }
+    }
+
+    /// The numbers are written down, both halves of the engine decide by the candidate, and the kernel half has it; or all have what
+    /// they had. The answer is its executables, and whether something is left to do.
+    async fn change_tables(&mut self, candidate: &mut Candidate) -> Result<(Vec<Executable>, bool), Refused> {
+        let executables = self.policy.prepare(candidate, &self.monitor)?;
+        let old = Arc::new(self.policy.spd().clone());
+        let new = Arc::new(candidate.compiled.spd.clone());
+        let loaded = match self.halves.change(by_policy(&new), by_policy(&old)).await {
+            Ok(()) => match self.policy.load(candidate, &self.monitor) {
+                Ok(unfinished) => Ok((executables, unfinished)),
+                Err(refused) => {
+                    let undone = self.halves.insist(by_policy(&old)).await;
+                    Err(undone.err().map_or(refused, Refused::from))
+                }
+            },
+            Err(unanswered) => Err(unanswered.into()),
         };
-        self.adopt(candidate, executables, unfinished);
-        if let Err(error) = self.policy.keep_previous(before) {
-            tracing::warn!(
-                "a daemon after this one does not know the way back to the policy before: {error}"
-            );
+        if loaded.is_err() {
+            self.policy.withdraw();
         }
-        Ok(match done {
-            Done::Installed(exchanged, _) => exchanged,
-            Done::Nothing | Done::Trial => Exchanged::default(),
-        })
+        loaded
     }
-
-    fn begin_files(&mut self, files: Files, candidate: &Candidate) -> Result<Done, Refused> {
-        match files {
-            Files::Stay | Files::Later => Ok(Done::Nothing),
-            Files::Install(text) => {
-                let had = std::fs::read(self.policy.file()).ok();
-                let exchanged = self.policy.install(&text).map_err(|error| unwritten(&error))?;
-                Ok(Done::Installed(exchanged, had))
-            }
-            Files::Trial(trial) => {
-                if let Err(error) = self.policy.begin_trial(trial, &candidate.text) {
-                    self.policy.call_trial_off();
-                    return Err(unwritten(&error));
-                }
-                Ok(Done::Trial)
-            }
-        }
-    }
-
-    /// The refusal comes back.
-    fn undo_files(&mut self, done: Done, refused: Refused) -> Refused {
-        match done {
-            Done::Installed(exchanged, Some(had)) if exchanged.installed => {
-                if let Err(error) = self.policy.install_again(&had) {
-                    let file = self.policy.file().display();
-                    tracing::error!("{file} has a text that is not in force, and cannot be written: {error}");
-                }
-            }
-            Done::Trial => self.policy.call_trial_off(),
-            Done::Installed(..) | Done::Nothing => {}
-        }
-        refused
-    }
-
-    /// Both halves decide by the new policy, or both go on with the old one.
-    async fn decide_by(&self, new: &Arc<Spd>, old: &Arc<Spd>) -> Result<(), Refused> {
-        // The one that is asked first may have no time: then nothing has changed.
-        self.outbound.ask(outbound_decides_by(new)).await?;
-        if let Err(unanswered) = self.inbound.ask(inbound_decides_by(new)).await {
-            self.outbound.insist(outbound_decides_by(old)).await?;
-            return Err(unanswered.into());
-        }
-        Ok(())
-    }
-
-    /// Both halves decide by this policy; it waits until they have time.
-    ///
-    /// # Errors
-    /// If one has ended.
-    pub(super) async fn decide_surely_by(&self, spd: &Arc<Spd>) -> Result<(), Refused> {
-        let outbound = self.outbound.insist(outbound_decides_by(spd)).await;
-        self.inbound.insist(inbound_decides_by(spd)).await?;
-        Ok(outbound?)
-    }
-}
-
-fn outbound_decides_by(spd: &Arc<Spd>) -> impl Fn(&mut OutboundHalf) + Clone + Send + 'static {
-    let spd = Arc::clone(spd);
-    move |half| half.engine.set_policy(Arc::clone(&spd))
-}
-
-fn inbound_decides_by(spd: &Arc<Spd>) -> impl Fn(&mut InboundHalf) + Clone + Send + 'static {
-    let spd = Arc::clone(spd);
-    move |half| {
-        half.engine.set_scrub_policy(Arc::clone(&spd));
-        half.engine.set_entry_policy(Arc::clone(&spd));
-    }
-}
-
-pub(super) fn unwritten(error: &dyn std::fmt::Display) -> Refused {
-    Refused::new(Fault::Failed, format!("a file of the policy cannot be written: {error}"))
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;

@@ -26,8 +26,8 @@ pub(super) async fn of_drop(plane: &mut Plane, which: &str) -> Result<Explanatio
         })?),
     };
     // Both halves in one list, by when it happened.
-    let refused = plane.denials.newest().map(|one| (one.at, one.id, Half::Kernel(one)));
-    let ended = plane.health.drops().map(|one| (one.at, one.id, Half::Engine(one)));
+    let refused = plane.observers().refusals().map(|one| (one.at, one.id, Half::Kernel(one)));
+    let ended = plane.observers().drops().map(|one| (one.at, one.id, Half::Engine(one)));
     let mut found: Vec<(Duration, u64, Half<'_>)> = refused.chain(ended).collect();
     found.retain(|(_, id, _)| number.is_none_or(|number| number == *id));
     found.sort_by_key(|(at, id, _)| std::cmp::Reverse((*at, *id)));
@@ -91,7 +91,7 @@ fn of_the_engine(plane: &Plane, ended: &Ended) -> DropExplained {
         reason: dropped.reason.name().to_owned(),
         text: Some(dropped.reason.text().to_owned()),
         observed: false,
-        decision: policy.map(|flow| plane.policy.decision(dropped.app, flow)),
+        decision: policy.map(|flow| plane.policy().decision(dropped.app, flow)),
     }
 }
 
@@ -107,8 +107,8 @@ fn explained(plane: &Plane, denial: &Denial) -> DropExplained {
         remote_port: event.peer.port(),
         protocol: event.protocol,
     };
-    let mut decision = (event.app != AppId::NONE).then(|| plane.policy.decision(event.app, &flow));
-    let now = plane.policy.compiled.spd.generation;
+    let mut decision = (event.app != AppId::NONE).then(|| plane.policy().decision(event.app, &flow));
+    let now = plane.policy().generation();
     if let Some(decision) = decision.as_mut().filter(|_| now != denial.generation) {
         let note = format!(
             "said by generation {now} of the policy; generation {} was in force then",

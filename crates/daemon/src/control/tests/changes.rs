@@ -278,39 +278,75 @@ fn a_capture_ends_and_says_how_it_went() {
 #[tokio::test]
 async fn peers_of_inbound_associations_are_counted() {
     let folder = Folder::new("live");
-    let mut plane = plane(folder.config(), None);
+    let kernel_half = Recorder::default();
+    let mut plane = plane_over(kernel_half.clone(), folder.config(), None);
     let add =
         |direction: &str, spi: &str, key: u8| serde_json::from_value(request(direction, spi, key)).unwrap();
     let first = plane.add_sa(add("in", "0x1000", 1)).await.unwrap();
     let second = plane.add_sa(add("in", "auto", 2)).await.unwrap();
     plane.add_sa(add("out", "0x3000", 3)).await.unwrap();
-    let peers = plane.live.list();
+    let peers = kernel_half.live();
     assert_eq!(peers.len(), 1);
+    // The second association of the peer is no news to the kernel half.
+    assert_eq!(kernel_half.take_calls(), [Call::AddLive(peers[0])]);
     // The same peer, by other ports: something else is served.
     let mut web = request("in", "auto", 7);
     web["remote_ports"] = "443".into();
     let web = plane.add_sa(serde_json::from_value(web).unwrap()).await.unwrap();
-    let served = plane.live.list();
+    let served = kernel_half.live();
     assert!(served.len() == 2 && served.contains(&peers[0]), "{served:?}");
     assert!(served.iter().any(|served| served.remote_ports == sadb::spd::PortRange::one(443)));
     plane.delete_sa(web.spi, &Default::default()).await.unwrap();
-    assert_eq!(plane.live.list(), peers);
+    assert_eq!(kernel_half.live(), peers);
     plane.delete_sa(first.spi, &Default::default()).await.unwrap();
-    assert_eq!(plane.live.list(), peers);
+    assert_eq!(kernel_half.live(), peers);
     // By a successor that takes over at once, and by a limit, of which an event tells.
     let replace = json!({"inbound": {"old": second.spi, "spi": "0x1002", "keymat": "04".repeat(20)}, "overlap_seconds": 0});
     let done = plane.replace_sas(serde_json::from_value(replace).unwrap()).await.unwrap();
-    assert_eq!(plane.live.list(), peers);
+    assert_eq!(kernel_half.live(), peers);
     let last = &done.sas[0];
-    plane.inbound.ask(|half| half.engine.remove_sa(sadb::Spi(0x1002)).map(drop)).await.unwrap().unwrap();
-    plane.end_live_of((sadb::Direction::Inbound, sadb::Spi(last.spi.0), last.remote)).await.unwrap();
-    assert_eq!(plane.live.list(), []);
-    // One that was not counted: all are counted anew.
-    plane.live = Default::default();
-    let other = plane.add_sa(add("in", "0x1004", 5)).await.unwrap();
-    plane.live = Default::default();
-    plane.end_live_of((sadb::Direction::Inbound, sadb::Spi(9), other.remote)).await.unwrap();
-    assert_eq!(plane.live.list(), peers);
+    let ended = |spi: u32| {
+        engine::Event::Expire(engine::Expire {
+            spi: sadb::Spi(spi),
+            direction: sadb::Direction::Inbound,
+            remote: last.remote,
+            state: sadb::sa::LifeState::Dead,
+            packets: 0,
+            bytes: 0,
+        })
+    };
+    let remove = |half: &mut InboundHalf| half.engine.remove_sa(sadb::Spi(0x1002)).map(drop);
+    plane.halves().ask_inbound(remove).await.unwrap().unwrap();
+    plane.follow_end(&ended(last.spi.0), false).await;
+    assert_eq!(kernel_half.live(), []);
+    // The end of one that was not counted, and the end of which an event was lost: all are counted anew.
+    plane.add_sa(add("in", "0x1004", 5)).await.unwrap();
+    for (spi, lost) in [(9, false), (0x1004, true)] {
+        kernel_half.take_calls();
+        plane.follow_end(&ended(spi), lost).await;
+        assert_eq!(kernel_half.take_calls(), [Call::SetLive(peers.clone())], "{spi}");
+    }
+}
+
+#[tokio::test]
+async fn an_inbound_association_that_the_kernel_half_does_not_take_is_removed_again() {
+    let folder = Folder::new("live-refused");
+    let kernel_half = Recorder::default();
+    let mut plane = plane_over(kernel_half.clone(), folder.config(), None);
+    let add = |key: u8| serde_json::from_value(request("in", "0x1000", key)).unwrap();
+    kernel_half.fail(&["add_live_sa"]);
+    let refused = plane.add_sa(add(1)).await.unwrap_err();
+    assert!(refused.message.contains("add_live_sa"), "{refused}");
+    assert_eq!((plane.sas().await.unwrap(), kernel_half.live()), (vec![], vec![]));
+    kernel_half.fail(&[]);
+    // Its key is burnt, as the peer may have sealed with it already; its SPI is free.
+    assert!(plane.add_sa(add(1)).await.is_err());
+    plane.add_sa(add(2)).await.unwrap();
+    assert_eq!((plane.sas().await.unwrap().len(), kernel_half.live().len()), (1, 1));
+    // What the kernel half still has as served it serves until it follows; the association is gone.
+    kernel_half.fail(&["remove_live_sa"]);
+    assert!(plane.delete_sa(api::Spi(0x1000), &Default::default()).await.is_err());
+    assert_eq!(plane.sas().await.unwrap(), []);
 }
 
 #[test]

@@ -1,27 +1,15 @@
 //! A fault at each step of each way to another policy: everything is as it was.
 
-use std::cell::Cell;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::Sender;
 
 use api::PolicyApply;
-use sadb::spd::Spd;
 
 use super::*;
-use crate::control::tests::{Folder, plane};
-use crate::datapath::{Handle, Unanswered};
+use crate::control::tests::{Folder, plane_over};
+use crate::monitor::recorder::Recorder;
 use crate::plane::Allow;
-
-thread_local! {
-    static KERNEL: Cell<bool> = const { Cell::new(false) };
-}
-
-/// What the kernel half answers where there is none.
-pub(crate) fn fault_of_the_kernel() -> Result<(), Refused> {
-    if KERNEL.get() { Err(Refused::new(Fault::Failed, "the kernel half has no room")) } else { Ok(()) }
-}
 
 /// The shell goes on under another name, which is written down.
 const BEFORE: &str = "application sh { network 192.0.2.0/24 untrusted; }\n";
@@ -44,25 +32,10 @@ enum Way {
     Back,
 }
 
-/// The thread has more to do than its channel holds, until the sender goes.
-fn occupied<T: 'static>(handle: &Handle<T>) -> Sender<()> {
-    let (go, wait) = channel::<()>();
-    let (began, begun) = channel();
-    let block = move |_: &mut T| {
-        began.send(()).unwrap();
-        let _ = wait.recv();
-    };
-    handle.tell(block).unwrap();
-    begun.recv().unwrap();
-    for _ in 0..64 {
-        handle.tell(|_| ()).unwrap();
-    }
-    go
-}
-
 struct Broken<'f> {
     folder: &'f Path,
     step: Step,
+    kernel_half: Recorder,
     _busy: Option<Sender<()>>,
 }
 
@@ -76,34 +49,29 @@ impl Broken<'_> {
         }
     }
 
-    fn begin<'f>(plane: &Plane, folder: &'f Path, step: Step) -> Broken<'f> {
+    fn begin<'f>(plane: &Plane, kernel_half: &Recorder, folder: &'f Path, step: Step) -> Broken<'f> {
         if let Some(path) = Broken::obstacle(folder, step) {
             fs::create_dir(path).unwrap();
         }
-        KERNEL.set(step == Step::Kernel);
+        if step == Step::Kernel {
+            kernel_half.fail(&["load_policy"]);
+        }
         let busy = match step {
-            Step::Outbound => Some(occupied(&plane.outbound)),
-            Step::Inbound => Some(occupied(&plane.inbound)),
+            Step::Outbound => Some(plane.halves.occupy_outbound()),
+            Step::Inbound => Some(plane.halves.occupy_inbound()),
             _ => None,
         };
-        Broken { folder, step, _busy: busy }
+        Broken { folder, step, kernel_half: kernel_half.clone(), _busy: busy }
     }
 }
 
 impl Drop for Broken<'_> {
     fn drop(&mut self) {
-        KERNEL.set(false);
+        self.kernel_half.fail(&[]);
         if let Some(path) = Broken::obstacle(self.folder, self.step) {
             fs::remove_dir(path).unwrap();
         }
     }
-}
-
-/// What both halves decide by.
-async fn in_force(plane: &Plane) -> [Arc<Spd>; 2] {
-    let outbound = plane.outbound.insist(|half| Arc::clone(half.engine.policy())).await.unwrap();
-    let inbound = plane.inbound.insist(|half| half.engine.scrub_policy().cloned()).await.unwrap();
-    [outbound, inbound.unwrap()]
 }
 
 /// What the files say to a daemon that comes after this one, but for the numbers, which stay given: who goes on under which other
@@ -145,7 +113,8 @@ async fn a_fault_at_any_step_leaves_everything_as_it_was() {
         let folder = Folder::new(&format!("transaction-{way:?}"));
         let policy = folder.0.join("policy");
         fs::write(&policy, BEFORE).unwrap();
-        let mut plane = plane(folder.config(), Some(&folder.0));
+        let kernel_half = Recorder::default();
+        let mut plane = plane_over(kernel_half.clone(), folder.config(), Some(&folder.0));
         // As a start does: what is in force is written down.
         go(&mut plane, Way::Reload).await.unwrap();
         if way == Way::Back {
@@ -155,40 +124,28 @@ async fn a_fault_at_any_step_leaves_everything_as_it_was() {
             fs::write(&policy, AFTER).unwrap();
         }
         let text = fs::read_to_string(&policy).unwrap();
-        let had = in_force(&plane).await;
-        let generation = plane.policy.compiled.spd.generation;
+        let had = plane.halves.policies().await;
+        let generation = plane.policy.generation();
         let noted = notes(&folder.0);
         for step in steps {
-            let fault = Broken::begin(&plane, &folder.0, *step);
+            let fault = Broken::begin(&plane, &kernel_half, &folder.0, *step);
             let refused = go(&mut plane, way).await;
             drop(fault);
             assert!(refused.is_err(), "{way:?} {step:?}");
-            let has = in_force(&plane).await;
+            let has = plane.halves.policies().await;
             for (old, new) in had.iter().zip(&has) {
                 assert_eq!((old.generation, *old == *new), (new.generation, true), "{way:?} {step:?}");
             }
-            assert_eq!(plane.policy.compiled.spd.generation, generation, "{way:?} {step:?}");
+            assert_eq!(plane.policy.generation(), generation, "{way:?} {step:?}");
+            assert_eq!(kernel_half.policy_generation(), Some(generation), "{way:?} {step:?}");
             assert_eq!(fs::read_to_string(&policy).unwrap(), text, "{way:?} {step:?}");
-            assert!(plane.waiting().is_none(), "{way:?} {step:?}");
+            assert!(plane.policy.waiting().is_none(), "{way:?} {step:?}");
             assert_eq!(notes(&folder.0), noted, "{way:?} {step:?}");
         }
         go(&mut plane, way).await.unwrap();
-        for (old, new) in had.iter().zip(&in_force(&plane).await) {
+        for (old, new) in had.iter().zip(&plane.halves.policies().await) {
             assert_ne!(old.generation, new.generation, "{way:?}");
         }
         assert_ne!(notes(&folder.0), noted, "{way:?}");
     }
-}
-
-#[tokio::test]
-async fn what_must_not_be_left_half_done_waits_for_its_turn() {
-    let folder = Folder::new("insist");
-    let plane = plane(folder.config(), None);
-    let busy = occupied(&plane.outbound);
-    assert_eq!(plane.outbound.ask(|_| ()).await, Err(Unanswered::Busy));
-    let (done, _) = tokio::join!(plane.outbound.insist(|_| 7), async move {
-        tokio::task::yield_now().await;
-        drop(busy);
-    });
-    assert_eq!(done, Ok(7));
 }

@@ -131,7 +131,7 @@ pub async fn start(shared: Shared, asker: Asker, request: CaptureRequest) -> Res
     let plane = shared.get().await?;
     let app = match &request.app {
         None => None,
-        Some(name) => Some(plane.policy.app(name).ok_or_else(|| {
+        Some(name) => Some(plane.policy().app(name).ok_or_else(|| {
             Refused::new(Fault::NotFound, format!("the policy has no block for application {name:?}"))
                 .remedy("name an application as the policy does (`ravelin policy check FILE` lists them)")
         })?),
@@ -141,7 +141,7 @@ pub async fn start(shared: Shared, asker: Asker, request: CaptureRequest) -> Res
     }
     let snaplen = request.snaplen.unwrap_or(WHOLE).min(WHOLE) as usize;
     let filter = Filter { app, spi: request.sa.map(|spi| spi.0), dropped: request.dropped, snaplen };
-    let desk = Arc::clone(&plane.captures);
+    let desk = Arc::clone(&plane.observers.captures);
     let (id, state) = desk.enter(asker, &request)?;
     let (records, waiting) = sync_channel(DEPTH);
     let (out, chunks) = mpsc::channel(CHUNKS);
@@ -196,8 +196,8 @@ impl Drop for Guard {
 async fn begin(plane: &Plane, tap: Tap, job: Job, shared: Shared, runtime: Handle) -> Result<(), Refused> {
     let (id, state) = (tap.id, Arc::clone(&job.state));
     let other = tap.clone();
-    plane.outbound.ask(move |half| half.taps.add(tap)).await?;
-    plane.inbound.ask(move |half| half.taps.add(other)).await?;
+    plane.halves.ask_outbound(move |half| half.taps.add(tap)).await?;
+    plane.halves.ask_inbound(move |half| half.taps.add(other)).await?;
     let guard = Guard { id, state, shared, runtime };
     let thread = std::thread::Builder::new().name("rvl-capture".to_owned()).spawn(move || {
         crate::privileges::give_up_all();
@@ -211,8 +211,8 @@ async fn begin(plane: &Plane, tap: Tap, job: Job, shared: Shared, runtime: Handl
 
 async fn remove(plane: &Plane, id: u64) {
     // A thread that has stopped copies nothing either.
-    let _ = plane.outbound.ask(move |half| half.taps.remove(id)).await;
-    let _ = plane.inbound.ask(move |half| half.taps.remove(id)).await;
+    let _ = plane.halves.ask_outbound(move |half| half.taps.remove(id)).await;
+    let _ = plane.halves.ask_inbound(move |half| half.taps.remove(id)).await;
 }
 
 /// What a request asks for.

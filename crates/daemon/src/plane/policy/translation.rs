@@ -10,28 +10,27 @@ use sadb::spd::{Action, PortRange, RuleId};
 use sadb::{Entry, SocketEvent};
 use wire::{Services, Time};
 
-use super::Plane;
+use super::PolicyInForce;
 use crate::datapath::{InboundHalf, OutboundHalf};
-use crate::policy_store;
+use crate::monitor::Monitor;
+use crate::plane::halves::Halves;
 use crate::refused::{Fault, Refused};
-use crate::translation::{Translator, limits};
+use crate::translation::Translator;
 
 /// How often the sockets there are, are compared with those that are known: an event that was lost may have been a close.
 const ROUND: Duration = Duration::from_secs(60);
 
-impl Plane {
-    /// Begin to translate what sockets do, if that is asked for: first the calls that those which are open have made.
+impl PolicyInForce {
+    /// Begin to translate what sockets do: first the calls that those which are open have made.
     ///
     /// # Errors
     /// If the kernel half does not say them, or there is no thread.
-    pub(crate) fn translate_first(
+    pub(in crate::plane) fn translate_first(
         &mut self,
-        out: &mut OutboundHalf,
-        into: &mut InboundHalf,
+        (out, into): (&mut OutboundHalf, &mut InboundHalf),
+        halves: &Halves,
+        monitor: &Monitor,
     ) -> Result<(), Refused> {
-        let (Some(_), Some(monitor)) = (limits(self.config.translation), &self.monitor) else {
-            return Ok(());
-        };
         let (calls, events) = {
             let monitor = monitor.get();
             let calls = monitor.socket_calls(clock::monotonic())?;
@@ -40,8 +39,7 @@ impl Plane {
         out.engine.socket_events(&calls);
         into.engine.socket_events(&calls);
         let failed = |error: netio::Error| Refused::new(Fault::Failed, error.to_string());
-        let (outbound, inbound) =
-            (self.outbound.try_clone().map_err(failed)?, self.inbound.try_clone().map_err(failed)?);
+        let (outbound, inbound) = halves.handles().map_err(failed)?;
         self.translator = Some(Translator::start(events, outbound, inbound).map_err(failed)?);
         Ok(())
     }
@@ -50,8 +48,12 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half or a data thread does not answer.
-    pub(crate) async fn follow_sockets(&mut self) -> Result<(), Refused> {
-        let (Some(translator), Some(monitor)) = (&mut self.translator, &self.monitor) else { return Ok(()) };
+    pub(in crate::plane) async fn follow_sockets(
+        &mut self,
+        halves: &Halves,
+        monitor: &Monitor,
+    ) -> Result<(), Refused> {
+        let Some(translator) = &mut self.translator else { return Ok(()) };
         let now = clock::monotonic();
         let (lost, generation, calls) = {
             let monitor = monitor.get();
@@ -72,14 +74,14 @@ impl Plane {
         (translator.looked, translator.lost, translator.generation) = (now, lost, generation);
         let calls: Arc<[SocketEvent]> = calls.into();
         let also = Arc::clone(&calls);
-        self.outbound
-            .ask(move |half| {
+        halves
+            .ask_outbound(move |half| {
                 half.engine.socket_events(&calls);
                 half.engine.retain_sockets(clock::monotonic(), now, |socket| is_among(&calls, socket));
             })
             .await?;
-        self.inbound
-            .ask(move |half| {
+        halves
+            .ask_inbound(move |half| {
                 half.engine.socket_events(&also);
                 half.engine.retain_sockets(clock::monotonic(), now, |socket| is_among(&also, socket));
             })
@@ -88,11 +90,15 @@ impl Plane {
     }
 
     /// What the translation does; of a daemon that compiles, that.
-    pub(crate) async fn translation(&self) -> Result<TranslationState, Refused> {
+    pub(in crate::plane) async fn translation(
+        &self,
+        halves: &Halves,
+        monitor: &Monitor,
+    ) -> Result<TranslationState, Refused> {
         let Some(translator) = &self.translator else {
             return Ok(TranslationState { mode: "compiled".to_owned(), ..TranslationState::default() });
         };
-        let asked = self.outbound.ask(|half| {
+        let asked = halves.ask_outbound(|half| {
             let table = half.engine.entries();
             let (waiting, caught_up) = half.engine.held_for_entries();
             table.map(|table| (table.stats(), table.len(), table.sockets(), waiting, caught_up))
@@ -104,7 +110,7 @@ impl Plane {
             entries,
             sockets,
             events: stats.events,
-            lost: lost(&self.kernel_counters()?),
+            lost: lost(&monitor.get().counters()?),
             added: stats.added,
             deleted: stats.deleted,
             expired: stats.expired,
@@ -118,17 +124,21 @@ impl Plane {
     }
 
     /// Every entry of the outbound half, which has those of both directions.
-    pub(crate) async fn entries(&self) -> Result<SpdEntries, Refused> {
+    pub(in crate::plane) async fn entries(
+        &self,
+        halves: &Halves,
+        monitor: &Monitor,
+    ) -> Result<SpdEntries, Refused> {
         if self.translator.is_none() {
             return Err(Refused::new(Fault::Conflict, "policy is compiled here, so sockets have no entries")
                 .remedy("set translation = \"per-socket\" in the configuration to have them made as paper 000 does"));
         }
-        let translation = self.translation().await?;
+        let translation = self.translation(halves, monitor).await?;
         let listed = |half: &mut OutboundHalf| {
             half.engine.entries().map(|table| table.list().copied().collect::<Vec<_>>()).unwrap_or_default()
         };
         let now = clock::monotonic();
-        let entries = self.outbound.ask(listed).await?;
+        let entries = halves.ask_outbound(listed).await?;
         let entries = entries.iter().filter(|entry| entry.expires.is_none_or(|at| at > now));
         Ok(SpdEntries { translation, entries: entries.map(|entry| self.in_words_of(entry, now)).collect() })
     }
@@ -137,7 +147,7 @@ impl Plane {
         let selector = &entry.selector;
         let rule = entry.decision.rule();
         SpdEntry {
-            application: self.policy.app_name(entry.app),
+            application: self.app_name(entry.app),
             socket: entry.socket,
             direction: entry.direction.name().to_owned(),
             protocol: selector.protocol,
@@ -158,9 +168,7 @@ impl Plane {
                     format!("{service} {}", policy::ast::level_word(level))
                 }
             },
-            rule: (rule != RuleId::NONE)
-                .then(|| policy_store::rule_position(&self.policy.compiled, rule))
-                .flatten(),
+            rule: (rule != RuleId::NONE).then(|| self.rule_position(rule)).flatten(),
             expires_ms: entry.expires.map(|at| u64::try_from(at.since(now).as_millis()).unwrap_or(u64::MAX)),
             closing: entry.closing,
         }

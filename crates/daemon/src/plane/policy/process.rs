@@ -7,8 +7,10 @@ use std::fs;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use policy::{Executables, Facts, Image, Subjects};
-use sockmon::{Identity, SocketInfo, Sockmon};
+use sockmon::{Identity, SocketInfo};
 use wire::AppId;
+
+use crate::monitor::KernelHalf;
 
 /// How far up ancestors are looked for, as in the kernel half.
 const GENERATIONS: usize = 64;
@@ -29,7 +31,7 @@ impl<'p> Owners<'p> {
     }
 
     /// The application of the process that holds this socket.
-    pub(super) fn of(&mut self, monitor: Option<&Sockmon>, socket: &SocketInfo) -> AppId {
+    pub(super) fn of(&mut self, monitor: &dyn KernelHalf, socket: &SocketInfo) -> AppId {
         let Owners { subjects, images, known } = self;
         let owner = Owner { images, known, monitor, socket, ancestors: None, group: None };
         subjects.choose(owner).unwrap_or(AppId::NONE)
@@ -40,7 +42,7 @@ impl<'p> Owners<'p> {
 struct Owner<'o> {
     images: &'o HashMap<Identity, BTreeSet<Image>>,
     known: &'o mut HashMap<u32, Option<Identity>>,
-    monitor: Option<&'o Sockmon>,
+    monitor: &'o dyn KernelHalf,
     socket: &'o SocketInfo,
     ancestors: Option<Vec<Identity>>,
     group: Option<Option<String>>,
@@ -83,11 +85,10 @@ impl Facts for Owner<'_> {
 }
 
 fn ancestors_of(
-    monitor: Option<&Sockmon>,
+    monitor: &dyn KernelHalf,
     known: &mut HashMap<u32, Option<Identity>>,
     pid: u32,
 ) -> Vec<Identity> {
-    let Some(monitor) = monitor else { return Vec::new() };
     let mut out = Vec::new();
     let mut next = parent(pid);
     for _ in 0..GENERATIONS {

@@ -14,9 +14,10 @@ use scrub::Profile;
 use sockmon::SocketInfo;
 use wire::{AppId, Flow, ScrubId, Services};
 
-use super::Plane;
+use super::PolicyInForce;
 use super::process::Owners;
 use crate::associations::protocol_word;
+use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, block_position, is_same, rule_position};
 use crate::refused::{Fault, Refused};
 
@@ -25,62 +26,63 @@ const PEERS: usize = 64;
 /// Sockets that are told.
 const SOCKETS: usize = 1024;
 
-impl Plane {
+impl PolicyInForce {
     /// What the policy of the request, else the policy file as it is now, would change.
     ///
     /// # Errors
     /// If it cannot be read, or its own tests fail, or the kernel half does not answer.
-    pub fn plan(&self, asked: &PolicyText) -> Result<PolicyPlan, Refused> {
-        let own = self.policy.file().display().to_string();
+    pub(in crate::plane) fn plan(
+        &self,
+        asked: &PolicyText,
+        monitor: &Monitor,
+    ) -> Result<PolicyPlan, Refused> {
+        let own = self.store.file().display().to_string();
         let (name, octets) = match &asked.text {
             Some(text) => (asked.file.clone().unwrap_or(own), text.clone().into_bytes()),
             None => {
-                let octets = std::fs::read(self.policy.file())
+                let octets = std::fs::read(self.store.file())
                     .map_err(|error| Refused::new(Fault::NotFound, format!("{own}: {error}")))?;
                 (own, octets)
             }
         };
-        let candidate = self.policy.read_text(&name, &octets);
+        let candidate = self.store.read_text(&name, &octets);
         let mut candidate = candidate.map_err(|error| Refused::new(Fault::BadRequest, error.to_string()))?;
         let executables = policy_store::executables(&candidate.compiled);
         let subjects = candidate.compiled.subjects.clone();
         let mut moved = policy_store::moved_paths(&self.executables, &executables);
-        let mut images = HashMap::new();
-        let mut sockets = Vec::new();
-        if let Some(monitor) = &self.monitor {
+        let (images, mut sockets) = {
             let monitor = monitor.get();
             moved.extend(monitor.moved(&subjects)?);
-            images = monitor.images(&subjects)?;
-            sockets = monitor.sockets()?;
-            // What another control group holds has no policy, neither before nor after.
-            sockets.retain(|socket| socket.watched);
-        }
+            (monitor.images(&subjects)?, monitor.sockets()?)
+        };
+        // What another control group holds has no policy, neither before nor after.
+        sockets.retain(|socket| socket.watched);
         let applications = self.application_changes(&candidate.compiled);
         candidate.follow(&moved);
         let mut plan = PolicyPlan {
             changes: !applications.is_empty(),
             file: name,
-            generation: self.policy.compiled.spd.generation,
+            generation: self.store.compiled.spd.generation,
             unchanged: self
-                .policy
+                .store
                 .compiled
                 .applications
                 .len()
                 .saturating_sub(applications.iter().filter(|a| a.change != Change::Added).count()),
             applications,
-            pins: self.pins_under(subjects.pins()),
+            pins: self.pins_under(subjects.pins(), monitor),
             refused_blocks: candidate.refused.clone(),
             diagnostics: candidate.diagnostics.clone(),
             missing: policy_store::missing(&candidate.compiled, &executables),
             ..PolicyPlan::default()
         };
-        self.socket_changes(&candidate, Owners::new(&subjects, images), &sockets, &mut plan);
-        plan.changes |= !plan.sockets.is_empty() || subjects.pins() != self.policy.compiled.subjects.pins();
+        self.socket_changes(&candidate, (Owners::new(&subjects, images), monitor), &sockets, &mut plan);
+        plan.changes |= !plan.sockets.is_empty() || subjects.pins() != self.store.compiled.subjects.pins();
         Ok(plan)
     }
 
     fn application_changes(&self, after: &Compiled) -> Vec<ApplicationChange> {
-        let before = &self.policy.compiled;
+        let before = &self.store.compiled;
         let names: BTreeSet<&str> =
             before.applications.iter().chain(&after.applications).map(|app| app.name.as_str()).collect();
         fn named(compiled: &Compiled) -> HashMap<&str, &policy::Application> {
@@ -131,25 +133,22 @@ impl Plane {
     fn socket_changes(
         &self,
         candidate: &Candidate,
-        mut owners: Owners<'_>,
+        (mut owners, monitor): (Owners<'_>, &Monitor),
         sockets: &[SocketInfo],
         plan: &mut PolicyPlan,
     ) {
-        let (before, after) = (&self.policy.compiled, &candidate.compiled);
+        let (before, after) = (&self.store.compiled, &candidate.compiled);
         let changed: HashSet<&str> = plan.applications.iter().map(|a| a.application.as_str()).collect();
         let mut seen = HashSet::new();
         let name = |compiled: &Compiled, app: AppId| match compiled.application(app) {
             Some(app) => Some(app.name.clone()),
-            None => (app != AppId::NONE).then(|| self.policy.app_name(app)),
+            None => (app != AppId::NONE).then(|| self.store.app_name(app)),
         };
         let (mut found, mut more, mut servers) = (Vec::new(), 0, 0);
         for socket in sockets.iter().filter(|socket| seen.insert((socket.pid, socket.inode))) {
             let becomes = match after.spd.get(socket.app) {
                 Some(_) => socket.app,
-                None => {
-                    let monitor = self.monitor.as_ref().map(|monitor| monitor.get());
-                    owners.of(monitor.as_deref(), socket)
-                }
+                None => owners.of(&**monitor.get(), socket),
             };
             let Some(flow) = socket.flow() else {
                 let named = [name(before, socket.app), name(after, becomes)];

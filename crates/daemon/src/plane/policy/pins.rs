@@ -8,27 +8,36 @@ use policy::Digest;
 use sockmon::{Finding, Pin, PinState, Suspect};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::Plane;
+use super::PolicyInForce;
+use crate::audit_log::Auditor;
+use crate::monitor::Monitor;
 
 /// Octets that are hashed while policy is loaded, so that programs of usual size are refused for no moment: some milliseconds.
 pub(super) const AT_ONCE: u64 = 16 << 20;
 
 /// What is going on.
 #[derive(Default)]
-pub struct Pins {
+pub(super) struct Pins {
     /// Where findings go; `None`: nobody reads them.
     found: Option<Sender<Vec<Finding>>>,
     /// The thread reads files.
     busy: bool,
     /// Something is to be looked at before the next round.
-    pub(crate) again: bool,
+    again: bool,
     /// What was told last.
     told: BTreeMap<PathBuf, PinState>,
 }
 
-impl Plane {
+impl Pins {
+    /// Something is to be looked at before the next round.
+    pub(super) fn look_soon(&mut self) {
+        self.again = true;
+    }
+}
+
+impl PolicyInForce {
     /// Begin: what the thread finds comes out of the receiver.
-    pub(crate) fn begin_pins(&mut self) -> Receiver<Vec<Finding>> {
+    pub(in crate::plane) fn begin_pins(&mut self) -> Receiver<Vec<Finding>> {
         let (found, findings) = channel(1);
         self.pins.found = Some(found);
         self.pins.again = true;
@@ -36,11 +45,10 @@ impl Plane {
     }
 
     /// Look for files that are to be hashed, and have that done; now and then, or when there is reason to.
-    pub(crate) fn follow_pins(&mut self, round: bool) {
+    pub(in crate::plane) fn follow_pins(&mut self, round: bool, monitor: &Monitor, auditor: &Auditor) {
         if self.pins.busy || !(round || self.pins.again) {
             return;
         }
-        let Some(monitor) = &self.monitor else { return };
         let suspects = match monitor.get().unverified(netio::clock::wall()) {
             Ok(suspects) => suspects,
             Err(error) => {
@@ -61,31 +69,34 @@ impl Plane {
                 Err(error) => tracing::warn!("no thread to hash files, which stay refused: {error}"),
             }
         }
-        self.tell_pins();
+        self.tell_pins(monitor, auditor);
     }
 
     /// What the thread found. Processes that waited for it have their policy from now on.
-    pub(crate) fn judge_pins(&mut self, findings: Vec<Finding>) {
+    pub(in crate::plane) fn judge_pins(
+        &mut self,
+        findings: Vec<Finding>,
+        monitor: &Monitor,
+        auditor: &Auditor,
+    ) {
         self.pins.busy = false;
-        let Some(monitor) = &self.monitor else { return };
-        let mut monitor = monitor.get();
+        let mut kernel_half = monitor.get();
         for finding in findings {
-            if let Err(error) = monitor.judge(finding) {
+            if let Err(error) = kernel_half.judge(finding) {
                 tracing::warn!("the kernel half does not hear of a digest: {error}");
             }
         }
-        match monitor.adopt() {
+        match kernel_half.adopt() {
             Ok(adopted) => super::report(&adopted),
             Err(error) => {
                 tracing::warn!("open sockets of files that were verified stay as they are: {error}")
             }
         }
-        drop(monitor);
-        self.tell_pins();
+        drop(kernel_half);
+        self.tell_pins(monitor, auditor);
     }
 
-    fn tell_pins(&mut self) {
-        let Some(monitor) = &self.monitor else { return };
+    fn tell_pins(&mut self, monitor: &Monitor, auditor: &Auditor) {
         let pins = monitor.get().pins();
         self.pins.again |= pins.iter().any(|pin| matches!(pin.state, PinState::Unverified(_)));
         let before = std::mem::take(&mut self.pins.told);
@@ -95,11 +106,11 @@ impl Plane {
                 match event(state) {
                     Some(event) if state.is_verified() => {
                         tracing::info!("{path}: {state}");
-                        self.auditor.executable(event, &path.to_string(), &state.to_string());
+                        auditor.executable(event, &path.to_string(), &state.to_string());
                     }
                     Some(event) => {
                         tracing::error!("{}", message(&pin));
-                        self.auditor.executable(event, &path.to_string(), &message(&pin));
+                        auditor.executable(event, &path.to_string(), &message(&pin));
                     }
                     None => tracing::info!("{path}: {state}; refused until it is verified"),
                 }
@@ -109,12 +120,16 @@ impl Plane {
     }
 
     /// The pinned files, for an answer.
-    pub(crate) fn pinned_files(&self) -> Vec<PinnedFile> {
-        self.monitor.iter().flat_map(|monitor| monitor.get().pins()).map(|pin| told(&pin)).collect()
+    pub(super) fn pinned_files(&self, monitor: &Monitor) -> Vec<PinnedFile> {
+        monitor.get().pins().iter().map(told).collect()
     }
 
     /// Those at these paths, or at the end of these links. A path may be that of a file that was deleted, as `/proc` shows it.
-    pub(crate) fn pinned_files_at<'p>(&self, paths: impl Iterator<Item = &'p str>) -> Vec<PinnedFile> {
+    pub(in crate::plane) fn pinned_files_at<'p>(
+        &self,
+        paths: impl Iterator<Item = &'p str>,
+        monitor: &Monitor,
+    ) -> Vec<PinnedFile> {
         let ends = |path: &str| {
             let path = path.strip_suffix(" (deleted)").unwrap_or(path);
             let end = sockmon::foreign::one(Path::new(path), |path| std::fs::canonicalize(path).ok());
@@ -122,12 +137,12 @@ impl Plane {
         };
         let asked: Vec<PathBuf> = paths.flat_map(ends).flatten().collect();
         let is_asked = |file: &PinnedFile| asked.iter().any(|path| path == Path::new(&file.path));
-        self.pinned_files().into_iter().filter(is_asked).collect()
+        self.pinned_files(monitor).into_iter().filter(is_asked).collect()
     }
 
     /// What these digests would make of the files, as far as those are known.
-    pub(crate) fn pins_under(&self, pins: &policy::Pins) -> Vec<PinnedFile> {
-        let known = self.pinned_files();
+    pub(super) fn pins_under(&self, pins: &policy::Pins, monitor: &Monitor) -> Vec<PinnedFile> {
+        let known = self.pinned_files(monitor);
         let found = |path: &str| {
             let file = known.iter().find(|file| file.path == path)?;
             Digest::parse(file.found.as_ref()?).ok()
@@ -144,8 +159,8 @@ impl Plane {
     }
 
     /// Files that are not what policy says.
-    pub(crate) fn pin_faults(&self) -> Vec<Problem> {
-        let pins = self.monitor.iter().flat_map(|monitor| monitor.get().pins());
+    pub(in crate::plane) fn pin_faults(&self, monitor: &Monitor) -> Vec<Problem> {
+        let pins = monitor.get().pins().into_iter();
         let is_wrong = |pin: &Pin| event(&pin.state).is_some() && !pin.state.is_verified();
         let problem = |pin: Pin| Problem {
             code: "digest".to_owned(),
@@ -157,10 +172,10 @@ impl Plane {
     }
 }
 
-impl Plane {
+impl PolicyInForce {
     /// Paths of the policy that lead to a file of somebody else's by a name that its owner may turn: no process matches them.
-    pub(crate) fn foreign_names(&self) -> Vec<Problem> {
-        let names = self.monitor.iter().flat_map(|monitor| monitor.get().foreign_names());
+    pub(in crate::plane) fn foreign_names(&self, monitor: &Monitor) -> Vec<Problem> {
+        let names = monitor.get().foreign_names().into_iter();
         let problem = |(path, reason): (PathBuf, String)| {
             Problem {
             code: "foreign_link".to_owned(),

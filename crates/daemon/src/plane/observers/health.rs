@@ -2,19 +2,20 @@
 
 mod problem;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use engine::{Dropped, Outbound, Tally, Traffic};
-use netio::link::Links;
 use sadb::sa::Selectors;
 use sadb::spd::{Action, Class, Spd};
 use sadb::{Counters, Direction, OutboundSad, SaIndex, Spi};
 use sockmon::{SocketInfo, SocketState};
 use wire::{AppId, DropReason, Flow, Services, protocol};
 
-use super::Plane;
+use super::Observers;
 use crate::health::{ASSOCIATIONS, Ended, Outlook, Progress, Question, Sample, Who};
+use crate::plane::Halves;
+use crate::plane::context::Context;
 use crate::refused::Refused;
 
 /// Every so many looks, associations are compared.
@@ -79,27 +80,25 @@ fn is_of_protected_network(spd: &Spd, app: AppId, peer: IpAddr) -> bool {
     network.is_some_and(|network| matches!(network.class, Class::Protected(_)))
 }
 
-impl Plane {
+impl Observers {
     /// Look whether what must be protected gets through; once a second.
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub async fn look_after_health(&mut self) -> Result<(), Refused> {
-        self.hear_drops().await?;
+    pub(in crate::plane) async fn look_after_health(&mut self, context: Context<'_>) -> Result<(), Refused> {
+        self.hear_drops(context.halves).await?;
         let now = netio::clock::monotonic();
         let questions = self.health.questions();
         if !questions.is_empty() {
-            let outlooks = self.outlooks(questions).await?;
+            let outlooks = self.outlooks(questions, context).await?;
             self.health.judge(&outlooks, now);
         }
         self.health.ticks = self.health.ticks.wrapping_add(1);
         if self.health.ticks.is_multiple_of(ROUND) {
-            let samples = self.samples().await?;
+            let samples = samples(context.halves).await?;
             self.health.compare(samples, now);
-            if self.health.wants_sockets(now)
-                && let Some(monitor) = &self.monitor
-            {
-                let monitor = monitor.get();
+            if self.health.wants_sockets(now) {
+                let monitor = context.monitor.get();
                 let (sockets, netns) = (monitor.sockets()?, monitor.netns());
                 drop(monitor);
                 let in_state = |state| sockets.iter().filter(move |socket| socket.state == state);
@@ -121,16 +120,16 @@ impl Plane {
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub async fn hear_drops(&mut self) -> Result<(), Refused> {
+    pub(in crate::plane) async fn hear_drops(&mut self, halves: &Halves) -> Result<(), Refused> {
         let [out, into] = self.health.seen;
-        let ahead = self.outbound.ask(move |half| {
+        let ahead = halves.ask_outbound(move |half| {
             let sad = half.engine.sad();
             half.unsent.keep(|(peer, spi)| sad.named(spi, peer).is_some());
             (news(half.engine.tally(), out), half.unsent.clone())
         });
         let ((outbound, out), unsent) = ahead.await?;
         self.health.unsent = unsent;
-        let (inbound, into) = self.inbound.ask(move |half| news(half.engine.tally(), into)).await?;
+        let (inbound, into) = halves.ask_inbound(move |half| news(half.engine.tally(), into)).await?;
         self.health.seen = [out, into];
         let (now, wall) = (netio::clock::monotonic(), netio::clock::wall());
         let all = outbound.into_iter().map(|one| (Direction::Outbound, one));
@@ -142,15 +141,19 @@ impl Plane {
         Ok(())
     }
 
-    async fn outlooks(&self, questions: Vec<Question>) -> Result<Vec<Outlook>, Refused> {
-        let spd = self.policy.compiled.spd.clone();
+    async fn outlooks(
+        &self,
+        questions: Vec<Question>,
+        context: Context<'_>,
+    ) -> Result<Vec<Outlook>, Refused> {
+        let spd = context.policy.spd().clone();
         let (out, into) = (questions.clone(), questions.clone());
-        let ahead = self.outbound.ask(move |half| {
+        let ahead = context.halves.ask_outbound(move |half| {
             let left: HashMap<AppId, u64> = half.engine.tally().left_by_app().map(counted).collect();
             out.iter().map(|question| ahead(&mut half.engine, &spd, &left, question)).collect::<Vec<_>>()
         });
         let ahead = ahead.await?;
-        let answered = self.inbound.ask(move |half| {
+        let answered = context.halves.ask_inbound(move |half| {
             let all: Vec<Selectors> =
                 half.engine.sad().list().map(|sa| sa.config().effective_selectors()).collect();
             let is_served = |Question { app, flow, .. }: &Question| {
@@ -159,46 +162,36 @@ impl Plane {
             into.iter().map(is_served).collect::<Vec<_>>()
         });
         let answered = answered.await?;
-        let by_uplink = self.by_uplink(self.health.refused_at_devices());
+        let by_uplink = context.host.by_uplink(self.health.refused_at_devices());
         let outlook = |((ahead, answered), question): ((Outlook, bool), &Question)| {
             let by_uplink = by_uplink.contains(&question.flow.remote);
             Outlook { answered, by_uplink, ..ahead }
         };
         Ok(ahead.into_iter().zip(answered).zip(&questions).map(outlook).collect())
     }
+}
 
-    /// The peers among these that an ordinary packet of this host reaches by an uplink.
-    fn by_uplink(&self, peers: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
-        if peers.is_empty() {
-            return peers;
-        }
-        let Ok(mut links) = Links::open() else { return BTreeSet::new() };
-        let is_uplink = |index: u32| self.uplinks.iter().any(|uplink| uplink.index == index);
-        let leads = |peer: &IpAddr| links.route_to(*peer).is_ok_and(|route| is_uplink(route.index));
-        peers.into_iter().filter(leads).collect()
-    }
-
-    async fn samples(&self) -> Result<Vec<Sample>, Refused> {
-        let outbound = self.outbound.ask(|half| {
-            let of = |sa: &sadb::OutboundSa| {
-                let config = sa.config();
-                let selectors = config.effective_selectors();
-                sample(Direction::Outbound, sa.spi(), config.endpoints.remote, selectors, &sa.counters)
-            };
-            half.engine.sad().list().take(ASSOCIATIONS).map(|(_, sa)| of(sa)).collect::<Vec<_>>()
-        });
-        let mut samples = outbound.await?;
-        let inbound = self.inbound.ask(|half| {
-            let of = |sa: &sadb::InboundSa| {
-                let config = sa.config();
-                let selectors = config.effective_selectors();
-                sample(Direction::Inbound, sa.spi(), config.endpoints.remote, selectors, &sa.counters)
-            };
-            half.engine.sad().list().take(ASSOCIATIONS).map(of).collect::<Vec<_>>()
-        });
-        samples.extend(inbound.await?);
-        Ok(samples)
-    }
+/// What is known of the first associations of each direction.
+async fn samples(halves: &Halves) -> Result<Vec<Sample>, Refused> {
+    let outbound = halves.ask_outbound(|half| {
+        let of = |sa: &sadb::OutboundSa| {
+            let config = sa.config();
+            let selectors = config.effective_selectors();
+            sample(Direction::Outbound, sa.spi(), config.endpoints.remote, selectors, &sa.counters)
+        };
+        half.engine.sad().list().take(ASSOCIATIONS).map(|(_, sa)| of(sa)).collect::<Vec<_>>()
+    });
+    let mut samples = outbound.await?;
+    let inbound = halves.ask_inbound(|half| {
+        let of = |sa: &sadb::InboundSa| {
+            let config = sa.config();
+            let selectors = config.effective_selectors();
+            sample(Direction::Inbound, sa.spi(), config.endpoints.remote, selectors, &sa.counters)
+        };
+        half.engine.sad().list().take(ASSOCIATIONS).map(of).collect::<Vec<_>>()
+    });
+    samples.extend(inbound.await?);
+    Ok(samples)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use sadb::{InboundSa, OutboundSa, SaConfig, SaName, Spi, wireshark};
 use wire::Time;
 use zeroize::Zeroizing;
 
-use super::{Plane, settle};
+use super::{Associations, Context, Halves, allocate_spi, settle};
 use crate::associations::{self, SaView};
 use crate::refused::{Fault, Refused};
 
@@ -54,22 +54,28 @@ fn merged(before: Lifetime, asked: &SaUpdate) -> Result<Lifetime, Refused> {
     Ok(lifetime)
 }
 
-impl Plane {
+impl Associations {
     /// The one association that is meant.
     ///
     /// # Errors
     /// If there is none, or more than one.
-    pub async fn find_sa(&self, spi: api::Spi, which: &Which) -> Result<SaInfo, Refused> {
+    pub(super) async fn find(
+        &self,
+        spi: api::Spi,
+        which: &Which,
+        context: Context<'_>,
+    ) -> Result<SaInfo, Refused> {
         // Looked up in the threads by the SPI: what is told of every association would take them long.
         let (of, now) = (Spi(spi.0), netio::clock::monotonic());
-        let mut views: Vec<SaView> =
-            self.inbound.ask(move |half| half.engine.sad().of_spi(of).map(SaView::inbound).collect()).await?;
-        let outbound = self.outbound.ask(move |half| {
+        let mut views: Vec<SaView> = context
+            .halves
+            .ask_inbound(move |half| half.engine.sad().of_spi(of).map(SaView::inbound).collect())
+            .await?;
+        let outbound = context.halves.ask_outbound(move |half| {
             half.engine.sad().of_spi(of).map(|sa| SaView::outbound(sa, now)).collect::<Vec<_>>()
         });
         views.extend(outbound.await?);
-        let mut found: Vec<SaInfo> =
-            views.into_iter().map(|view| view.named(|id| self.policy.app_name(id))).collect();
+        let mut found: Vec<SaInfo> = views.into_iter().map(|view| context.named(view)).collect();
         found.retain(|sa| {
             which.direction.is_none_or(|direction| direction == sa.direction)
                 && which.local.is_none_or(|local| local == sa.local)
@@ -87,21 +93,22 @@ impl Plane {
     ///
     /// # Errors
     /// If there is none, or it cannot be as asked: then nothing has changed.
-    pub async fn update_sa(
-        &mut self,
+    pub(in crate::plane) async fn update(
+        &self,
         spi: api::Spi,
         which: &Which,
         asked: SaUpdate,
+        context: Context<'_>,
     ) -> Result<SaInfo, Refused> {
         if asked == SaUpdate::default() {
             return Err(bad("nothing is to change").remedy("give --replay-window, --soft or --hard"));
         }
-        let sa = self.find_sa(spi, which).await?;
+        let sa = self.find(spi, which, context).await?;
         let gone = || Refused::from(sadb::SadError::UnknownSpi(Spi(spi.0)));
         let view = match sa.direction {
             Direction::In => {
                 let name = name_of(&sa);
-                let changed = self.inbound.ask(move |half| {
+                let changed = context.halves.ask_inbound(move |half| {
                     let sa = half.engine.sa_mut(name)?;
                     let lifetime = match merged(sa.config().options.lifetime, &asked) {
                         Ok(lifetime) => lifetime,
@@ -121,7 +128,7 @@ impl Plane {
             }
             Direction::Out => {
                 let (spi, remote) = (Spi(sa.spi.0), sa.remote);
-                let changed = self.outbound.ask(move |half| {
+                let changed = context.halves.ask_outbound(move |half| {
                     let sa = half.engine.sa_mut(spi, remote)?;
                     Some(merged(sa.config().options.lifetime, &asked).map(|lifetime| {
                         sa.set_lifetime(lifetime);
@@ -131,7 +138,7 @@ impl Plane {
                 changed.await?.ok_or_else(gone)??
             }
         };
-        Ok(view.named(|id| self.policy.app_name(id)))
+        Ok(context.named(view))
     }
 
     /// Successors for a pair, or for one of it: first the inbound one, then the outbound ones change places between two packets,
@@ -139,27 +146,31 @@ impl Plane {
     ///
     /// # Errors
     /// What is wrong with the request, or does not go with what there is; the old associations then work on as before.
-    pub async fn replace_sas(&mut self, request: SaReplace) -> Result<SaReplaced, Refused> {
+    pub(in crate::plane) async fn replace(
+        &mut self,
+        request: SaReplace,
+        context: Context<'_>,
+    ) -> Result<SaReplaced, Refused> {
         let SaReplace { inbound, outbound, overlap_seconds } = request;
         if inbound.is_none() && outbound.is_none() {
             return Err(bad("nothing is to be replaced").remedy("name the old ones with --in and --out"));
         }
         let old_in = match &inbound {
-            Some(one) => Some(self.find_old(one, Direction::In).await?),
+            Some(one) => Some(self.find_old(one, Direction::In, context).await?),
             None => None,
         };
         let mut answer = SaReplaced { sas: Vec::new(), replaced: Vec::new() };
         // What is to be undone if the second half fails.
         let mut made = None;
         if let (Some(one), Some(old)) = (inbound, &old_in) {
-            let (successor, new) = self.inbound_successor(one, old).await?;
+            let (successor, new) = self.inbound_successor(one, old, context).await?;
             if new {
                 made = Some(name_of(&successor));
             }
             answer.sas.push(successor);
         }
         if let Some(one) = outbound {
-            match self.replace_outbound(one).await {
+            match self.replace_outbound(one, context).await {
                 Ok((new, old)) => {
                     answer.sas.push(new);
                     answer.replaced.push(old);
@@ -167,8 +178,11 @@ impl Plane {
                 Err(refused) => {
                     if let (Some(name), Some(sa)) = (made, answer.sas.first()) {
                         // Its key stays burnt: the peer may have sealed with it already.
-                        let _ = self.inbound.ask(move |half| half.engine.remove_sa(name).map(drop)).await;
-                        let _ = self.end_live(sa).await;
+                        let _ = context
+                            .halves
+                            .ask_inbound(move |half| half.engine.remove_sa(name).map(drop))
+                            .await;
+                        let _ = self.end_live(sa, context).await;
                     }
                     return Err(refused);
                 }
@@ -176,18 +190,23 @@ impl Plane {
         }
         if let Some(old) = &old_in {
             // One that has reached its own end meanwhile is where it was to go.
-            let retired = self.retire(name_of(old), overlap_seconds).await?;
+            let retired = retire(name_of(old), overlap_seconds, context).await?;
             if overlap_seconds == 0 && retired.is_some() {
-                self.end_live(old).await?;
+                self.end_live(old, context).await?;
             }
             answer.replaced.insert(0, retired.unwrap_or_else(|| old.clone()));
         }
         Ok(answer)
     }
 
-    async fn find_old(&self, one: &ReplaceOne, direction: Direction) -> Result<SaInfo, Refused> {
+    async fn find_old(
+        &self,
+        one: &ReplaceOne,
+        direction: Direction,
+        context: Context<'_>,
+    ) -> Result<SaInfo, Refused> {
         let which = Which { direction: Some(direction), local: None, remote: one.remote };
-        let old = self.find_sa(one.old, &which).await?;
+        let old = self.find(one.old, &which, context).await?;
         if old.suite.is_empty() {
             return Err(bad(format!("association {} has no key to replace", one.old))
                 .remedy("delete it and add another"));
@@ -196,7 +215,12 @@ impl Plane {
     }
 
     /// The successor of an inbound association, and whether it was made now.
-    async fn inbound_successor(&mut self, one: ReplaceOne, old: &SaInfo) -> Result<(SaInfo, bool), Refused> {
+    async fn inbound_successor(
+        &mut self,
+        one: ReplaceOne,
+        old: &SaInfo,
+        context: Context<'_>,
+    ) -> Result<(SaInfo, bool), Refused> {
         if one.keymat.is_empty() {
             let SpiRequest::This(spi) = one.spi else {
                 return Err(bad("a successor needs a key")
@@ -206,34 +230,41 @@ impl Plane {
                 return Err(bad(format!("association {spi} cannot follow itself")).remedy("name another one"));
             }
             let which = Which { direction: Some(Direction::In), local: None, remote: Some(old.remote) };
-            return Ok((self.find_sa(spi, &which).await?, false));
+            return Ok((self.find(spi, &which, context).await?, false));
         }
         let name = name_of(old);
-        let config = self.inbound.ask(move |half| half.engine.sad().get(name).map(InboundSa::as_configured));
+        let config =
+            context.halves.ask_inbound(move |half| half.engine.sad().get(name).map(InboundSa::as_configured));
         let config = config.await?.ok_or(sadb::SadError::UnknownSpi(name.spi))?;
         let (spi, chosen) = match one.spi {
             SpiRequest::This(spi) => (Spi(spi.0), false),
-            SpiRequest::Auto => (self.allocate_spi().await?, true),
+            SpiRequest::Auto => (allocate_spi(context.halves).await?, true),
         };
-        let added = self.add_inbound(config, spi, one).await;
+        let added = self.add_inbound(config, spi, one, context.halves).await;
         if added.is_err() && chosen {
-            let _ = self.inbound.ask(move |half| half.engine.release_spi(spi)).await;
+            let _ = context.halves.ask_inbound(move |half| half.engine.release_spi(spi)).await;
         }
         let view = added?;
         let served = view.served();
-        let sa = view.named(|id| self.policy.app_name(id));
-        self.begin_live(&sa, served).await?;
+        let sa = context.named(view);
+        self.begin_live(&sa, served, context).await?;
         Ok((sa, true))
     }
 
-    async fn add_inbound(&mut self, old: SaConfig, spi: Spi, one: ReplaceOne) -> Result<SaView, Refused> {
+    async fn add_inbound(
+        &mut self,
+        old: SaConfig,
+        spi: Spi,
+        one: ReplaceOne,
+        halves: &Halves,
+    ) -> Result<SaView, Refused> {
         let config = successor(old, spi, one.suite.as_deref(), one.keymat)?;
         let admission = self.keys.admit(&config)?;
         let added = match InboundSa::new(config, &self.keys.registry) {
             Ok(sa) => {
                 let sa = sa.starting(netio::clock::monotonic());
                 let view = SaView::inbound(&sa);
-                settle(self.inbound.ask(move |half| half.engine.add_sa(sa)).await, view)
+                settle(halves.ask_inbound(move |half| half.engine.add_sa(sa)).await, view)
             }
             Err(error) => Err((error.into(), true)),
         };
@@ -246,14 +277,18 @@ impl Plane {
     }
 
     /// The new outbound association and the old one as it was.
-    async fn replace_outbound(&mut self, one: ReplaceOne) -> Result<(SaInfo, SaInfo), Refused> {
-        let old = self.find_old(&one, Direction::Out).await?;
+    async fn replace_outbound(
+        &mut self,
+        one: ReplaceOne,
+        context: Context<'_>,
+    ) -> Result<(SaInfo, SaInfo), Refused> {
+        let old = self.find_old(&one, Direction::Out, context).await?;
         let SpiRequest::This(spi) = one.spi else {
             return Err(bad("the SPI of an outbound association is the peer's choice")
                 .remedy("give the SPI of the peer's new inbound association"));
         };
         let (old_spi, remote) = (Spi(old.spi.0), old.remote);
-        let config = self.outbound.ask(move |half| {
+        let config = context.halves.ask_outbound(move |half| {
             let sad = half.engine.sad();
             let before = sad.before(old_spi);
             let config = sad.named(old_spi, remote).map(OutboundSa::as_configured);
@@ -275,9 +310,10 @@ impl Plane {
                 let now = netio::clock::monotonic();
                 let mut sa = sa.starting(now);
                 let ends = &sa.config().endpoints;
-                sa.follow_route(self.path_mtu_to(ends.local, ends.remote));
+                sa.follow_route(context.host.path_mtu_to(ends.local, ends.remote));
                 let view = SaView::outbound(&sa, now);
-                let swap = self.outbound.ask(move |half| half.engine.replace_sa(old_spi, remote, sa));
+                let swap =
+                    context.halves.ask_outbound(move |half| half.engine.replace_sa(old_spi, remote, sa));
                 let swapped = swap.await.map(|swapped| swapped.map(|old| SaView::outbound(&old, now)));
                 let old = match &swapped {
                     Ok(Ok(old)) => Some(old.clone()),
@@ -290,11 +326,10 @@ impl Plane {
         match replaced {
             Ok((new, was)) => {
                 let served = new.served();
-                let named = |view: SaView| view.named(|id| self.policy.app_name(id));
-                let (new, old) = (named(new), was.map_or(old, named));
+                let (new, old) = (context.named(new), was.map_or(old, |view| context.named(view)));
                 // First what comes, so that a sender meets one of them.
-                self.begin_groups(&new, served);
-                if let Err(refused) = self.end_groups(&old).await {
+                self.begin_groups(&new, served, context.monitor);
+                if let Err(refused) = self.end_groups(&old, context).await {
                     tracing::warn!("the kernel half was not told of an association that ended: {refused}");
                 }
                 Ok((new, old))
@@ -308,38 +343,26 @@ impl Plane {
         }
     }
 
-    /// Give an inbound association an end so many seconds from now, unless it has an earlier one. `None`: it is gone already.
-    async fn retire(&mut self, name: SaName, overlap_seconds: u64) -> Result<Option<SaInfo>, Refused> {
-        let now = netio::clock::monotonic();
-        let retired = self.inbound.ask(move |half| {
-            if overlap_seconds == 0 {
-                return half.engine.remove_sa(name).ok().map(|sa| SaView::inbound(&sa));
-            }
-            let sa = half.engine.sa_mut(name)?;
-            // Begun seconds do not count.
-            sa.retire(age(sa.life.added(), now).saturating_add(overlap_seconds).saturating_add(1));
-            Some(SaView::inbound(sa))
-        });
-        Ok(retired.await?.map(|view| view.named(|id| self.policy.app_name(id))))
-    }
-
     /// The associations, or those with one SPI, as lines of Wireshark's `esp_sa` table with their keys; what has no line is said
     /// in a comment. With them, the SPIs that were written. The octets are wiped.
     ///
     /// # Errors
     /// If there is none, or a data thread does not answer.
-    pub async fn wireshark_rows(&self, spi: Option<Spi>) -> Result<(Zeroizing<Vec<u8>>, Vec<Spi>), Refused> {
+    pub(in crate::plane) async fn wireshark_rows(
+        &self,
+        spi: Option<Spi>,
+        halves: &Halves,
+    ) -> Result<(Zeroizing<Vec<u8>>, Vec<Spi>), Refused> {
         let wanted = move |sa: Spi| spi.is_none_or(|spi| spi == sa);
-        let mut lines = self
-            .inbound
-            .ask(move |half| {
+        let mut lines = halves
+            .ask_inbound(move |half| {
                 let sas = half.engine.sad().list().filter(|sa| wanted(sa.spi()));
                 sas.map(|sa| ExportLine::of(sa.config())).collect::<Vec<_>>()
             })
             .await?;
         lines.extend(
-            self.outbound
-                .ask(move |half| {
+            halves
+                .ask_outbound(move |half| {
                     let sas = half.engine.sad().list().filter(|(_, sa)| wanted(sa.spi()));
                     sas.map(|(_, sa)| ExportLine::of(sa.config())).collect::<Vec<_>>()
                 })
@@ -361,6 +384,21 @@ impl Plane {
         }
         Ok((out, lines.iter().filter(|line| line.has_key).map(|line| line.spi).collect()))
     }
+}
+
+/// Give an inbound association an end so many seconds from now, unless it has an earlier one. `None`: it is gone already.
+async fn retire(name: SaName, overlap_seconds: u64, context: Context<'_>) -> Result<Option<SaInfo>, Refused> {
+    let now = netio::clock::monotonic();
+    let retired = context.halves.ask_inbound(move |half| {
+        if overlap_seconds == 0 {
+            return half.engine.remove_sa(name).ok().map(|sa| SaView::inbound(&sa));
+        }
+        let sa = half.engine.sa_mut(name)?;
+        // Begun seconds do not count.
+        sa.retire(age(sa.life.added(), now).saturating_add(overlap_seconds).saturating_add(1));
+        Some(SaView::inbound(sa))
+    });
+    Ok(retired.await?.map(|view| context.named(view)))
 }
 
 /// The number of seconds from one time to the other, rounded down.

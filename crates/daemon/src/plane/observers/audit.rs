@@ -2,10 +2,10 @@
 
 use api::{Audit, Event};
 
-use super::Plane;
+use super::Observers;
 use crate::audit::{Asker, TARGET};
 
-impl Plane {
+impl Observers {
     /// Leave the trace of an action: a line of the log, one of the audit log, and an event.
     pub fn audit(&self, asker: Asker, action: &str, detail: String) {
         let Asker { uid, pid } = asker;

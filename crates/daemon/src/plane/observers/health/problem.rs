@@ -14,7 +14,8 @@ use super::last_of_chain;
 use crate::associations::protocol_word;
 use crate::datapath::Way;
 use crate::health::{ASSOCIATIONS, Found, HealthBook, Who};
-use crate::plane::Plane;
+use crate::plane::context::Context;
+use crate::plane::observers::Observers;
 
 /// Applications that are told one by one.
 const TOLD: usize = 256;
@@ -69,64 +70,23 @@ impl<'a> Shared<'a> {
     }
 }
 
-impl Plane {
+impl Observers {
     /// What must be protected and does not get through.
-    pub(crate) fn flow_problems(&self) -> Vec<Problem> {
+    pub(in crate::plane) fn flow_problems(&self, context: Context<'_>) -> Vec<Problem> {
         let (now, wall) = (netio::clock::monotonic(), netio::clock::wall());
         let found = self.health.found(now).into_iter();
-        found.map(|found| self.told(&found, now.since(found.since), wall)).collect()
-    }
-
-    fn told(&self, found: &Found, age: Duration, wall: Duration) -> Problem {
-        let Found { peer, cause, flow, .. } = *found;
-        let (application, rule, who) = match found.who {
-            Some(Who::App(app)) => {
-                let name = self.policy.app_name(app);
-                (Some(name.clone()), None, format!("application {name}"))
-            }
-            Some(Who::Rule(number)) => {
-                let name = self.rules.name_of(number).unwrap_or_else(|| (number & !SPD_RULE).to_string());
-                let who = format!("traffic under rule {name}");
-                (None, Some(name), who)
-            }
-            Some(Who::Answers) => (None, None, "this host's kernel, answering protected packets,".to_owned()),
-            None => match found.by {
-                Some(spi) => (None, None, format!("traffic of the association {spi}")),
-                None => (None, None, "traffic".to_owned()),
-            },
-        };
-        let explain = match (&application, flow) {
-            (Some(name), Some(flow)) => {
-                let to = match flow.remote_port {
-                    0 => peer.to_string(),
-                    port => SocketAddr::new(peer, port).to_string(),
-                };
-                let protocol = protocol_word(flow.protocol);
-                format!("`ravelin explain --app {name} --to {to}/{protocol}` says what is demanded")
-            }
-            _ if rule.is_some() => {
-                "`ravelin spd list` shows the rules, `ravelin explain --drop all` says what ended".to_owned()
-            }
-            _ => "`ravelin explain --drop all` says what ended".to_owned(),
-        };
-        let local = flow.map(|flow| flow.local).filter(|local| !local.is_unspecified());
-        let from = local.map_or_else(String::new, |local| format!(" from {local}"));
-        let (seconds, text) = (age.as_secs(), cause.text());
-        Problem {
-            code: cause.code().to_owned(),
-            message: format!("{who} gets nothing through to {peer}{from} for {seconds} s: {text}"),
-            remedy: Some(cause.remedy(&explain)),
-            application,
-            rule,
-            peer: Some(peer),
-            since_unix_seconds: Some(wall.saturating_sub(age).as_secs()),
-        }
+        found.map(|found| told(&found, now.since(found.since), wall, context)).collect()
     }
 
     /// Which applications are protected and which not, and why; those that are not first. `closed` is why nothing that
     /// must be protected leaves this host, if that is so.
-    pub(crate) async fn protection(&self, problems: &[Problem], closed: Option<&str>) -> Vec<AppHealth> {
-        let out = self.outbound.ask(|half| {
+    pub(in crate::plane) async fn protection(
+        &self,
+        problems: &[Problem],
+        closed: Option<&str>,
+        context: Context<'_>,
+    ) -> Vec<AppHealth> {
+        let out = context.halves.ask_outbound(|half| {
             let sad = half.engine.sad();
             let of = |(index, sa): (sadb::SaIndex, &sadb::OutboundSa)| {
                 let last = last_of_chain(sad, index).unwrap_or(sa);
@@ -136,15 +96,15 @@ impl Plane {
         });
         let (out, ends): (Vec<Selectors>, Vec<Way>) = out.await.unwrap_or_default().into_iter().unzip();
         let shared = Shared::of(&self.health, problems);
-        let into = self.inbound.ask(|half| {
+        let into = context.halves.ask_inbound(|half| {
             let all = half.engine.sad().list().take(ASSOCIATIONS);
             all.map(|sa| sa.config().effective_selectors()).collect::<Vec<_>>()
         });
         let into = into.await.unwrap_or_default();
-        let missing = crate::policy_store::missing(&self.policy.compiled, &self.executables);
-        let observed = self.policy.compiled.observed();
+        let missing = context.policy.missing();
+        let observed = context.policy.compiled().observed();
         let mut told: Vec<AppHealth> = Vec::new();
-        for app in &self.policy.compiled.applications {
+        for app in &context.policy.compiled().applications {
             let say = |state, why: String| AppHealth { application: app.name.clone(), state, why };
             let is_its = |problem: &&Problem| {
                 problem.application.as_ref() == Some(&app.name) && problem.code != LONG_PACKETS
@@ -161,7 +121,7 @@ impl Plane {
                 told.push(say(AppState::Clear, one.to_string()));
                 continue;
             }
-            let Some(policy) = self.policy.compiled.spd.get(app.id) else { continue };
+            let Some(policy) = context.policy.compiled().spd.get(app.id) else { continue };
             let networks = policy.networks();
             let items = || policy.protections().iter().flatten();
             let protects = networks.iter().any(|n| matches!(n.class, Class::Protected(_)));
@@ -215,6 +175,53 @@ impl Plane {
         told.sort_by(|a, b| (a.state, &a.application).cmp(&(b.state, &b.application)));
         told.truncate(TOLD);
         told
+    }
+}
+
+/// A problem as it is told; it is of this age.
+fn told(found: &Found, age: Duration, wall: Duration, context: Context<'_>) -> Problem {
+    let Found { peer, cause, flow, .. } = *found;
+    let (application, rule, who) = match found.who {
+        Some(Who::App(app)) => {
+            let name = context.policy.app_name(app);
+            (Some(name.clone()), None, format!("application {name}"))
+        }
+        Some(Who::Rule(number)) => {
+            let name = context.rules.name_of(number).unwrap_or_else(|| (number & !SPD_RULE).to_string());
+            let who = format!("traffic under rule {name}");
+            (None, Some(name), who)
+        }
+        Some(Who::Answers) => (None, None, "this host's kernel, answering protected packets,".to_owned()),
+        None => match found.by {
+            Some(spi) => (None, None, format!("traffic of the association {spi}")),
+            None => (None, None, "traffic".to_owned()),
+        },
+    };
+    let explain = match (&application, flow) {
+        (Some(name), Some(flow)) => {
+            let to = match flow.remote_port {
+                0 => peer.to_string(),
+                port => SocketAddr::new(peer, port).to_string(),
+            };
+            let protocol = protocol_word(flow.protocol);
+            format!("`ravelin explain --app {name} --to {to}/{protocol}` says what is demanded")
+        }
+        _ if rule.is_some() => {
+            "`ravelin spd list` shows the rules, `ravelin explain --drop all` says what ended".to_owned()
+        }
+        _ => "`ravelin explain --drop all` says what ended".to_owned(),
+    };
+    let local = flow.map(|flow| flow.local).filter(|local| !local.is_unspecified());
+    let from = local.map_or_else(String::new, |local| format!(" from {local}"));
+    let (seconds, text) = (age.as_secs(), cause.text());
+    Problem {
+        code: cause.code().to_owned(),
+        message: format!("{who} gets nothing through to {peer}{from} for {seconds} s: {text}"),
+        remedy: Some(cause.remedy(&explain)),
+        application,
+        rule,
+        peer: Some(peer),
+        since_unix_seconds: Some(wall.saturating_sub(age).as_secs()),
     }
 }
 

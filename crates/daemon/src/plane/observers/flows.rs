@@ -8,22 +8,28 @@ use api::{Begun, FlowEnd, FlowRecord, FlowTable};
 use sockmon::{CountedFlow, FlowId};
 use wire::{AppId, Time};
 
-use super::Plane;
+use super::Observers;
 use crate::flows::end::{Pressure, end_of};
 use crate::flows::sums;
 use crate::json_log::utc;
+use crate::monitor::Monitor;
+use crate::plane::PolicyInForce;
 use crate::refused::Refused;
 
 /// Flows that are taken out at a time, so that a flood of short ones stops nobody else for long.
 const MOST_ENDS: usize = 8192;
 
-impl Plane {
+impl Observers {
     /// Take out of the table what has ended, and write what goes on for long.
     ///
     /// # Errors
     /// If the table cannot be read or written.
-    pub fn follow_flows(&mut self) -> Result<(), Refused> {
-        let (Some(config), Some(monitor)) = (self.flows.config.clone(), &self.monitor) else { return Ok(()) };
+    pub(in crate::plane) fn follow_flows(
+        &mut self,
+        monitor: &Monitor,
+        policy: &PolicyInForce,
+    ) -> Result<(), Refused> {
+        let Some(config) = self.flows.config.clone() else { return Ok(()) };
         let (all, room) = {
             let monitor = monitor.get();
             let flows = monitor.flows()?;
@@ -39,13 +45,13 @@ impl Plane {
             match end_of(&flow, now, config.idle, pressure) {
                 Some(end) if ends < MOST_ENDS => {
                     ends += 1;
-                    self.end_flow(&flow.id, end)?;
+                    self.end_flow(&flow.id, end, monitor, policy)?;
                 }
                 _ => {
                     let before = self.flows.told.get(&flow.id).copied().unwrap_or(flow.first);
                     let due = now.since(before) >= config.interval;
                     if due {
-                        let record = self.flow_record(&flow, None);
+                        let record = self.flow_record(&flow, None, policy);
                         self.flows.write(&record);
                     }
                     told.insert(flow.id, if due { now } else { before });
@@ -56,26 +62,36 @@ impl Plane {
         Ok(())
     }
 
-    fn end_flow(&mut self, id: &FlowId, end: FlowEnd) -> Result<(), Refused> {
-        let Some(monitor) = &self.monitor else { return Ok(()) };
+    fn end_flow(
+        &mut self,
+        id: &FlowId,
+        end: FlowEnd,
+        monitor: &Monitor,
+        policy: &PolicyInForce,
+    ) -> Result<(), Refused> {
         let taken = monitor.get().take_flow(id)?;
         if let Some(flow) = taken {
-            let record = self.flow_record(&flow, Some(end));
+            let record = self.flow_record(&flow, Some(end), policy);
             self.flows.remember(record);
         }
         Ok(())
     }
 
     /// A flow for people and logs.
-    pub fn flow_record(&self, counted: &CountedFlow, end: Option<FlowEnd>) -> FlowRecord {
+    pub(in crate::plane) fn flow_record(
+        &self,
+        counted: &CountedFlow,
+        end: Option<FlowEnd>,
+        policy: &PolicyInForce,
+    ) -> FlowRecord {
         let (app, flow) = (counted.id.app(), counted.id.flow());
         let (outbound, inbound) = sums(&counted.traffic);
-        let decision = self.policy.decision(app, &flow);
+        let decision = policy.decision(app, &flow);
         let (now, wall) = (netio::clock::monotonic(), netio::clock::wall());
         let at = |time: Time| utc(wall.saturating_sub(Duration::from_nanos(now.0.saturating_sub(time.0))));
         FlowRecord {
             number: 0,
-            application: if app == AppId::NONE { String::new() } else { self.policy.app_name(app) },
+            application: if app == AppId::NONE { String::new() } else { policy.app_name(app) },
             program: counted.sender.as_ref().map(|sender| self.flows.program(sender)),
             pid: counted.sender.as_ref().map(|sender| sender.pid),
             protocol: flow.protocol,
@@ -98,11 +114,10 @@ impl Plane {
     }
 
     /// How full the table is; `None`: flows are not counted.
-    pub fn flow_table(&self) -> Option<FlowTable> {
+    pub(in crate::plane) fn flow_table(&self, monitor: &Monitor) -> Option<FlowTable> {
         let config = self.flows.config.as_ref()?;
-        let monitor = self.monitor.as_ref()?;
         let counts = self.flows.log_counts();
-        let counters = self.kernel_counters().unwrap_or_default();
+        let counters = monitor.get().counters().unwrap_or_default();
         Some(FlowTable {
             counted: if config.unpoliced { "everything" } else { "applications" }.to_owned(),
             flows: self.flows.flows,

@@ -2,34 +2,51 @@
 
 use sockmon::{Attempt, Event};
 
-use super::Plane;
+use super::Observers;
+use crate::config::Config;
 use crate::denials::PER_SECOND;
 use crate::health::Cause;
+use crate::monitor::Monitor;
+use crate::plane::PolicyInForce;
 
-impl Plane {
-    /// Hear what the kernel half tells since the last time. Refusals go into the log, the audit log, and the list of the last ones;
-    /// the result is whether a file came to a place that policy names. The kernel half knows it already, but its number is ours
-    /// only while somebody holds it.
-    pub fn hear(&mut self) -> bool {
-        let Some(monitor) = &self.monitor else { return false };
+/// What the kernel half tells of files that the policy names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct News {
+    /// A file came to a place that the policy names.
+    pub(crate) new_file: bool,
+    /// A file was executed whose digest is not known.
+    pub(crate) unverified: bool,
+}
+
+impl Observers {
+    /// Hear what the kernel half tells since the last time. Refusals go into the log, the audit log, and the list of the last ones; the
+    /// result is what is new of files that the policy names. The kernel half knows a new file already, but its number is ours only while
+    /// somebody holds it.
+    pub(in crate::plane) fn hear(
+        &mut self,
+        config: &Config,
+        monitor: &Monitor,
+        policy: &PolicyInForce,
+    ) -> News {
+        let per_second = config.audit.as_ref().map_or(PER_SECOND, |audit| audit.per_second);
+        let mut news = News::default();
         let events = monitor.get().events();
         let events = match events {
             Ok(events) => events,
             Err(error) => {
                 tracing::debug!(%error, "refusals cannot be read");
-                return false;
+                return news;
             }
         };
-        let mut new = false;
         for event in events {
             match event.attempt {
                 Attempt::Execute(identity) if event.reason == "executables_new" => {
-                    new = true;
+                    news.new_file = true;
                     tracing::info!(pid = event.pid, program = event.comm, %identity, "a new file of a program that policy names");
                 }
                 Attempt::Execute(identity) if event.reason == "executables_unverified" => {
-                    self.pins.again = true;
-                    if !self.is_told(&event) {
+                    news.unverified = true;
+                    if !self.is_told(&event, per_second) {
                         continue;
                     }
                     tracing::warn!(
@@ -40,35 +57,33 @@ impl Plane {
                     );
                     self.auditor.executed(&event);
                 }
-                Attempt::Execute(_) if !self.is_told(&event) => {}
+                Attempt::Execute(_) if !self.is_told(&event, per_second) => {}
                 Attempt::Execute(identity) => tracing::error!(
                     pid = event.pid,
                     program = event.comm,
                     %identity,
                     "no room for one more executable in the kernel half: its processes are refused every peer; make the policy smaller"
                 ),
-                _ => self.note_refusal(event),
+                _ => self.note_refusal(event, per_second, policy),
             }
         }
-        let counters = self.kernel_counters().unwrap_or_default();
+        let counters = monitor.get().counters().unwrap_or_default();
         let count =
             |word: &str| counters.iter().find(|(known, _)| *known == word).map_or(0, |(_, count)| *count);
         let executables = [count("executables_new"), count("executables_unverified")];
         let [more_new, more_unverified] = self.denials.more_executables(executables);
-        new |= more_new;
-        self.pins.again |= more_unverified;
-        self.unfinished |= new;
+        news.new_file |= more_new;
+        news.unverified |= more_unverified;
         self.note_lost(&counters);
-        new
+        news
     }
 
     /// Whether the log and the audit log hear of it, or only how many of its kind were left out.
-    fn is_told(&mut self, event: &Event) -> bool {
-        let per_second = self.config.audit.as_ref().map_or(PER_SECOND, |audit| audit.per_second);
+    fn is_told(&mut self, event: &Event, per_second: u32) -> bool {
         self.denials.measure.admits(event, netio::clock::wall().as_secs(), per_second)
     }
 
-    fn note_refusal(&mut self, event: Event) {
+    fn note_refusal(&mut self, event: Event, per_second: u32, policy: &PolicyInForce) {
         let cause = match event.reason {
             "egress_group" => Some(Cause::NoGroup),
             "egress_unguarded" => Some(Cause::NoUplink),
@@ -77,10 +92,10 @@ impl Plane {
         if let Some(cause) = cause.filter(|_| !event.observed) {
             self.health.refused(event.app, event.peer, event.protocol, cause, netio::clock::monotonic());
         }
-        if !self.is_told(&event) {
+        if !self.is_told(&event, per_second) {
             return;
         }
-        let application = self.policy.app_name(event.app);
+        let application = policy.app_name(event.app);
         tracing::info!(
             pid = event.pid,
             program = event.comm,
@@ -91,7 +106,7 @@ impl Plane {
             if event.observed { "would be refused (observed)" } else { "refused" }
         );
         self.auditor.refusal(&application, &event);
-        self.denials.add(event, netio::clock::wall(), self.policy.compiled.spd.generation);
+        self.denials.add(event, netio::clock::wall(), policy.generation());
     }
 
     fn note_lost(&mut self, counters: &[(&'static str, u64)]) {

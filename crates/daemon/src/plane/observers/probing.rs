@@ -13,8 +13,11 @@ use tokio::time::Instant;
 use wire::probe::Message;
 use wire::{AppId, Time};
 
-use super::Plane;
+use super::Observers;
+use crate::config::Config;
 use crate::datapath::OutboundHalf;
+use crate::plane::context::Context;
+use crate::plane::{Halves, Plane};
 use crate::probing::Known;
 use crate::refused::Refused;
 
@@ -63,9 +66,14 @@ impl Turns {
     }
 }
 
-impl Plane {
+impl Observers {
     /// What a peer says of the path; whether it is an answer to what was asked, for the first time.
-    pub(crate) async fn hear_of_path(&mut self, said: PathMessage) -> bool {
+    pub(in crate::plane) async fn hear_of_path(
+        &mut self,
+        said: PathMessage,
+        config: &Config,
+        halves: &Halves,
+    ) -> bool {
         let now = clock::monotonic();
         match said.message {
             Message::Answer { token } => {
@@ -77,7 +85,7 @@ impl Plane {
                 is_new
             }
             Message::Probe { token, answer_by } => {
-                if self.config.icmp.probe && self.probing.answers.may(said.remote, now) {
+                if config.icmp.probe && self.probing.answers.may(said.remote, now) {
                     let order = Order {
                         spi: Spi(answer_by),
                         local: said.local,
@@ -86,7 +94,7 @@ impl Plane {
                         size: 0,
                     };
                     // One that is not sent is as one that was lost.
-                    let _ = self.outbound.ask(move |half| half.engine.order(order)).await;
+                    let _ = halves.ask_outbound(move |half| half.engine.order(order)).await;
                 }
                 false
             }
@@ -94,8 +102,8 @@ impl Plane {
     }
 
     /// Let time pass for all paths; when the next look is due.
-    async fn probe_paths(&mut self) -> Result<Duration, Refused> {
-        if !self.config.icmp.probe {
+    pub(in crate::plane) async fn probe_paths(&mut self, context: Context<'_>) -> Result<Duration, Refused> {
+        if !context.config.icmp.probe {
             return Ok(TURN);
         }
         let now = clock::monotonic();
@@ -103,22 +111,22 @@ impl Plane {
         let wanted: Vec<(Spi, IpAddr)> =
             self.probing.paths.iter().map(|(path, known)| (known.spi, path.remote)).collect();
         let look = move |half: &mut OutboundHalf| half.engine.look_at_paths(from, ASSOCIATIONS, &wanted);
-        let (seen, next) = self.outbound.ask(look).await?;
+        let (seen, next) = context.halves.ask_outbound(look).await?;
         self.probing.from = next;
         let seen = self.probing.meet(seen);
         if seen.is_empty() {
             return Ok(TURN);
         }
-        let back = self.come_back(&seen).await?;
+        let back = self.come_back(&seen, context.halves).await?;
         let (orders, proved) = self.probing.turn(now, &seen, &back)?;
         if !orders.is_empty() || !proved.is_empty() {
             let carry_out = move |half: &mut OutboundHalf| {
                 proved.iter().for_each(|(path, mtu)| half.engine.prove(now, path, *mtu));
                 orders.into_iter().for_each(|order| half.engine.order(order));
             };
-            self.outbound.ask(carry_out).await?;
+            context.halves.ask_outbound(carry_out).await?;
         }
-        self.look_for_senders(now);
+        self.look_for_senders(now, context);
         let next = self.probing.paths.values().filter_map(|known| known.prober.next_turn(now)).min();
         Ok(next.map_or(TURN, |next| next.since(now).clamp(LEAST, TURN)))
     }
@@ -127,6 +135,7 @@ impl Plane {
     async fn come_back(
         &self,
         seen: &BTreeMap<Path, SeenPath>,
+        halves: &Halves,
     ) -> Result<BTreeMap<Path, (Spi, u64)>, Refused> {
         type Asked = (Path, Selectors, Option<Spi>);
         let asked = |(path, one): (&Path, &SeenPath)| -> Asked {
@@ -165,20 +174,23 @@ impl Plane {
             }
             found
         };
-        Ok(self.inbound.ask(look).await?)
+        Ok(halves.ask_inbound(look).await?)
     }
 
     /// The problems of paths on which long packets are lost, with the applications that they are of.
-    fn look_for_senders(&mut self, now: Time) {
+    fn look_for_senders(&mut self, now: Time, context: Context<'_>) {
         let due = |known: &Known| {
             known.prober.eaten_since().is_some() && known.app.1.is_none_or(|at| now.since(at) >= WHO)
         };
         if !self.probing.paths.values().any(due) {
             return;
         }
-        let sockets = match self.monitor.as_ref().map(|monitor| monitor.get().sockets()) {
-            Some(Ok(sockets)) => sockets,
-            Some(Err(_)) | None => Vec::new(),
+        let sockets = match context.monitor.get().sockets() {
+            Ok(sockets) => sockets,
+            Err(error) => {
+                tracing::debug!("it is not known who sends on paths that lose long packets: {error}");
+                Vec::new()
+            }
         };
         for (path, known) in self.probing.paths.iter_mut().filter(|(_, known)| due(known)) {
             let sends = |socket: &&sockmon::SocketInfo| {
@@ -195,17 +207,17 @@ impl Plane {
     }
 
     /// Paths by which long packets do not arrive.
-    pub(crate) fn path_problems(&self) -> Vec<Problem> {
+    pub(in crate::plane) fn path_problems(&self, context: Context<'_>) -> Vec<Problem> {
         let (now, wall) = (clock::monotonic(), clock::wall());
         let eaten = |(path, known): (&Path, &Known)| {
             let age = now.since(known.prober.eaten_since()?);
             let application =
-                Some(known.app.0).filter(|app| *app != AppId::NONE).map(|app| self.policy.app_name(app));
+                Some(known.app.0).filter(|app| *app != AppId::NONE).map(|app| context.policy.app_name(app));
             let who = application
                 .as_ref()
                 .map_or_else(|| "traffic".to_owned(), |name| format!("application {name}"));
             let least = if path.remote.is_ipv4() {
-                self.config.icmp.outer.path.floor_v4.max(sadb::sa::MIN_PATH_MTU_V4)
+                context.config.icmp.outer.path.floor_v4.max(sadb::sa::MIN_PATH_MTU_V4)
             } else {
                 sadb::sa::MIN_PATH_MTU_V6
             };

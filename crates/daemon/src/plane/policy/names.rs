@@ -10,9 +10,11 @@ use policy::{Named, Source};
 use tokio::sync::mpsc::{Receiver, channel};
 use wire::{AppId, Time};
 
-use super::Plane;
+use super::PolicyInForce;
 use crate::config::NamesConfig;
+use crate::monitor::Monitor;
 use crate::names::{self, Asker, Book, Heard, Known};
+use crate::plane::halves::{Halves, by_policy};
 use crate::policy_store::{self, Candidate};
 use crate::refused::Refused;
 
@@ -26,7 +28,7 @@ const ROOM: usize = 64;
 /// What the control plane knows of names.
 pub struct Hosts {
     /// What is known of each.
-    pub book: Book,
+    book: Book,
     asker: Asker,
     observe: bool,
     /// What the kernel half was told.
@@ -36,7 +38,7 @@ pub struct Hosts {
     /// When the sockets were last looked at.
     looked: Time,
     /// Answers of applications that were looked at, and that said something new.
-    pub observed: (u64, u64),
+    observed: (u64, u64),
 }
 
 impl Hosts {
@@ -65,20 +67,27 @@ fn hosts_of(named: &Named) -> Vec<String> {
     named.hosts().map(str::to_owned).collect()
 }
 
-impl Plane {
+/// Which applications have flows to which addresses.
+fn peers_in_use(monitor: &Monitor) -> Result<HashSet<(AppId, IpAddr)>, Refused> {
+    let monitor = monitor.get();
+    let netns = monitor.netns();
+    let sockets = monitor.sockets()?;
+    let ours = sockets.iter().filter(|s| s.netns == netns && s.app != AppId::NONE && s.remote.port() != 0);
+    Ok(ours.map(|socket| (socket.app, socket.remote.ip().to_canonical())).collect())
+}
+
+impl PolicyInForce {
     /// The policy in force has these names now; what an earlier daemon knew of them, at the start.
-    pub(crate) fn watch_names(&mut self, restored: bool) {
+    pub(super) fn watch_names(&mut self, restored: bool, monitor: &Monitor) {
         let now = netio::clock::monotonic();
-        let named = &self.policy.compiled.named;
+        let named = &self.store.compiled.named;
         let hosts = hosts_of(named);
         let observe = self.hosts.observe && !hosts.is_empty();
         match restored {
             true => self.hosts.book.restore(now, &named.names, hosts),
             false => self.hosts.book.watch(now, hosts),
         }
-        if let Some(monitor) = &self.monitor
-            && observe != self.hosts.observing
-        {
+        if observe != self.hosts.observing {
             match monitor.get().set_observe(observe) {
                 Ok(()) => self.hosts.observing = observe,
                 Err(error) => tracing::warn!("answers that applications receive are not seen: {error}"),
@@ -87,33 +96,46 @@ impl Plane {
     }
 
     /// Ask for the names whose time has come, and let go of what nothing speaks for any more.
-    pub(crate) async fn tend_names(&mut self, now: Time) -> Result<(), Refused> {
+    pub(in crate::plane) async fn tend_names(
+        &mut self,
+        now: Time,
+        halves: &Halves,
+        monitor: &Monitor,
+    ) -> Result<(), Refused> {
         let patience = self.hosts.asker.patience();
         for name in self.hosts.book.due(now, patience) {
             self.hosts.asker.ask(name);
         }
         if self.hosts.book.is_ending(now) && now.since(self.hosts.looked) >= LOOK {
             self.hosts.looked = now;
-            let peers = self.peers_in_use()?;
-            let named = &self.policy.compiled.named.networks;
+            let peers = peers_in_use(monitor)?;
+            let named = &self.store.compiled.named.networks;
             self.hosts.book.sweep(now, |name, addr| {
                 named.iter().any(|n| n.name == name && peers.contains(&(n.app, addr)))
             });
         }
-        self.follow_names(now).await
+        self.follow_names(now, halves, monitor).await
     }
 
     /// An answer to a question of our own.
-    pub(crate) async fn hear_name(&mut self, heard: Heard) -> Result<(), Refused> {
+    pub(in crate::plane) async fn hear_name(
+        &mut self,
+        heard: Heard,
+        halves: &Halves,
+        monitor: &Monitor,
+    ) -> Result<(), Refused> {
         let now = netio::clock::monotonic();
         self.hosts.book.answer(now, &heard.name, heard.v4, heard.v6);
-        self.follow_names(now).await
+        self.follow_names(now, halves, monitor).await
     }
 
     /// Answers that applications received.
-    pub(crate) async fn observe_names(&mut self) -> Result<(), Refused> {
+    pub(in crate::plane) async fn observe_names(
+        &mut self,
+        halves: &Halves,
+        monitor: &Monitor,
+    ) -> Result<(), Refused> {
         let now = netio::clock::monotonic();
-        let Some(monitor) = &self.monitor else { return Ok(()) };
         let answers = monitor.get().dns_answers(AT_ONCE)?;
         let mut news = false;
         for answer in answers {
@@ -131,18 +153,7 @@ impl Plane {
                 news = true;
             }
         }
-        if news { self.follow_names(now).await } else { Ok(()) }
-    }
-
-    /// Which applications have flows to which addresses.
-    fn peers_in_use(&self) -> Result<HashSet<(AppId, IpAddr)>, Refused> {
-        let Some(monitor) = &self.monitor else { return Ok(HashSet::new()) };
-        let monitor = monitor.get();
-        let netns = monitor.netns();
-        let sockets = monitor.sockets()?;
-        let ours =
-            sockets.iter().filter(|s| s.netns == netns && s.app != AppId::NONE && s.remote.port() != 0);
-        Ok(ours.map(|socket| (socket.app, socket.remote.ip().to_canonical())).collect())
+        if news { self.follow_names(now, halves, monitor).await } else { Ok(()) }
     }
 
     /// Put the addresses that count now in force. In the kernel half first: it decides what goes in clear, and of what it sends to an
@@ -150,40 +161,36 @@ impl Plane {
     ///
     /// # Errors
     /// If a data thread does not answer; the kernel half is loaded as a whole later where it did not take the change.
-    pub(crate) async fn follow_names(&mut self, now: Time) -> Result<(), Refused> {
+    async fn follow_names(&mut self, now: Time, halves: &Halves, monitor: &Monitor) -> Result<(), Refused> {
         let names = self.hosts.book.names(now);
-        if names == self.policy.compiled.named.names {
+        if names == self.store.compiled.named.names {
             return Ok(());
         }
-        let mut candidate = self.policy.in_force();
+        let mut candidate = self.store.in_force();
         candidate.compiled.resolve(&names);
         candidate.follow(&[]);
         self.tell_names(&candidate);
-        if self.policy.compiled.spd == candidate.compiled.spd {
-            self.policy.adopt_names(candidate);
+        if self.store.compiled.spd == candidate.compiled.spd {
+            self.store.adopt_names(candidate);
             return Ok(());
         }
         candidate.compiled.spd.generation += 1;
-        candidate.compiled.spd.share(&self.policy.compiled.spd);
-        let taken = match &self.monitor {
-            Some(monitor) => {
-                monitor.get().change_networks(&candidate.compiled.spd, &policy_store::orders(&candidate))
-            }
-            None => Ok(()),
-        };
+        candidate.compiled.spd.share(&self.store.compiled.spd);
+        let orders = policy_store::orders(&candidate);
+        let taken = monitor.get().change_networks(&candidate.compiled.spd, &orders);
         if let Err(error) = taken {
             tracing::warn!("{error}; the policy is loaded as a whole");
             self.unfinished = true;
         }
         let spd = Arc::new(candidate.compiled.spd.clone());
         // In force here whatever the threads answer: the kernel half has it.
-        self.policy.adopt_names(candidate);
-        self.decide_surely_by(&spd).await
+        self.store.adopt_names(candidate);
+        Ok(halves.insist(by_policy(&spd)).await?)
     }
 
     /// Say what changes, and write it down for a daemon after this one.
     fn tell_names(&self, candidate: &Candidate) {
-        let (old, new) = (&self.policy.compiled.named, &candidate.compiled.named);
+        let (old, new) = (&self.store.compiled.named, &candidate.compiled.named);
         for host in new.hosts() {
             for (addr, source) in new.names.of(host) {
                 if old.names.source(host, addr) != Some(source) {
@@ -195,27 +202,27 @@ impl Plane {
             }
         }
         for contested in new.resolution.contested.iter().filter(|c| !old.resolution.contested.contains(c)) {
-            let line = |rule| self.policy.rule(rule).map_or_else(String::new, |at| at.to_string());
+            let line = |rule| self.store.rule(rule).map_or_else(String::new, |at| at.to_string());
             tracing::warn!(
                 addr = %contested.addr,
-                application = self.policy.app_name(contested.app),
+                application = self.store.app_name(contested.app),
                 "refused: {} and {} both speak of it and do not compare",
                 line(contested.rules[0]),
                 line(contested.rules[1])
             );
         }
-        if self.monitor.is_some()
-            && let Err(error) = names::write(&self.config.run_dir(), &new.names, new.hosts())
+        if let Some(run_dir) = self.store.run_dir()
+            && let Err(error) = names::write(run_dir, &new.names, new.hosts())
         {
             tracing::warn!("the addresses of names are not written down: {error}");
         }
     }
 
     /// Every name, with what is known of it.
-    pub(crate) fn names(&self) -> Result<Vec<NameState>, Refused> {
+    pub(in crate::plane) fn names(&self, monitor: &Monitor) -> Result<Vec<NameState>, Refused> {
         let now = netio::clock::monotonic();
-        let named = &self.policy.compiled.named;
-        let peers = self.peers_in_use()?;
+        let named = &self.store.compiled.named;
+        let peers = peers_in_use(monitor)?;
         let state = |(name, entry): (&String, &names::Entry)| {
             let settings: Vec<_> = named.networks.iter().filter(|n| n.name == *name).collect();
             let flows = |addr: IpAddr| settings.iter().filter(|n| peers.contains(&(n.app, addr))).count();
@@ -229,7 +236,7 @@ impl Plane {
             };
             NameState {
                 name: name.clone(),
-                settings: settings.iter().filter_map(|n| self.policy.rule(n.rule)).collect(),
+                settings: settings.iter().filter_map(|n| self.store.rule(n.rule)).collect(),
                 addresses: entry.addresses.iter().map(address).collect(),
                 answered_seconds_ago: entry.answered.map(|at| now.since(at).as_secs()),
                 failures: entry.failures,
@@ -246,7 +253,7 @@ impl Plane {
         if entries.is_empty() {
             return None;
         }
-        let resolution = &self.policy.compiled.named.resolution;
+        let resolution = &self.store.compiled.named.resolution;
         Some(NamesState {
             names: entries.len(),
             unresolved: entries.values().filter(|e| e.addresses.is_empty()).count(),

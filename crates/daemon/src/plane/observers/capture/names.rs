@@ -11,7 +11,6 @@ use wire::{AppId, DropReason};
 
 use crate::capture::{Facts, Fate, Way};
 use crate::plane::Shared;
-use crate::policy_store;
 
 /// How long an answer counts.
 const FRESH: Duration = Duration::from_secs(1);
@@ -90,22 +89,22 @@ fn suite_key(facts: &Facts) -> Option<Key> {
 async fn ask(plane: Shared, key: Key) -> Option<String> {
     let plane = plane.get().await.ok()?;
     match key {
-        Key::App(app) => Some(plane.policy.app_name(app)),
-        Key::Rule(rule) => plane.rules.name_of(rule).or_else(|| {
-            let position = policy_store::rule_position(&plane.policy.compiled, RuleId(rule))?;
+        Key::App(app) => Some(plane.policy().app_name(app)),
+        Key::Rule(rule) => plane.rules().name_of(rule).or_else(|| {
+            let position = plane.policy().rule_position(RuleId(rule))?;
             Some(format!("{}:{}", position.file, position.line))
         }),
         Key::Sealed(spi, peer) => {
             let suite = move |half: &mut crate::datapath::OutboundHalf| {
                 half.engine.sad().named(Spi(spi), peer).map(|sa| sa.config().suite.to_string())
             };
-            plane.outbound.ask(suite).await.ok()?
+            plane.halves.ask_outbound(suite).await.ok()?
         }
         Key::Opened(spi, peer, local) => {
             let suite = move |half: &mut crate::datapath::InboundHalf| {
                 half.engine.sad().find(Spi(spi), peer, local).map(|sa| sa.config().suite.to_string())
             };
-            plane.inbound.ask(suite).await.ok()?
+            plane.halves.ask_inbound(suite).await.ok()?
         }
     }
 }

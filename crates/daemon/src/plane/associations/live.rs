@@ -8,19 +8,21 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use api::SaInfo;
-use sadb::sa::SaProtocol;
+use sadb::sa::{LifeState, SaProtocol};
 use sadb::{Direction, InboundSa, OutboundSa, Selectors, Spi};
 
-use super::Plane;
+use super::{Associations, Context};
 use crate::associations::groups_of;
+use crate::datapath::{InboundHalf, OutboundHalf};
+use crate::monitor::Monitor;
 use crate::refused::Refused;
 
 /// An association by what events say of it.
-pub(crate) type LiveName = (Direction, Spi, IpAddr);
+type LiveName = (Direction, Spi, IpAddr);
 
 /// The selectors, with how many associations have each.
 #[derive(Debug, Default)]
-pub struct Served {
+pub(super) struct Served {
     of: HashMap<LiveName, Vec<Selectors>>,
     counts: HashMap<Selectors, usize>,
 }
@@ -38,7 +40,7 @@ enum Left {
 
 impl Served {
     /// The count of what these associations serve.
-    pub fn of(all: impl IntoIterator<Item = (LiveName, Selectors)>) -> Served {
+    fn of(all: impl IntoIterator<Item = (LiveName, Selectors)>) -> Served {
         let mut live = Served::default();
         for (name, served) in all {
             live.add(name, served);
@@ -47,7 +49,7 @@ impl Served {
     }
 
     /// All selectors, each once.
-    pub fn list(&self) -> Vec<Selectors> {
+    pub(super) fn list(&self) -> Vec<Selectors> {
         self.counts.keys().copied().collect()
     }
 
@@ -98,7 +100,7 @@ impl Served {
 
 /// What [`Served`] wants to know of an association; `None`: nothing. IP in IP that is taken bare of its peer (`tunnels_from`) protects no
 /// flow, so clear text is no less than what it serves.
-pub(crate) fn served(sa: &InboundSa, tunnels_from: &BTreeSet<IpAddr>) -> Option<(LiveName, Selectors)> {
+fn served(sa: &InboundSa, tunnels_from: &BTreeSet<IpAddr>) -> Option<(LiveName, Selectors)> {
     let config = sa.config();
     let remote = config.endpoints.remote;
     let bare = config.options.protocol == SaProtocol::IpIp && tunnels_from.contains(&remote);
@@ -106,7 +108,7 @@ pub(crate) fn served(sa: &InboundSa, tunnels_from: &BTreeSet<IpAddr>) -> Option<
 }
 
 /// The same of an outbound one: what it takes to multicast groups.
-pub(crate) fn served_groups(sa: &OutboundSa) -> impl Iterator<Item = (LiveName, Selectors)> + use<> {
+fn served_groups(sa: &OutboundSa) -> impl Iterator<Item = (LiveName, Selectors)> + use<> {
     let name = (Direction::Outbound, sa.spi(), sa.config().endpoints.remote);
     groups_of(*sa.selectors()).map(move |selectors| (name, selectors))
 }
@@ -127,43 +129,85 @@ fn name_of(sa: &SaInfo) -> LiveName {
     (direction, Spi(sa.spi.0), sa.remote)
 }
 
-impl Plane {
+fn tell_of_live(served: Selectors, monitor: &Monitor) -> Result<(), Refused> {
+    let mut kernel_half = monitor.get();
+    let before = kernel_half.live_widened();
+    kernel_half.add_live_sa(&served)?;
+    if before == 0 && kernel_half.live_widened() > 0 {
+        warn_of_widened(served);
+    }
+    Ok(())
+}
+
+impl Associations {
+    /// Tell the kernel half which flows the associations of both engines serve, whose threads do not run yet.
+    ///
+    /// # Errors
+    /// If it does not take them all.
+    pub(in crate::plane) fn put_first_live(
+        &mut self,
+        out: &OutboundHalf,
+        into: &InboundHalf,
+        context: Context<'_>,
+    ) -> Result<(), Refused> {
+        let groups = out.engine.sad().list().flat_map(|(_, sa)| served_groups(sa));
+        let inbound = into.engine.sad().list().filter_map(|sa| served(sa, &context.config.tunnels_from));
+        self.set_live(Served::of(inbound.chain(groups)), context.monitor)
+    }
+
+    /// An event of the data threads may be the end of an association; where events were `lost`, others may have ended too.
+    ///
+    /// # Errors
+    /// If the kernel half does not follow, or a data thread does not answer.
+    pub(in crate::plane) async fn follow_end(
+        &mut self,
+        event: &engine::Event,
+        lost: bool,
+        context: Context<'_>,
+    ) -> Result<(), Refused> {
+        match event {
+            _ if lost => self.count_anew(context).await,
+            engine::Event::Expire(end) if end.state == LifeState::Dead => {
+                let name = (end.direction, end.spi, end.remote);
+                match end.direction {
+                    Direction::Inbound => self.end_live_of(name, context).await,
+                    Direction::Outbound => self.end_groups_of(name, context).await,
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// An inbound association was added that serves these flows.
     ///
     /// # Errors
     /// If the kernel half does not take them: the association is removed again, for clear text would still pass in its place.
-    pub(super) async fn begin_live(&mut self, sa: &SaInfo, served: Selectors) -> Result<(), Refused> {
-        if sa.kind == api::SaType::Ipip && self.config.tunnels_from.contains(&sa.remote) {
+    pub(super) async fn begin_live(
+        &mut self,
+        sa: &SaInfo,
+        served: Selectors,
+        context: Context<'_>,
+    ) -> Result<(), Refused> {
+        if sa.kind == api::SaType::Ipip && context.config.tunnels_from.contains(&sa.remote) {
             return Ok(());
         }
         let first = self.live.add(name_of(sa), served);
-        let told = if first { self.tell_of_live(served) } else { Ok(()) };
+        let told = if first { tell_of_live(served, context.monitor) } else { Ok(()) };
         if told.is_err() {
             self.live.undo(name_of(sa), served);
             let name = super::changes::name_of(sa);
             // Its key stays burnt: the peer may have sealed with it already.
-            let _ = self.inbound.ask(move |half| half.engine.remove_sa(name).map(drop)).await;
+            let _ = context.halves.ask_inbound(move |half| half.engine.remove_sa(name).map(drop)).await;
         }
         told
     }
 
-    fn tell_of_live(&self, served: Selectors) -> Result<(), Refused> {
-        let Some(monitor) = &self.monitor else { return Ok(()) };
-        let mut kernel_half = monitor.get();
-        let before = kernel_half.live_widened();
-        kernel_half.add_live_sa(&served)?;
-        if before == 0 && kernel_half.live_widened() > 0 {
-            warn_of_widened(served);
-        }
-        Ok(())
-    }
-
     /// An outbound association was added or exchanged that takes these flows to groups. What the kernel half does not take is refused to
     /// its sender, so it is said and nothing is undone.
-    pub(super) fn begin_groups(&mut self, sa: &SaInfo, served: Selectors) {
+    pub(super) fn begin_groups(&mut self, sa: &SaInfo, served: Selectors, monitor: &Monitor) {
         for selectors in groups_of(served) {
             if self.live.add(name_of(sa), selectors)
-                && let Err(refused) = self.tell_of_live(selectors)
+                && let Err(refused) = tell_of_live(selectors, monitor)
             {
                 tracing::warn!(group = %selectors.remote, "packets to the group are refused to their senders: {refused}");
             }
@@ -175,59 +219,53 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half does not follow, or a data thread does not answer.
-    pub(super) async fn end_groups(&mut self, sa: &SaInfo) -> Result<(), Refused> {
-        self.end_groups_of(name_of(sa)).await
+    pub(super) async fn end_groups(&mut self, sa: &SaInfo, context: Context<'_>) -> Result<(), Refused> {
+        self.end_groups_of(name_of(sa), context).await
     }
 
-    /// The same as [`Plane::end_groups`], for the association that an event names.
-    pub(crate) async fn end_groups_of(&mut self, name: LiveName) -> Result<(), Refused> {
-        if self.live.has(name) { self.end_live_of(name).await } else { Ok(()) }
+    /// The same as [`Associations::end_groups`], for the association that an event names.
+    async fn end_groups_of(&mut self, name: LiveName, context: Context<'_>) -> Result<(), Refused> {
+        if self.live.has(name) { self.end_live_of(name, context).await } else { Ok(()) }
     }
 
     /// An inbound association has ended.
     ///
     /// # Errors
     /// If the kernel half does not follow, or the thread does not answer.
-    pub(super) async fn end_live(&mut self, sa: &SaInfo) -> Result<(), Refused> {
-        self.end_live_of(name_of(sa)).await
+    pub(super) async fn end_live(&mut self, sa: &SaInfo, context: Context<'_>) -> Result<(), Refused> {
+        self.end_live_of(name_of(sa), context).await
     }
 
-    /// The same as [`Plane::end_live`], for the association that an event names.
-    pub(crate) async fn end_live_of(&mut self, name: LiveName) -> Result<(), Refused> {
+    /// The same as [`Associations::end_live`], for the association that an event names.
+    async fn end_live_of(&mut self, name: LiveName, context: Context<'_>) -> Result<(), Refused> {
         match self.live.remove(name) {
             Left::Others => Ok(()),
-            Left::Nobody(served) => match &self.monitor {
-                Some(monitor) => monitor.get().remove_live_sa(&served).map_err(Refused::from),
-                None => Ok(()),
-            },
-            Left::Unclear => self.refresh_live_sas().await,
+            Left::Nobody(served) => context.monitor.get().remove_live_sa(&served).map_err(Refused::from),
+            Left::Unclear => self.count_anew(context).await,
         }
     }
 
     /// Count anew what the associations serve, and tell the kernel half.
-    pub(crate) async fn refresh_live_sas(&mut self) -> Result<(), Refused> {
-        let tunnels_from = self.config.tunnels_from.clone();
-        let of = move |half: &mut crate::datapath::InboundHalf| {
+    async fn count_anew(&mut self, context: Context<'_>) -> Result<(), Refused> {
+        let tunnels_from = context.config.tunnels_from.clone();
+        let of = move |half: &mut InboundHalf| {
             half.engine.sad().list().filter_map(|sa| served(sa, &tunnels_from)).collect::<Vec<_>>()
         };
-        let mut all = self.inbound.ask(of).await?;
-        let groups = |half: &mut crate::datapath::OutboundHalf| {
+        let mut all = context.halves.ask_inbound(of).await?;
+        let groups = |half: &mut OutboundHalf| {
             half.engine.sad().list().flat_map(|(_, sa)| served_groups(sa)).collect::<Vec<_>>()
         };
-        all.extend(self.outbound.ask(groups).await?);
-        self.set_live_sas(Served::of(all))
+        all.extend(context.halves.ask_outbound(groups).await?);
+        self.set_live(Served::of(all), context.monitor)
     }
 
     /// Tell the kernel half which flows associations serve, and no others.
     ///
     /// # Errors
     /// If it does not take them all.
-    pub fn set_live_sas(&mut self, live: Served) -> Result<(), Refused> {
+    fn set_live(&mut self, live: Served, monitor: &Monitor) -> Result<(), Refused> {
         self.live = live;
-        match &self.monitor {
-            Some(monitor) => monitor.get().set_live_sas(&self.live.list()).map_err(Refused::from),
-            None => Ok(()),
-        }
+        monitor.get().set_live_sas(&self.live.list()).map_err(Refused::from)
     }
 }
 

@@ -1,0 +1,255 @@
+//! The two data threads, as the control plane holds them.
+//!
+//! What enters: functions that a thread runs between two packets. What leaves: their answers. What both threads must have alike is a
+//! [`Change`], which is made in both or in neither ([`Halves::change`]).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::Tally;
+use sadb::InboundSa;
+use sadb::rules::Snapshot;
+use sadb::spd::{Action, Spd, Terms};
+use wire::{AppId, DropReason, Flow, Services};
+
+use crate::associations::SaView;
+use crate::datapath::{Handle, InboundHalf, Losses, OutboundHalf, Unanswered};
+use crate::statistics::Half;
+
+/// The handles of the two data threads.
+pub struct Halves {
+    outbound: Handle<OutboundHalf>,
+    inbound: Handle<InboundHalf>,
+}
+
+/// What each thread does for a change of both. It can be done more than once, so that it can be undone by its counterpart.
+pub(super) struct Change<O, I> {
+    outbound: O,
+    inbound: I,
+}
+
+impl<O, I> Change<O, I>
+where
+    O: Fn(&mut OutboundHalf) + Clone + Send + 'static,
+    I: Fn(&mut InboundHalf) + Clone + Send + 'static,
+{
+    /// A change of these two parts.
+    pub(super) fn new(outbound: O, inbound: I) -> Change<O, I> {
+        Change { outbound, inbound }
+    }
+}
+
+/// What the outbound half says of a flow that was not sent: the action and its terms, and the association or why there is none.
+pub(crate) type Preview = (Action, Terms, Result<SaView, DropReason>);
+
+/// What a data thread says of itself.
+#[derive(Debug)]
+pub(crate) struct ThreadState {
+    /// Packets that came and what became of them.
+    pub(crate) traffic: api::Traffic,
+    /// The number of its associations.
+    pub(crate) sas: usize,
+    /// What is wrong with its devices, if anything.
+    pub(crate) fault: Option<String>,
+}
+
+impl ThreadState {
+    fn of(tally: &Tally, losses: &Losses, sas: usize) -> ThreadState {
+        // What waits for the rest of its packet has not ended.
+        let ended = |(reason, _): &(DropReason, u64)| *reason != DropReason::FragmentHeld;
+        let traffic = api::Traffic {
+            received: losses.received,
+            protected: tally.protected.packets,
+            clear: tally.clear.packets,
+            dropped: tally.drops().chain(losses.drops()).filter(ended).map(|(_, count)| count).sum(),
+        };
+        ThreadState { traffic, sas, fault: losses.fault.clone() }
+    }
+}
+
+impl Halves {
+    /// The data threads behind these handles.
+    pub fn new(outbound: Handle<OutboundHalf>, inbound: Handle<InboundHalf>) -> Halves {
+        Halves { outbound, inbound }
+    }
+
+    /// Let the outbound thread run `f` and wait for its answer.
+    ///
+    /// # Errors
+    /// [`Unanswered`]: the thread has ended, or has too much to do.
+    pub(crate) async fn ask_outbound<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut OutboundHalf) -> R + Send + 'static,
+    ) -> Result<R, Unanswered> {
+        self.outbound.ask(f).await
+    }
+
+    /// Let the inbound thread run `f` and wait for its answer.
+    ///
+    /// # Errors
+    /// [`Unanswered`]: the thread has ended, or has too much to do.
+    pub(crate) async fn ask_inbound<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut InboundHalf) -> R + Send + 'static,
+    ) -> Result<R, Unanswered> {
+        self.inbound.ask(f).await
+    }
+
+    /// Make a change in both threads, or in neither; `old` is what they have.
+    ///
+    /// # Errors
+    /// [`Unanswered`]: a thread has no time, and both have what they had; or one has ended, and the daemon ends with it.
+    pub(super) async fn change<O, I>(&self, new: Change<O, I>, old: Change<O, I>) -> Result<(), Unanswered>
+    where
+        O: Fn(&mut OutboundHalf) + Clone + Send + 'static,
+        I: Fn(&mut InboundHalf) + Clone + Send + 'static,
+    {
+        // The thread that is asked first may have no time: then nothing has changed.
+        self.outbound.ask(new.outbound).await?;
+        if let Err(unanswered) = self.inbound.ask(new.inbound).await {
+            self.outbound.insist(old.outbound).await?;
+            return Err(unanswered);
+        }
+        Ok(())
+    }
+
+    /// Make a change in both threads, and wait until they have time for it: for what must not be left half done.
+    ///
+    /// # Errors
+    /// [`Unanswered::Stopped`]: a thread has ended.
+    pub(super) async fn insist<O, I>(&self, change: Change<O, I>) -> Result<(), Unanswered>
+    where
+        O: Fn(&mut OutboundHalf) + Clone + Send + 'static,
+        I: Fn(&mut InboundHalf) + Clone + Send + 'static,
+    {
+        let outbound = self.outbound.insist(change.outbound).await;
+        self.inbound.insist(change.inbound).await?;
+        outbound
+    }
+
+    /// Further handles of the same threads, for a thread of their own.
+    ///
+    /// # Errors
+    /// If there is no descriptor to be had.
+    pub(super) fn handles(&self) -> netio::Result<(Handle<OutboundHalf>, Handle<InboundHalf>)> {
+        Ok((self.outbound.try_clone()?, self.inbound.try_clone()?))
+    }
+
+    /// Let both threads end after what they are doing. Both are told, whatever becomes of the other.
+    ///
+    /// # Errors
+    /// If a thread does not hear of it.
+    pub(super) fn stop(&self) -> Result<(), Unanswered> {
+        let outbound = self.outbound.stop();
+        self.inbound.stop()?;
+        outbound
+    }
+
+    /// What each thread says of itself, outbound first.
+    ///
+    /// # Errors
+    /// If a data thread does not answer.
+    pub(crate) async fn states(&self) -> Result<[ThreadState; 2], Unanswered> {
+        let outbound = self
+            .ask_outbound(|half| ThreadState::of(half.engine.tally(), &half.losses, half.engine.sad().len()));
+        let inbound = self
+            .ask_inbound(|half| ThreadState::of(half.engine.tally(), &half.losses, half.engine.sad().len()));
+        Ok([outbound.await?, inbound.await?])
+    }
+
+    /// What each half counts, outbound first; behind them, the datagrams for which the UDP sockets had no room.
+    ///
+    /// # Errors
+    /// If a data thread does not answer.
+    pub(crate) async fn statistics(&self) -> Result<(Half, Half, u64), Unanswered> {
+        let outbound = self.ask_outbound(|half| Half::outbound(half)).await?;
+        let (inbound, overrun) = self.ask_inbound(|half| (Half::inbound(half), half.overrun)).await?;
+        Ok((outbound, inbound, overrun))
+    }
+
+    /// What left for each application: authenticated, and encrypted.
+    ///
+    /// # Errors
+    /// If the data thread does not answer.
+    pub(crate) async fn left_by_app(&self) -> Result<BTreeMap<AppId, [engine::Traffic; 2]>, Unanswered> {
+        self.ask_outbound(|half| half.engine.tally().left_by_app().collect()).await
+    }
+
+    /// What becomes of a flow of this application, whose socket asks for these services.
+    ///
+    /// # Errors
+    /// If the data thread does not answer.
+    pub(crate) async fn preview(
+        &self,
+        app: AppId,
+        flow: Flow,
+        asked: Services,
+    ) -> Result<Preview, Unanswered> {
+        self.ask_outbound(move |half| {
+            let (decision, index) = half.engine.preview_asking(app, &flow, asked);
+            let sad = half.engine.sad();
+            let view = |sa| SaView::outbound(sa, netio::clock::monotonic());
+            let view = index.and_then(|i| sad.get(i).map(view).ok_or(DropReason::NoSa));
+            (decision.action, decision.terms, view)
+        })
+        .await
+    }
+
+    /// The inbound associations by which packets of this flow may come for this application.
+    ///
+    /// # Errors
+    /// If the data thread does not answer.
+    pub(crate) async fn serving(&self, app: AppId, flow: Flow) -> Result<Vec<SaView>, Unanswered> {
+        self.ask_inbound(move |half| {
+            let serves = |sa: &&InboundSa| {
+                let selectors = sa.config().effective_selectors();
+                selectors.covers(&flow) && selectors.serves(app)
+            };
+            half.engine.sad().list().filter(serves).map(SaView::inbound).collect()
+        })
+        .await
+    }
+
+    /// What the scrubber of outer packets counted; `None`: there is none.
+    ///
+    /// # Errors
+    /// If the data thread does not answer.
+    pub(crate) async fn outer_scrubber(&self) -> Result<Option<scrub::Counters>, Unanswered> {
+        self.ask_inbound(|half| half.engine.outer_scrubber().map(|scrubber| scrubber.counters().clone()))
+            .await
+    }
+}
+
+/// Both halves decide by this policy.
+pub(super) fn by_policy(
+    spd: &Arc<Spd>,
+) -> Change<
+    impl Fn(&mut OutboundHalf) + Clone + Send + 'static + use<>,
+    impl Fn(&mut InboundHalf) + Clone + Send + 'static + use<>,
+> {
+    let (ahead, back) = (Arc::clone(spd), Arc::clone(spd));
+    Change::new(
+        move |half: &mut OutboundHalf| half.engine.set_policy(Arc::clone(&ahead)),
+        move |half: &mut InboundHalf| {
+            half.engine.set_scrub_policy(Arc::clone(&back));
+            half.engine.set_entry_policy(Arc::clone(&back));
+        },
+    )
+}
+
+/// Both halves decide by these rules; `None`: there is no SPD.
+pub(super) fn by_rules(
+    rules: Option<Arc<Snapshot>>,
+) -> Change<
+    impl Fn(&mut OutboundHalf) + Clone + Send + 'static + use<>,
+    impl Fn(&mut InboundHalf) + Clone + Send + 'static + use<>,
+> {
+    let also = rules.clone();
+    Change::new(
+        move |half: &mut OutboundHalf| half.engine.set_rules(rules.clone()),
+        move |half: &mut InboundHalf| half.engine.set_rules(also.clone()),
+    )
+}
+
+#[cfg(test)]
+pub(super) mod tests;
