@@ -12,7 +12,7 @@ use crate::output;
 
 /// Scrub a capture: what its packets leave open to interpretation is settled, link headers and everything that is not IP stay.
 ///
-/// The output has the input's form (pcap or pcapng), interfaces and times. Needs neither root nor a daemon. docs/scrub.md has the rules.
+/// The output has the input's form (pcap or pcapng), interfaces and times. Needs neither root nor a daemon. ravelin-scrub(7) has the rules.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ravelin scrub in.pcap out.pcap                            what was changed, by rule

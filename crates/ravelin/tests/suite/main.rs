@@ -1,8 +1,13 @@
 //! The tests of `ravelin`, one program: each module is about one kind of truth.
 
 mod cli;
+mod color;
+mod completion;
 mod editor;
+mod failure;
+mod help;
 mod import;
+mod kit;
 mod lsp;
 mod replay;
 mod scrub;
