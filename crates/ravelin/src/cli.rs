@@ -49,6 +49,8 @@ pub enum Command {
     Help(cmd::help::Help),
     Version(cmd::version::Version),
     Completions(cmd::completions::Completions),
+    #[command(hide = true)]
+    ManPages(cmd::man_pages::ManPages),
 }
 
 impl Command {
@@ -78,6 +80,7 @@ impl Command {
             Command::Help(help) => help.execute(),
             Command::Version(version) => version.execute(),
             Command::Completions(completions) => completions.execute(),
+            Command::ManPages(pages) => pages.execute(),
         }
     }
 }

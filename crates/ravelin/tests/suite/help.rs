@@ -1,8 +1,10 @@
 //! Help, version and manual pages.
 
+use std::process::Command;
+
 use serde_json::Value;
 
-use crate::kit::{err, out, run};
+use crate::kit::{Folder, err, out, run};
 
 #[test]
 fn the_first_screen_shows_eight_commands_and_where_the_others_are() {
@@ -65,4 +67,42 @@ fn the_version_is_a_line_or_a_document() {
         (&document["version"], &document["architecture"]),
         (&version.into(), &std::env::consts::ARCH.into())
     );
+}
+
+#[test]
+fn each_command_has_a_manual_page_that_mandoc_accepts() {
+    let folder = Folder::new("pages");
+    let path = folder.0.display().to_string();
+    assert!(run(&["man-pages", &path, "--date", "2026-01-31"]).status.success());
+    let mut pages: Vec<String> = std::fs::read_dir(&folder.0)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    pages.sort();
+    for name in ["ravelin-status.1", "ravelin-policy.1", "ravelin-policy-check.1", "ravelin-sa-add.1"] {
+        assert!(pages.iter().any(|page| page == name), "{name}: {pages:?}");
+    }
+    assert!(!pages.iter().any(|page| page.contains("man-pages")), "{pages:?}");
+    let mut mandoc = Command::new("mandoc");
+    mandoc.args(["-Tlint", "-W", "warning"]).args(&pages).current_dir(&folder.0);
+    let linted = mandoc.output().expect("mandoc is not installed; `make deps` installs it");
+    assert!(linted.status.success(), "{}{}", out(&linted), err(&linted));
+    let check = Command::new("mandoc").arg("ravelin-policy-check.1").current_dir(&folder.0).output().unwrap();
+    let text = plain(&out(&check));
+    for part in ["ravelin policy check", "EXIT STATUS", "SEE ALSO", "ravelin(1)", "January 31, 2026"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+/// A formatted page without overstrikes.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if c == '\u{8}' {
+            out.pop();
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
