@@ -13,6 +13,13 @@ endif
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
+# What is packaged. PACKAGE holds trees, tarballs and Debian packages.
+VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+MACHINE := $(shell uname -m)
+PACKAGE := target/package
+DESTDIR ?=
+PREFIX ?= /usr/local
+
 # To build: a C compiler for ring, clang for BPF, libelf and zlib for libbpf.
 BUILD_PACKAGES := ca-certificates gcc libc6-dev make pkg-config clang libelf-dev zlib1g-dev
 
@@ -24,6 +31,9 @@ TEST_PACKAGES := g++ llvm iproute2 iputils-ping nftables tcpdump tshark openssh-
 	iperf3 openssl vsftpd btrfs-progs mandoc zsh fish \
 	libnids-dev libpcap-dev libnet1-dev libglib2.0-dev tcpflow python3-scapy \
 	strongswan-swanctl charon-systemd systemd libstrongswan-standard-plugins libstrongswan-extra-plugins libcharon-extra-plugins
+
+# To package: what strips, computes the libraries that a package needs, and checks it.
+PACKAGING_PACKAGES := binutils dpkg-dev xz-utils lintian mandoc
 
 # Services that come with packages of these lists. Tests and benches start the programs in namespaces of their own: the host gets none.
 SERVICES := charon-systemd:strongswan.service vsftpd:vsftpd.service openssh-server:ssh.service openssh-server:ssh.socket \
@@ -38,7 +48,7 @@ endif
 # What `make drill-kernels` boots other kernels with.
 DRILL_PACKAGES := qemu-system-x86 kmod cpio xz-utils binutils
 
-.PHONY: help deps deps-build deps-demo build demo drill-kernels drill-packages test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-003 soak-reload soak-agree soak-attack soak-capacity drill-programs prove-scrub omit fuzz doc deny clean
+.PHONY: help deps deps-build deps-demo deps-packaging build demo install uninstall static tarball deb drill-packages-deb drill-kernels drill-packages test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-003 soak-reload soak-agree soak-attack soak-capacity drill-programs prove-scrub omit fuzz doc deny clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -74,11 +84,43 @@ deps-build:
 deps-demo:
 	$(call install_packages,$(DEMO_PACKAGES))
 
+deps-packaging:
+	$(call install_packages,$(PACKAGING_PACKAGES))
+
 build: deps-build ## Build the release binary
 	cargo build --locked --release --package ravelin
 
 demo: build deps-demo ## One program protected, end to end, in network namespaces
 	$(TARGET)/release/ravelin demo </dev/null
+
+# The tree of files that an installation, the tarball and the Debian package are made of.
+$(PACKAGE)/tree: FORCE
+	@[ -x $(TARGET)/release/ravelin ] || $(MAKE) build
+	packaging/tree.sh $(TARGET)/release/ravelin $@
+
+install: $(PACKAGE)/tree ## Install below PREFIX=/usr/local (and DESTDIR=); nothing is enabled or started
+	$(PACKAGE)/tree/install.sh --prefix "$(PREFIX)" $(if $(DESTDIR),--destdir "$(DESTDIR)")
+
+uninstall: $(PACKAGE)/tree ## Remove what `make install` with the same PREFIX= and DESTDIR= put there
+	$(PACKAGE)/tree/install.sh --uninstall --prefix "$(PREFIX)" $(if $(DESTDIR),--destdir "$(DESTDIR)")
+
+# glibc, libelf and zlib are in the program: it runs on every distribution of this architecture. Debian has their archives.
+STATIC := $(TARGET)/$(MACHINE)-unknown-linux-gnu/release/ravelin
+static: deps-build ## Build the release binary without shared libraries
+	RUSTFLAGS='-C target-feature=+crt-static' LIBBPF_SYS_LIBRARY_PATH=/usr/lib/$(MACHINE)-linux-gnu \
+		cargo build --locked --release --package ravelin --features static --target $(MACHINE)-unknown-linux-gnu
+
+tarball: static deps-packaging ## One static program with pages, units and install.sh in a tar.xz
+	packaging/tarball.sh $(STATIC) $(PACKAGE)/ravelin-$(VERSION)-$(MACHINE)
+
+deb: build deps-packaging ## Debian packages of the program and its debug symbols, checked by lintian
+	packaging/deb.sh $(TARGET) $(PACKAGE)
+
+drill-packages-deb: deb ## Install, upgrade, remove and purge the Debian package in a clean Debian 12 (minutes; network)
+	$(call install_packages,mmdebstrap)
+	packaging/drill-deb.sh $(PACKAGE)
+
+FORCE:
 
 test: deps ## Run every check and every test; the last line counts them
 	cargo xtask test </dev/null

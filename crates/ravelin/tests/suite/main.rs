@@ -7,6 +7,7 @@ mod editor;
 mod failure;
 mod help;
 mod import;
+mod install;
 mod kit;
 mod lsp;
 mod replay;
