@@ -102,9 +102,9 @@ pub fn json_is_asked(arguments: &[OsString]) {
     JSON.store(options.any(|word| word == "--json"), Ordering::Relaxed);
 }
 
-/// Print the document of a failure, unless the command printed its own: standard output holds one document.
+/// Print the document of a failure, unless the command printed its own, or a capture.
 fn document(problem: Problem, kind: Kind) {
-    if JSON.load(Ordering::Relaxed) && !output::has_a_document() {
+    if JSON.load(Ordering::Relaxed) && !output::is_taken() {
         let error = CommandProblem { problem, exit: kind as u8 };
         // Where nobody reads it, the exit status has it still.
         let _ = output::line(&CommandRefusal { error });

@@ -7,17 +7,22 @@ use api::Versioned;
 use comfy_table::ContentArrangement;
 use serde::Serialize;
 
-/// Whether standard output holds a document that stands alone.
-static DOCUMENT: AtomicBool = AtomicBool::new(false);
+/// Whether standard output holds what no further document may follow.
+static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether [`json`] printed a document.
-pub fn has_a_document() -> bool {
-    DOCUMENT.load(Ordering::Relaxed)
+/// Note that what goes to standard output is whole by itself: a document, the last one of a stream, or a capture.
+pub fn take() {
+    TAKEN.store(true, Ordering::Relaxed);
+}
+
+/// Whether a document would spoil what standard output holds.
+pub fn is_taken() -> bool {
+    TAKEN.load(Ordering::Relaxed)
 }
 
 /// Print a document with its version, as `--json` promises.
 pub fn json<T: Serialize>(body: &T) -> anyhow::Result<()> {
-    DOCUMENT.store(true, Ordering::Relaxed);
+    take();
     let mut out = std::io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, &Versioned::new(body)).map_err(std::io::Error::from)?;
     writeln!(out)?;

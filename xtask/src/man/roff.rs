@@ -9,6 +9,8 @@ use super::{PAGES, Page};
 
 /// A cell longer than this is broken by tbl.
 const LONG_CELL: usize = 24;
+/// A word longer than this may not fit a column.
+const LONG_WORD: usize = 12;
 
 /// The page in roff.
 pub fn page(page: &Page, markdown: &str, date: &str) -> String {
@@ -121,10 +123,8 @@ impl Writer {
 
     fn start(&mut self, tag: Tag) {
         match tag {
-            Tag::Paragraph => {
-                if !self.fresh {
-                    self.out.push_str(if self.lists.is_empty() { ".PP\n" } else { ".sp\n" });
-                }
+            Tag::Paragraph if !self.fresh => {
+                self.out.push_str(if self.lists.is_empty() { ".PP\n" } else { ".sp\n" });
             }
             Tag::Heading { .. } => {
                 self.in_heading = true;
@@ -291,7 +291,7 @@ impl Table {
             }
             columns.join(" ")
         };
-        let mut out = format!(".TS\ntab(\t) nospaces;\n{}\n{}.\n", layout("lb"), layout("l"));
+        let mut out = format!(".ad l\n.TS\ntab(\t) nospaces;\n{}\n{}.\n", layout("lb"), layout("l"));
         for row in std::iter::once(&self.head).chain(&self.rows) {
             let cells: Vec<String> = row.iter().map(|text| cell(text)).collect();
             out.push_str(&cells.join("\t"));
@@ -302,10 +302,23 @@ impl Table {
     }
 }
 
-/// The text of a cell, as a block of its own where it is long.
+/// The text of a cell, as a block of its own where it is long. A long word may be broken behind its signs.
 fn cell(text: &str) -> String {
     let text = text.trim();
-    if text.len() > LONG_CELL { format!("T{{\n{}\nT}}", plain_line(text)) } else { plain_line(text) }
+    if text.len() <= LONG_CELL {
+        return plain_line(text);
+    }
+    let breakable = |word: &str| match word.len() > LONG_WORD {
+        true => word
+            .replace('/', "/\\:")
+            .replace('_', "_\\:")
+            .replace(',', ",\\:")
+            .replace('|', "|\\:")
+            .replace('=', "=\\:"),
+        false => word.to_owned(),
+    };
+    let words: Vec<String> = text.split(' ').map(breakable).collect();
+    format!("T{{\n{}\nT}}", plain_line(&words.join(" ")))
 }
 
 #[cfg(test)]
@@ -358,7 +371,7 @@ mod tests {
         let table = body("\n| a | b |\n|---|---|\n| x | a cell that is longer than a column |\n");
         assert_eq!(
             table,
-            ".TS\ntab(\t) nospaces;\nlb lbx\nl lx.\na\tb\nx\tT{\na cell that is longer than a column\nT}\n.TE\n"
+            ".ad l\n.TS\ntab(\t) nospaces;\nlb lbx\nl lx.\na\tb\nx\tT{\na cell that is longer than a column\nT}\n.TE\n"
         );
     }
 }

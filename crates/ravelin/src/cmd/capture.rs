@@ -85,6 +85,7 @@ impl Capture {
             Some(path) => Box::new(BufWriter::new(export::make(&path, "packets in clear")?)),
         };
         let id = self.ask.connect.capture(&request, &mut |octets| {
+            output::take();
             sink.write_all(octets)?;
             Ok(sink.flush()?)
         })?;

@@ -1,5 +1,6 @@
 //! `ravelin help`: the first screen, the list of all commands, and the arguments of one.
 
+use std::ffi::OsString;
 use std::fmt::Write;
 
 use clap::Args;
@@ -53,10 +54,9 @@ impl Help {
         if self.command.is_empty() {
             return output::styled(&first_screen().ansi().to_string());
         }
-        root.build();
-        let mut command = &mut root;
+        let mut command = &root;
         for (at, word) in self.command.iter().enumerate() {
-            command = command.find_subcommand_mut(word).ok_or_else(|| {
+            command = command.find_subcommand(word).ok_or_else(|| {
                 let name = self.command[..=at].join(" ");
                 Failure::with_remedy(
                     Kind::BadInput,
@@ -65,7 +65,12 @@ impl Help {
                 )
             })?;
         }
-        output::styled(&command.render_long_help().ansi().to_string())
+        let words =
+            std::iter::once("ravelin").chain(self.command.iter().map(String::as_str)).chain(["--help"]);
+        match crate::cli::parse(&words.map(OsString::from).collect::<Vec<_>>()) {
+            Err(help) => output::styled(&help.render().ansi().to_string()),
+            Ok(_) => Ok(()),
+        }
     }
 }
 
@@ -103,7 +108,7 @@ fn all(root: &mut clap::Command) -> String {
     let mut out =
         format!("{} ravelin COMMAND [ARGUMENTS]\n\n{}\n", paint(HEAD, "Usage:"), paint(HEAD, "Commands:"));
     for (name, about) in lines {
-        let _ = writeln!(out, "  {} {about}", paint(HEAD, format_args!("{name:<width$}")));
+        let _ = writeln!(out, "  {}  {about}", paint(HEAD, format_args!("{name:<width$}")));
     }
     let _ = writeln!(out, "\n`ravelin help COMMAND` says what one takes.\n{STATUSES}");
     out

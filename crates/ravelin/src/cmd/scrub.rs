@@ -138,6 +138,9 @@ impl Scrub {
         } else {
             Box::new(io::stdout().lock())
         });
+        if output == Path::new("-") {
+            output::take();
+        }
         let mut explained = false;
         let summary = scrub::run(&Files { input, output }, settings, &mut |done| {
             if let Some(number) = self.explain {
@@ -159,6 +162,7 @@ impl Scrub {
         let broken = summary.broken.clone();
         let packets = summary.packets;
         if self.explain.is_none() && self.json {
+            output::take();
             serde_json::to_writer(&mut report, &Versioned::new(Sums { summary }))?;
             writeln!(report)?;
         } else if self.explain.is_none() && !self.quiet {

@@ -45,7 +45,8 @@ fn bash_completes_commands_options_values_and_files() {
     assert_eq!(offered(&["ravelin", "compl"]), ["completions"]);
     assert_eq!(offered(&["ravelin", "policy", "ch"]), ["check"]);
     assert_eq!(offered(&["ravelin", "status", "--un"]), ["--units"]);
-    assert_eq!(offered(&["ravelin", "completions", ""]), ["bash", "zsh", "fish"]);
+    // Options stand behind the values.
+    assert_eq!(offered(&["ravelin", "completions", ""])[..3], ["bash", "zsh", "fish"]);
     assert!(offered(&["ravelin", "sa", "add", "--mode", "t"]).contains(&"tunnel".to_owned()));
     let commands = offered(&["ravelin", ""]);
     assert!(
