@@ -57,7 +57,7 @@ pub struct Options {
     program: Option<PathBuf>,
 }
 
-/// Write the pages.
+/// Write the manual pages into a folder.
 pub fn run(options: &Options) -> Result<bool> {
     let date = date()?;
     by_hand(&options.folder, &date)?;

@@ -42,7 +42,7 @@ sources are those of the Debian release that the program was built on; whoever h
 with others, by `make static` in its repository.
 ";
 
-/// Write the notices.
+/// Write the licences of what is linked in.
 pub fn run(options: &Options) -> Result<bool> {
     let linked = linked()?;
     let mut packages = metadata()?.packages;

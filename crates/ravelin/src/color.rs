@@ -16,17 +16,17 @@ pub enum When {
     Auto,
     /// In a pipe and a file too.
     Always,
-    /// Nowhere.
+    /// Not on a terminal either.
     Never,
 }
 
-/// What is as it should be.
+/// The style of what is as it should be.
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
-/// What somebody should look at.
+/// The style of what somebody should look at.
 pub const CAUTION: Style = AnsiColor::Yellow.on_default().bold();
-/// What is broken.
+/// The style of what is broken.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
-/// The head of a table or a part.
+/// The style of the head of a part.
 pub const HEAD: Style = Style::new().bold();
 
 /// Let one choice hold from now on, as the arguments (the program's name first) and the environment say.

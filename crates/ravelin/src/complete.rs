@@ -37,14 +37,14 @@ pub fn applications() -> Vec<CompletionCandidate> {
     words(names)
 }
 
-/// SPIs of associations.
+/// SPIs of the daemon's associations.
 pub fn spis() -> Vec<CompletionCandidate> {
     let list: Option<api::SaList> = daemon().get_quietly(path::SA, PATIENCE);
     let sas = list.into_iter().flat_map(|list| list.sas);
     words(sas.map(|sa| sa.spi.to_string()))
 }
 
-/// Names of rules of the SPD.
+/// Names of the rules of the SPD.
 pub fn rules() -> Vec<CompletionCandidate> {
     let list: Option<api::SpdList> = daemon().get_quietly(path::SPD, PATIENCE);
     words(list.into_iter().flat_map(|list| list.rules).map(|rule| rule.name))

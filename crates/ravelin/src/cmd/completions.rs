@@ -17,7 +17,7 @@ use crate::complete::VARIABLE;
   ravelin completions zsh > /usr/local/share/zsh/site-functions/_ravelin
   ravelin completions fish > ~/.config/fish/completions/ravelin.fish")]
 pub struct Completions {
-    /// The shell.
+    /// The shell that the script is for.
     shell: Shell,
 }
 

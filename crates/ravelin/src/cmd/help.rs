@@ -38,7 +38,7 @@ const EXAMPLES: [(&str, &str); 3] = [
 /// Show the first commands, all commands (`--all`), or the arguments of one.
 #[derive(Debug, Args)]
 pub struct Help {
-    /// List every command.
+    /// List every command with a sentence about it.
     #[arg(long, conflicts_with = "command")]
     all: bool,
     /// The command, as in `ravelin help policy check`.

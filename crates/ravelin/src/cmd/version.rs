@@ -7,7 +7,7 @@ use crate::output;
 /// Show the version of this program; a daemon's own is in `ravelin status`.
 #[derive(Debug, Args)]
 pub struct Version {
-    /// Print JSON.
+    /// Print the version as a JSON document.
     #[arg(long)]
     json: bool,
 }
