@@ -13,13 +13,31 @@ endif
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-# To build: the C compilers for ring and libFuzzer, clang for BPF, libelf and zlib for libbpf.
-# To test and show: unmodified programs on both sides of a tunnel, the tools that watch the wire, and other implementations.
-PACKAGES := ca-certificates gcc g++ libc6-dev make pkg-config clang llvm libelf-dev zlib1g-dev \
-	iproute2 iputils-ping nftables tcpdump tshark openssh-server openssh-client curl wget netcat-openbsd busybox \
-	iperf3 openssl python3 vsftpd btrfs-progs \
+# What is packaged. PACKAGE holds trees, tarballs and Debian packages.
+VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+MACHINE := $(shell uname -m)
+PACKAGE := target/package
+DESTDIR ?=
+PREFIX ?= /usr/local
+
+# To build: a C compiler for ring, clang for BPF, libelf and zlib for libbpf.
+BUILD_PACKAGES := ca-certificates gcc libc6-dev make pkg-config clang libelf-dev zlib1g-dev
+
+# To show: unmodified programs on both sides of a tunnel. None of them is a service.
+DEMO_PACKAGES := curl wget netcat-openbsd busybox python3
+
+# To test: a C++ compiler for libFuzzer, the tools that watch the wire, other implementations, what reads manual pages and scripts.
+TEST_PACKAGES := g++ llvm iproute2 iputils-ping nftables tcpdump tshark openssh-server openssh-client \
+	iperf3 openssl vsftpd btrfs-progs mandoc zsh fish \
 	libnids-dev libpcap-dev libnet1-dev libglib2.0-dev tcpflow python3-scapy \
 	strongswan-swanctl charon-systemd systemd libstrongswan-standard-plugins libstrongswan-extra-plugins libcharon-extra-plugins
+
+# To package: what strips, computes the libraries that a package needs, and checks it.
+PACKAGING_PACKAGES := binutils dpkg-dev xz-utils lintian mandoc
+
+# Services that come with packages of these lists. Tests and benches start the programs in namespaces of their own: the host gets none.
+SERVICES := charon-systemd:strongswan.service vsftpd:vsftpd.service openssh-server:ssh.service openssh-server:ssh.socket \
+	openvpn:openvpn.service haproxy:haproxy.service
 
 # Peers that only `make bench-peers` runs. Others come as a Go module and as crates (bench/src/peers/install.rs).
 BENCH_PACKAGES := openvpn wireguard-tools haproxy socat
@@ -30,35 +48,79 @@ endif
 # What `make drill-kernels` boots other kernels with.
 DRILL_PACKAGES := qemu-system-x86 kmod cpio xz-utils binutils
 
-.PHONY: help deps build demo drill-kernels drill-packages test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-003 soak-reload soak-agree soak-attack soak-capacity drill-programs prove-scrub omit fuzz doc deny clean
+.PHONY: help deps deps-build deps-demo deps-packaging build demo install uninstall static tarball deb drill-packages-deb drill-kernels drill-packages test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-003 soak-reload soak-agree soak-attack soak-capacity drill-programs prove-scrub omit fuzz doc deny clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
-# Tests and benches start strongSwan and vsftpd in namespaces of their own: no service of this host must come with the packages.
-deps: ## Install what is missing (Debian packages; as root)
-	@command -v cargo >/dev/null || { echo "error: no cargo; install Rust $(PINNED) from https://rustup.rs" >&2; exit 1; }
+# Install what is missing of a list. A service that a package would bring is masked before it can start.
+define install_packages
 	@missing=(); \
 	if ! command -v dpkg-query >/dev/null; then \
-		echo "not a Debian system; these packages must be there under their names here: $(PACKAGES)" >&2; exit 0; \
+		echo "not a Debian system; these packages must be there under their names here: $(1)" >&2; exit 0; \
 	fi; \
-	for package in $(PACKAGES); do \
+	for package in $(1); do \
 		[ "$$(dpkg-query -W -f='$${db:Status-Status}' $$package 2>/dev/null || true)" = installed ] || missing+=($$package); \
 	done; \
 	[ $${#missing[@]} -gt 0 ] || exit 0; \
 	[ "$$(id -u)" = 0 ] || { echo "error: as root: apt-get install $${missing[*]}" >&2; exit 1; }; \
 	echo "installing $${missing[*]}"; \
-	if [[ " $${missing[*]} " == *" charon-systemd "* && -d /run/systemd/system ]]; then systemctl mask strongswan.service; fi; \
-	if [[ " $${missing[*]} " == *" vsftpd "* && -d /run/systemd/system ]]; then systemctl mask vsftpd.service; fi; \
+	for service in $(SERVICES); do \
+		if [[ " $${missing[*]} " == *" $${service%%:*} "* && -d /run/systemd/system ]]; then systemctl mask $${service#*:}; fi; \
+	done; \
 	export DEBIAN_FRONTEND=noninteractive; \
 	apt-get update -q </dev/null || echo "apt-get update failed; going on with the lists that are here" >&2; \
 	apt-get install -y -q -o DPkg::Lock::Timeout=300 --no-install-recommends "$${missing[@]}" </dev/null
+endef
 
-build: deps ## Build the release binary
+deps: ## Install what building, showing and testing need (Debian packages; as root)
+	@command -v cargo >/dev/null || { echo "error: no cargo; install Rust $(PINNED) from https://rustup.rs" >&2; exit 1; }
+	$(call install_packages,$(BUILD_PACKAGES) $(DEMO_PACKAGES) $(TEST_PACKAGES))
+
+deps-build:
+	@command -v cargo >/dev/null || { echo "error: no cargo; install Rust $(PINNED) from https://rustup.rs" >&2; exit 1; }
+	$(call install_packages,$(BUILD_PACKAGES))
+
+deps-demo:
+	$(call install_packages,$(DEMO_PACKAGES))
+
+deps-packaging:
+	$(call install_packages,$(PACKAGING_PACKAGES))
+
+build: deps-build ## Build the release binary
 	cargo build --locked --release --package ravelin
 
-demo: build ## One program protected, end to end, in network namespaces
+demo: build deps-demo ## One program protected, end to end, in network namespaces
 	$(TARGET)/release/ravelin demo </dev/null
+
+# The tree of files that an installation, the tarball and the Debian package are made of.
+$(PACKAGE)/tree: FORCE
+	@[ -x $(TARGET)/release/ravelin ] || $(MAKE) build
+	packaging/tree.sh $(TARGET)/release/ravelin $@
+
+install: $(PACKAGE)/tree ## Install below PREFIX=/usr/local (and DESTDIR=); nothing is enabled or started
+	$(PACKAGE)/tree/install.sh --prefix "$(PREFIX)" $(if $(DESTDIR),--destdir "$(DESTDIR)")
+
+uninstall: $(PACKAGE)/tree ## Remove what `make install` with the same PREFIX= and DESTDIR= put there
+	$(PACKAGE)/tree/install.sh --uninstall --prefix "$(PREFIX)" $(if $(DESTDIR),--destdir "$(DESTDIR)")
+
+# glibc, libelf and zlib are in the program: it runs on every distribution of this architecture. Debian has their archives.
+STATIC := $(TARGET)/$(MACHINE)-unknown-linux-gnu/release/ravelin
+static: deps-build ## Build the release binary without shared libraries
+	RUSTFLAGS='-C target-feature=+crt-static' LIBBPF_SYS_LIBRARY_PATH=/usr/lib/$(MACHINE)-linux-gnu \
+		cargo build --locked --release --package ravelin --features static --target $(MACHINE)-unknown-linux-gnu
+
+tarball: static deps-packaging ## One static program with pages, units and install.sh in a tar.xz
+	packaging/tarball.sh $(STATIC) $(PACKAGE)/ravelin-$(VERSION)-$(MACHINE)
+
+deb: build deps-packaging ## Debian packages of the program and its debug symbols, checked by lintian
+	packaging/deb.sh $(TARGET) $(PACKAGE)
+
+drill-packages-deb: deb ## Install, upgrade, remove and purge the Debian package in a clean Debian 12 (minutes; network)
+	$(call install_packages,mmdebstrap)
+	packaging/drill-deb.sh $(PACKAGE)
+
+FORCE:
 
 test: deps ## Run every check and every test; the last line counts them
 	cargo xtask test </dev/null
@@ -140,15 +202,7 @@ drill-kernels: drill-packages ## The demonstration and sockmon's tests on Debian
 	for tests in queued l2tp; do cargo xtask drill-kernels --tests $$tests --parameters lsm=yama trixie </dev/null || exit 1; done
 
 drill-packages: deps
-	@missing=(); \
-	for package in $(DRILL_PACKAGES); do \
-		[ "$$(dpkg-query -W -f='$${db:Status-Status}' $$package 2>/dev/null || true)" = installed ] || missing+=($$package); \
-	done; \
-	[ $${#missing[@]} -gt 0 ] || exit 0; \
-	[ "$$(id -u)" = 0 ] || { echo "error: as root: apt-get install $${missing[*]}" >&2; exit 1; }; \
-	echo "installing $${missing[*]}"; \
-	apt-get update -q </dev/null || true; \
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -q -o DPkg::Lock::Timeout=300 --no-install-recommends "$${missing[@]}" </dev/null
+	$(call install_packages,$(DRILL_PACKAGES))
 
 SECONDS_EACH ?= 60
 fuzz: deps ## Fuzz every target for SECONDS_EACH=60 seconds, noted in fuzz/log.jsonl (needs a nightly toolchain)

@@ -9,6 +9,8 @@ mod drill;
 mod fuzz;
 mod house;
 mod layers;
+mod man;
+mod notices;
 mod omit;
 mod process;
 mod purity;
@@ -38,6 +40,10 @@ enum Task {
     Words,
     /// Check what comes from others: advisories, bans, licences, sources
     Supply,
+    /// Write the manual pages into a folder
+    Man(man::Options),
+    /// Write the licences of everything that is linked into the program into a file
+    Notices(notices::Options),
     /// Run every check and every test, and close with `N passed, N failed`
     Test(suite::Options),
     /// Leave each program of the kernel half out in turn, and see that a test fails (docs/design/0005); takes an hour
@@ -61,6 +67,8 @@ fn main() -> ExitCode {
                 true
             }
         }),
+        Task::Man(options) => man::run(&options),
+        Task::Notices(options) => notices::run(&options),
         Task::Test(options) => suite::run(&options),
         Task::Omit(options) => omit::run(&options),
         Task::DrillKernels(options) => drill::run(&options),

@@ -27,8 +27,9 @@ impl<T> Versioned<T> {
 /// A problem, and what to do about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// A stable word for programs: `bad_request`, `not_found`, `conflict`, `busy`, `refused` or `failed`. For a flow
-    /// that gets nothing through, `no_association`, `one_direction` and others of ravelin(1).
+    /// A stable word for programs: `bad_request`, `not_found`, `conflict`, `busy`, `refused` or `failed`; of a command
+    /// that did not reach the daemon, `unreachable` or `not_allowed`. For a flow that gets nothing through,
+    /// `no_association`, `one_direction` and others of ravelin(1).
     pub code: String,
     /// A description of what happened.
     pub message: String,
@@ -56,6 +57,34 @@ pub struct Refusal {
     pub error: Problem,
 }
 
+/// What a command prints with `--json` in place of its document when it fails.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandRefusal {
+    /// The problem, and the exit status.
+    pub error: CommandProblem,
+}
+
+/// A problem that ended a command; what reads a [`Refusal`] reads this too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandProblem {
+    /// The problem itself; its fields stand beside `exit`.
+    #[serde(flatten)]
+    pub problem: Problem,
+    /// The exit status of the command, from 1 to 5 (ravelin(1)).
+    pub exit: u8,
+}
+
+/// The document that `ravelin version --json` prints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// The name of the program.
+    pub name: String,
+    /// The version of the program.
+    pub version: String,
+    /// The processor architecture that the program was built for, such as `x86_64`.
+    pub architecture: String,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +97,19 @@ mod tests {
         let text = serde_json::to_string(&refusal).unwrap();
         assert_eq!(text, r#"{"api":1,"error":{"code":"conflict","message":"m"}}"#);
         assert_eq!(serde_json::from_str::<Versioned<Refusal>>(&text).unwrap(), refusal);
+    }
+    #[test]
+    fn the_failure_of_a_command_is_a_refusal_with_the_exit_status() {
+        let problem = Problem {
+            code: "unreachable".into(),
+            message: "m".into(),
+            remedy: Some("r".into()),
+            ..Problem::default()
+        };
+        let failure =
+            Versioned::new(CommandRefusal { error: CommandProblem { problem: problem.clone(), exit: 3 } });
+        let text = serde_json::to_string(&failure).unwrap();
+        assert_eq!(text, r#"{"api":1,"error":{"code":"unreachable","message":"m","remedy":"r","exit":3}}"#);
+        assert_eq!(serde_json::from_str::<Versioned<Refusal>>(&text).unwrap().body.error, problem);
     }
 }

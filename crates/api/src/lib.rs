@@ -39,7 +39,7 @@ pub use capture::{CaptureForm, CaptureInfo, CaptureList, CaptureRequest, Capture
 pub use counters::{Count, Counters, CountersSection, Line};
 pub use debug::{DebugRequest, DebugState};
 pub use doctor::{Check, CheckState, Doctor};
-pub use envelope::{Problem, Refusal, VERSION, Versioned};
+pub use envelope::{CommandProblem, CommandRefusal, Problem, Refusal, VERSION, Version, Versioned};
 pub use event::{
     Acquire, Audit, Event, Expire, IcmpSeen, Lost, PeerMoved, Pmtu, Ready, Released, SpdChange, SpdChanged,
     SpiAllocated,

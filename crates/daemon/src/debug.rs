@@ -3,7 +3,6 @@
 //! Only the house's own parts can be made to say more: what they log is known never to hold keys or payloads. What the
 //! filter leaves out costs one comparison where it would be said, and no packet of the fast path says anything.
 
-use std::io::IsTerminal;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,16 +38,13 @@ struct Now {
     change: u64,
 }
 
-/// Log to standard error from now on, filtered as `RAVELIN_LOG` says, or by the level.
-pub fn start(level: &str) {
+/// Log to standard error from now on, filtered as `RAVELIN_LOG` says, or by the level; with or without colours.
+pub fn start(level: &str, color: bool) {
     let asked = std::env::var("RAVELIN_LOG").ok();
     let parsed = asked.and_then(|text| EnvFilter::try_new(audited(&text)).ok().map(|filter| (text, filter)));
     let (default, filter) = parsed.unwrap_or_else(|| (level.to_owned(), EnvFilter::new(audited(level))));
     let (filter, handle) = reload::Layer::new(filter);
-    let lines = fmt::layer()
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
+    let lines = fmt::layer().with_target(false).with_ansi(color).with_writer(std::io::stderr);
     tracing_subscriber::registry().with(filter).with(lines).init();
     let now = Mutex::new(Now { filter: default.clone(), until: None, change: 0 });
     let _ = LOG.set(Log { handle, default, now });

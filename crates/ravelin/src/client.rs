@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use api::{CaptureRequest, Problem, Refusal, VERSION, Versioned, path};
+use api::{CaptureRequest, Refusal, VERSION, Versioned, path};
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode, header};
@@ -16,6 +17,7 @@ use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use zeroize::Zeroizing;
 
+use crate::complete;
 use crate::exit::{Failure, Kind};
 use crate::output;
 
@@ -28,7 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug, Args)]
 pub struct Connect {
     /// The daemon's instance.
-    #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
+    #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance,
+        add = ArgValueCandidates::new(complete::instances))]
     pub instance: String,
     /// The daemon's control socket [default: /run/ravelin/INSTANCE/control.sock].
     #[arg(long, value_name = "PATH")]
@@ -74,6 +77,19 @@ impl Connect {
     /// GET a document from a daemon that is given this long.
     pub fn get_within<T: DeserializeOwned>(&self, path: &str, patience: Duration) -> anyhow::Result<T> {
         self.call_within(Method::GET, path, Bytes::new(), patience)
+    }
+
+    /// GET a document for somebody who goes on without it: no daemon, no right, no time are all the same.
+    pub fn get_quietly<T: DeserializeOwned>(&self, path: &str, patience: Duration) -> Option<T> {
+        let socket = self.socket();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        let answered = async {
+            let stream = UnixStream::connect(&socket).await.ok()?;
+            let sent = send_over(stream, &socket, Method::GET, path, Bytes::new()).await.ok()?;
+            let (status, bytes) = whole(sent, &socket).await.ok()?;
+            decode(status, &bytes, &socket).ok()
+        };
+        runtime.block_on(async { tokio::time::timeout(patience, answered).await.ok().flatten() })
     }
 
     /// POST a document that holds no secret.
@@ -281,14 +297,21 @@ async fn exchange(
     path: &str,
     body: Bytes,
 ) -> anyhow::Result<(StatusCode, Bytes)> {
-    let response = send(socket, method, path, body).await?;
+    whole(send(socket, method, path, body).await?, socket).await
+}
+
+/// An answer to its end.
+async fn whole(
+    response: hyper::Response<hyper::body::Incoming>,
+    socket: &Path,
+) -> anyhow::Result<(StatusCode, Bytes)> {
     let status = response.status();
     let answer = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
     let answer = answer.map_err(|error| broke_off(socket, &error))?;
     Ok((status, answer.to_bytes()))
 }
 
-/// Send a request; the connection lives in a task of its own until the answer was read.
+/// Send a request over a connection of its own.
 async fn send(
     socket: &Path,
     method: Method,
@@ -296,6 +319,17 @@ async fn send(
     body: Bytes,
 ) -> anyhow::Result<hyper::Response<hyper::body::Incoming>> {
     let stream = UnixStream::connect(socket).await.map_err(|error| unreachable(socket, &error))?;
+    send_over(stream, socket, method, path, body).await
+}
+
+/// Send a request; the connection lives in a task of its own until the answer was read.
+async fn send_over(
+    stream: UnixStream,
+    socket: &Path,
+    method: Method,
+    path: &str,
+    body: Bytes,
+) -> anyhow::Result<hyper::Response<hyper::body::Incoming>> {
     let broken = |error: hyper::Error| broke_off(socket, &error);
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
@@ -325,30 +359,30 @@ fn kept_closed(socket: &Path) -> String {
 
 fn unreachable(socket: &Path, error: &std::io::Error) -> anyhow::Error {
     let at = socket.display();
-    let closed = kept_closed(socket);
-    let text = match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            format!(
-                "no daemon listens at {at}; start one with `ravelin run --config FILE`, or give --instance or --control{closed}"
-            )
-        }
-        std::io::ErrorKind::ConnectionRefused => {
-            format!(
-                "the daemon of {at} has ended; its protected traffic stays refused until `ravelin run` starts it again{closed}"
-            )
-        }
-        std::io::ErrorKind::PermissionDenied => {
-            format!("{at}: permission denied; only root may ask the daemon")
-        }
-        _ => format!("{at}: {error}"),
-    };
-    Failure::of(Kind::Unreachable, text)
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Failure::with_remedy(
+            Kind::Unreachable,
+            format!("no daemon listens at {at}{}", kept_closed(socket)),
+            "start one with `ravelin run --config FILE`, or give --instance or --control",
+        ),
+        std::io::ErrorKind::ConnectionRefused => Failure::with_remedy(
+            Kind::Unreachable,
+            format!("the daemon of {at} has ended{}", kept_closed(socket)),
+            "its protected traffic stays refused until `ravelin run` starts it again",
+        ),
+        std::io::ErrorKind::PermissionDenied => Failure::with_remedy(
+            Kind::NotAllowed,
+            format!("{at}: permission denied"),
+            "only root may ask the daemon",
+        ),
+        _ => Failure::of(Kind::Unreachable, format!("{at}: {error}")),
+    }
 }
 
 fn decode<T: DeserializeOwned>(status: StatusCode, bytes: &[u8], socket: &Path) -> anyhow::Result<T> {
     if let Ok(Versioned { body: Refusal { error }, .. }) = serde_json::from_slice::<Versioned<Refusal>>(bytes)
     {
-        return Err(refused(&error));
+        return Err(Failure::refused(error));
     }
     let answer: Versioned<T> = serde_json::from_slice(bytes).map_err(|error| {
         let text =
@@ -365,14 +399,6 @@ fn decode<T: DeserializeOwned>(status: StatusCode, bytes: &[u8], socket: &Path) 
     Ok(answer.body)
 }
 
-fn refused(problem: &Problem) -> anyhow::Error {
-    let kind = if problem.code == "bad_request" { Kind::BadInput } else { Kind::Failed };
-    let text = match &problem.remedy {
-        Some(remedy) => format!("{}; {remedy}", problem.message),
-        None => problem.message.clone(),
-    };
-    Failure::of(kind, text)
-}
 /// Fields of a question that have a value, as a query string.
 pub fn query<'n>(fields: impl IntoIterator<Item = (&'n str, Option<String>)>) -> String {
     let pairs = fields.into_iter().filter_map(|(name, text)| Some(format!("{name}={}", escaped(&text?))));

@@ -1,12 +1,28 @@
 //! Documents for programs, tables for people.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use api::Versioned;
+use comfy_table::ContentArrangement;
 use serde::Serialize;
+
+/// Whether standard output holds what no further document may follow.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Note that what goes to standard output is whole by itself: a document, the last one of a stream, or a capture.
+pub fn take() {
+    TAKEN.store(true, Ordering::Relaxed);
+}
+
+/// Whether a document would spoil what standard output holds.
+pub fn is_taken() -> bool {
+    TAKEN.load(Ordering::Relaxed)
+}
 
 /// Print a document with its version, as `--json` promises.
 pub fn json<T: Serialize>(body: &T) -> anyhow::Result<()> {
+    take();
     let mut out = std::io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, &Versioned::new(body)).map_err(std::io::Error::from)?;
     writeln!(out)?;
@@ -27,22 +43,32 @@ pub fn text(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A table whose columns are as wide as they must be; the last column is not padded.
+/// Print text with styles ([`crate::color`]), which are taken away where there is to be no colour.
+pub fn styled(text: &str) -> anyhow::Result<()> {
+    anstream::AutoStream::auto(std::io::stdout().lock()).write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// A table whose columns are as wide as they must be. On a terminal that is too narrow, long cells go on in the next
+/// line; elsewhere every row is one line.
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-    let mut widths: Vec<usize> = head.iter().map(|h| h.chars().count()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
+    let width = std::io::stdout().is_terminal().then(|| terminal_size::terminal_size_of(std::io::stdout()));
+    table_within(width.flatten().map(|(width, _)| width.0), head, rows)
+}
+
+/// A table that is no wider than so many columns, where that is asked for.
+fn table_within(width: Option<u16>, head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::NOTHING).set_header(head).add_rows(rows);
+    match width {
+        Some(width) => table.set_width(width).set_content_arrangement(ContentArrangement::Dynamic),
+        None => table.set_content_arrangement(ContentArrangement::Disabled),
+    };
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
     }
     let mut out = String::new();
-    let head: Vec<String> = head.iter().map(ToString::to_string).collect();
-    for row in std::iter::once(&head).chain(rows) {
-        let mut line = String::new();
-        for (width, cell) in widths.iter().zip(row) {
-            line.push_str(cell);
-            line.extend(std::iter::repeat_n(' ', width - cell.chars().count() + 2));
-        }
+    for line in table.lines() {
         out.push_str(line.trim_end());
         out.push('\n');
     }
@@ -78,6 +104,23 @@ mod tests {
     fn tables_line_up() {
         let rows = [vec!["a".into(), "b".into()], vec!["long".into(), "c".into()]];
         assert_eq!(table(&["X", "YY"], &rows), "X     YY\na     b\nlong  c\n");
+    }
+
+    #[test]
+    fn a_narrow_terminal_breaks_cells_and_loses_nothing() {
+        let rows =
+            [vec!["/usr/lib/postgresql/15/bin/psql".into(), "one two three four five".into(), "7".into()]];
+        let head = ["APPLICATION", "WHY", "N"];
+        let wide = table_within(None, &head, &rows);
+        assert_eq!(wide.lines().count(), 2, "{wide}");
+        let narrow = table_within(Some(30), &head, &rows);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 30), "{narrow}");
+        for part in ["one", "five", "7"] {
+            assert!(narrow.contains(part), "{narrow}");
+        }
+        let without = |text: &str| text.matches(|c: char| !c.is_whitespace()).count();
+        assert_eq!(without(&narrow), without(&wide), "{narrow}");
+        assert_eq!(table_within(Some(200), &head, &rows), wide);
     }
 
     #[test]

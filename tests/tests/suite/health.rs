@@ -386,7 +386,10 @@ fn without_a_daemon_who_is_closed_is_named_and_detach_asks() {
     let refused = stage.rig.command(Side::Alice, &["detach"], "").unwrap();
     assert!(refused.err().contains(&app) && refused.err().contains("--yes"), "{}", refused.err());
     assert!(!refused.status.success());
-    stage.rig.ravelin(Side::Alice, &["detach", "--yes"], "").unwrap();
+    // Who removes the package does not answer, and is told all the same.
+    let done = stage.rig.command(Side::Alice, &["detach", "--yes"], "").unwrap();
+    assert!(done.status.success() && done.err().contains("send in clear"), "{}", done.err());
+    assert!(done.err().contains(&app), "{}", done.err());
     let (status, out) = doctor(&stage);
     assert!(status == 0 && !out.contains("no daemon runs"), "{out}");
 }

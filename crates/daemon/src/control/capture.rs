@@ -34,7 +34,7 @@ pub(super) async fn start(
 async fn begin(plane: Shared, asker: Asker, body: &[u8]) -> Result<(CaptureForm, capture::Stream), Refused> {
     let request: CaptureRequest = serde_json::from_slice(body).map_err(|error| {
         Refused::new(Fault::BadRequest, format!("the request is not one for a capture: {error}"))
-            .remedy("see docs/capture.md")
+            .remedy("see ravelin-capture(7)")
     })?;
     whole(async move { Ok((request.form, capture::start(plane, asker, request).await?)) }).await
 }

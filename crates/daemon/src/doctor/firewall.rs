@@ -1,5 +1,5 @@
 //! Rules of the host's firewall that ask for an uplink by which protected packets no longer arrive: they come in by the TUN
-//! (docs/firewall.md).
+//! (ravelin-firewall(7)).
 
 use std::process::Command;
 
@@ -32,7 +32,7 @@ pub(super) fn check(config: &Config) -> Option<Check> {
             found.iter().take(TOLD).cloned().collect::<Vec<_>>().join("; ")
         ),
         remedy: Some(format!(
-            "write `iifname {{ \"{}\", \"{}\" }}` in them, where they are meant for what programs receive (docs/firewall.md)",
+            "write `iifname {{ \"{}\", \"{}\" }}` in them, where they are meant for what programs receive (ravelin-firewall(7))",
             uplinks.first().unwrap_or(&"eth0"),
             config.tun.name
         )),

@@ -26,7 +26,7 @@ fn check_of(hook: Option<OptionHook>) -> Check {
              L2TP in the kernel",
             Some(
                 "keep the module away (`install l2tp_ppp /bin/false` in modprobe.d), and queue nothing that protected programs send \
-                 (docs/firewall.md)",
+                 (ravelin-firewall(7))",
             ),
         ),
     };

@@ -1,6 +1,6 @@
 //! Programs that hold queues of netfilter (NFQUEUE). Where a rule of the firewall queues what this host's programs
 //! send, the hooks that follow the sender run in the queue's program, when it gives its verdict. A kernel that takes a
-//! program at its security hooks says who sends before that, at the call; on others this matters (docs/firewall.md).
+//! program at its security hooks says who sends before that, at the call; on others this matters (ravelin-firewall(7)).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -96,7 +96,7 @@ fn check_of(
         ),
         Some(
             "queue at `input` or `forward` instead, or look at packets with tc; a rule that must stay at `output` or `postrouting` should \
-             match nothing that a protected program sends (docs/firewall.md)",
+             match nothing that a protected program sends (ravelin-firewall(7))",
         ),
     )
 }

@@ -194,7 +194,7 @@ pub fn explain(done: &Done<'_>) -> ScrubExplained {
         came: hex(done.came),
         went: done.went.iter().map(|packet| hex(packet)).collect(),
         rules: words.into_iter().filter_map(Rule::find).map(described).collect(),
-        see: "docs/scrub.md".to_owned(),
+        see: "ravelin-scrub(7)".to_owned(),
         line,
     }
 }

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 use api::{CaptureForm, CaptureInfo, CaptureList, CaptureRequest, CaptureStopped, Spi, path};
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 
 use super::debug::seconds;
 use super::sa::export;
 use crate::client::Ask;
+use crate::complete;
 use crate::output;
 
 /// Capture packets in clear, both ways, each with its association, its application and what became of it.
@@ -20,10 +22,10 @@ pub struct Capture {
     #[command(flatten)]
     ask: Ask,
     /// Only this application's packets.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(complete::applications))]
     app: Option<String>,
     /// Only packets of associations with this SPI.
-    #[arg(long, value_name = "SPI", conflicts_with = "app")]
+    #[arg(long, value_name = "SPI", conflicts_with = "app", add = ArgValueCandidates::new(complete::spis))]
     sa: Option<Spi>,
     /// Only packets that end, with the reason.
     #[arg(long)]
@@ -83,6 +85,7 @@ impl Capture {
             Some(path) => Box::new(BufWriter::new(export::make(&path, "packets in clear")?)),
         };
         let id = self.ask.connect.capture(&request, &mut |octets| {
+            output::take();
             sink.write_all(octets)?;
             Ok(sink.flush()?)
         })?;

@@ -3,9 +3,11 @@
 use std::io::IsTerminal;
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use daemon::detach::DetachError;
 
 use crate::client::instance;
+use crate::complete;
 use crate::exit::{Failure, Kind};
 use crate::output;
 
@@ -13,7 +15,7 @@ use crate::output;
 #[derive(Debug, Args)]
 pub struct Detach {
     /// The instance.
-    #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
+    #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance, add = ArgValueCandidates::new(complete::instances))]
     instance: String,
     /// Do not ask.
     #[arg(long, short)]
@@ -24,7 +26,7 @@ pub struct Detach {
 const NAMED: usize = 16;
 
 impl Detach {
-    /// Ask whoever sits there; without anybody the answer is no.
+    /// Ask whoever sits there; without anybody the answer is no. With `--yes` it is only said.
     fn ask(&self, losing: &[String]) -> anyhow::Result<()> {
         let named: Vec<&str> = losing.iter().take(NAMED).map(String::as_str).collect();
         let more = match losing.len().saturating_sub(NAMED) {
@@ -33,8 +35,12 @@ impl Detach {
         };
         let text =
             format!("these programs lose their protection and send in clear: {}{more}", named.join(", "));
+        if self.yes {
+            eprintln!("ravelin: {text}");
+            return Ok(());
+        }
         if !std::io::stdin().is_terminal() {
-            return Err(Failure::of(Kind::Failed, format!("{text}; `--yes` says that this is meant")));
+            return Err(Failure::with_remedy(Kind::Failed, text, "`--yes` says that this is meant"));
         }
         eprint!("ravelin: {text}\nravelin: take instance {} off the host? [y/N] ", self.instance);
         let mut answer = String::new();
@@ -47,7 +53,7 @@ impl Detach {
 
     pub fn execute(self) -> anyhow::Result<()> {
         let losing = daemon::policy_store::closed(&self.instance);
-        if !losing.is_empty() && !self.yes {
+        if !losing.is_empty() {
             self.ask(&losing)?;
         }
         let done = daemon::detach::detach(&self.instance)

@@ -7,7 +7,8 @@ use api::{AppTrafficList, Check, CheckState, HandedOver, path};
 use clap::Args;
 
 use crate::client::Connect;
-use crate::exit::{Failure, Kind};
+use crate::color;
+use crate::exit::{self, Failure, Kind};
 use crate::output;
 
 /// Check what the daemon needs from this host; exit status 1 if something is missing.
@@ -30,7 +31,7 @@ impl Doctor {
         if self.json {
             output::json(&report)?;
         } else {
-            output::text(&text(&report))?;
+            output::styled(&text(&report))?;
         }
         if report.ok { Ok(()) } else { Err(Failure::silent(Kind::Failed)) }
     }
@@ -72,7 +73,7 @@ fn dead(config: &daemon::config::Config, error: &anyhow::Error) -> Vec<Check> {
         return vec![check("daemon", (false, CheckState::Fail), found, remedy)];
     }
     let text = format!("{error:#}");
-    let root = text.contains("permission denied");
+    let root = exit::kind(error) == Kind::NotAllowed;
     let remedy = "run `ravelin doctor` as root: only root may ask the daemon";
     if root { vec![check("daemon", (false, CheckState::Warn), text, remedy)] } else { Vec::new() }
 }
@@ -131,7 +132,14 @@ fn counts(traffic: &AppTrafficList) -> Check {
 fn text(report: &api::Doctor) -> String {
     let mut out = String::new();
     for check in &report.checks {
-        let _ = writeln!(out, "{:<5} {:<16} {}", check.state, check.name, check.found);
+        let style = match check.state {
+            CheckState::Ok => color::GOOD,
+            CheckState::Warn => color::CAUTION,
+            CheckState::Fail => color::BAD,
+        };
+        let state = color::paint(style, check.state);
+        let pad = 5usize.saturating_sub(check.state.to_string().len());
+        let _ = writeln!(out, "{state}{:pad$} {:<16} {}", "", check.name, check.found);
         if let Some(remedy) = &check.remedy {
             let _ = writeln!(out, "{:<5} {:<16} -> {remedy}", "", "");
         }
@@ -183,11 +191,9 @@ mod tests {
         assert!(unwritten.found.ends_with("3 lines are not in the log"), "{unwritten:?}");
         // Flows are no reason not to start.
         let report = api::Doctor::new(vec![full, unwritten]);
-        assert!(
-            report.ok && text(&report).contains("warn  flows            65536 in the table"),
-            "{}",
-            text(&report)
-        );
+        let shown = anstream::adapter::strip_str(&text(&report)).to_string();
+        assert!(report.ok && shown.contains("warn  flows            65536 in the table"), "{shown}");
+        assert!(text(&report).contains(&color::paint(color::CAUTION, "warn")), "{}", text(&report));
     }
 
     #[test]

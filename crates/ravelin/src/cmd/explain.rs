@@ -4,8 +4,10 @@ use std::fmt::Write;
 
 use api::{Decision, DropExplained, ExplainQuery, Explanation, SocketExplained, path};
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 
 use crate::client::Connect;
+use crate::complete;
 use crate::output;
 
 /// Say which program, application, line and verdict stand behind a socket, and which association serves it.
@@ -24,7 +26,7 @@ pub struct Explain {
     #[arg(long, group = "question", value_name = "ID|last|all")]
     drop: Option<String>,
     /// A flow that may never have been: the program, as the policy names it.
-    #[arg(long, group = "question", value_name = "PROGRAM", requires = "to")]
+    #[arg(long, group = "question", value_name = "PROGRAM", requires = "to", add = ArgValueCandidates::new(complete::applications))]
     app: Option<String>,
     /// Its peer: 192.0.2.1:443/tcp, [2001:db8::1]:53/udp, 192.0.2.1/icmp.
     #[arg(long, value_name = "ADDRESS:PORT/PROTOCOL", requires = "app")]

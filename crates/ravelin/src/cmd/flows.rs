@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use api::{Amount, Begun, CountedFlows, FlowRecord, path};
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 
 use crate::client::Ask;
+use crate::complete;
 use crate::output;
 
 /// How often `--follow` looks.
@@ -19,7 +21,7 @@ pub struct Flows {
     #[command(flatten)]
     ask: Ask,
     /// Only flows of this application, or of this program without a policy.
-    #[arg(long, value_name = "APPLICATION")]
+    #[arg(long, value_name = "APPLICATION", add = ArgValueCandidates::new(complete::applications))]
     app: Option<String>,
     /// Only flows with this peer: an address or a prefix.
     #[arg(long, value_name = "ADDRESS[/LENGTH]")]

@@ -2,6 +2,7 @@
 
 pub mod boot;
 pub mod capture;
+pub mod completions;
 pub mod debug;
 pub mod demo;
 pub mod detach;
@@ -9,9 +10,11 @@ pub mod doctor;
 mod entries;
 pub mod explain;
 pub mod flows;
+pub mod help;
 pub mod import;
 pub mod init;
 pub mod inline;
+pub mod man_pages;
 pub mod policy;
 pub mod replay;
 pub mod run;
@@ -21,3 +24,4 @@ pub mod scrubbed;
 pub mod spd;
 pub mod stats;
 pub mod status;
+pub mod version;

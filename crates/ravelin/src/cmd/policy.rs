@@ -6,7 +6,7 @@ mod names;
 mod suggest;
 
 use std::fs;
-use std::io::{IsTerminal, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use api::{
@@ -14,10 +14,13 @@ use api::{
     path,
 };
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 use daemon::policy_store::HostFiles;
 use policy::{AppTable, Host, Parsed, Process, ProgramFile, Running, Target, counted};
 
 use crate::client::Connect;
+use crate::color;
+use crate::complete;
 use crate::exit::{Failure, Kind};
 use crate::lsp::Lsp;
 use crate::output;
@@ -58,7 +61,7 @@ pub struct Explain {
     /// The policy (`-`: standard input).
     file: PathBuf,
     /// The program: a name, a path or `anonymous`.
-    #[arg(long, value_name = "PROGRAM")]
+    #[arg(long, value_name = "PROGRAM", add = ArgValueCandidates::new(complete::applications))]
     app: String,
     /// A program that started it, directly or through others (may be given several times).
     #[arg(long, value_name = "PROGRAM")]
@@ -181,7 +184,7 @@ impl Check {
         if self.json {
             output::json(&report)?;
         } else {
-            eprint!("{}", parsed.render(std::io::stderr().is_terminal()));
+            eprint!("{}", parsed.render(color::on_stderr()));
             eprint!("{}", digest::warnings(&report.pins));
             output::text(&summary(&report, &parsed))?;
         }
@@ -278,7 +281,7 @@ impl Explain {
         };
         explanation.notes.extend(self.on_this_host());
         if parsed.has_errors() {
-            eprint!("{}", parsed.render(std::io::stderr().is_terminal()));
+            eprint!("{}", parsed.render(color::on_stderr()));
         }
         let pins = match compiled.find(&self.app) {
             Some(app) => daemon::plane::on_this_host(&app.pins),
@@ -309,7 +312,7 @@ impl Fmt {
         let (name, octets) = read(&self.file)?;
         let parsed = policy::parse_bytes_for(&name, &octets, &HostFiles::here());
         if parsed.has_errors() {
-            eprint!("{}", parsed.render(std::io::stderr().is_terminal()));
+            eprint!("{}", parsed.render(color::on_stderr()));
         }
         // Of octets that are not text, or too many, there is no whole text.
         if parsed.text.as_bytes() != octets {

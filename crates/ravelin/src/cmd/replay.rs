@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use daemon::replay::{self, EngineOptions, ReplayError, ReplayOptions};
 
 use crate::exit::{Failure, Kind};
+use crate::output;
 
 /// Push a capture through the engine: what is for a --local address inbound, what is from one outbound, of the rest ESP and AH
 /// inbound and everything else outbound; report every verdict.
@@ -99,6 +100,7 @@ impl Replay {
             other => Failure::of(Kind::Failed, other.to_string()),
         })?;
         if self.json {
+            output::take();
             serde_json::to_writer(&mut out, &Versioned::new(Sums { summary }))?;
             writeln!(out)?;
         } else {

@@ -12,7 +12,7 @@ use crate::output;
 
 /// Scrub a capture: what its packets leave open to interpretation is settled, link headers and everything that is not IP stay.
 ///
-/// The output has the input's form (pcap or pcapng), interfaces and times. Needs neither root nor a daemon. docs/scrub.md has the rules.
+/// The output has the input's form (pcap or pcapng), interfaces and times. Needs neither root nor a daemon. ravelin-scrub(7) has the rules.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ravelin scrub in.pcap out.pcap                            what was changed, by rule
@@ -138,6 +138,9 @@ impl Scrub {
         } else {
             Box::new(io::stdout().lock())
         });
+        if output == Path::new("-") {
+            output::take();
+        }
         let mut explained = false;
         let summary = scrub::run(&Files { input, output }, settings, &mut |done| {
             if let Some(number) = self.explain {
@@ -159,6 +162,7 @@ impl Scrub {
         let broken = summary.broken.clone();
         let packets = summary.packets;
         if self.explain.is_none() && self.json {
+            output::take();
             serde_json::to_writer(&mut report, &Versioned::new(Sums { summary }))?;
             writeln!(report)?;
         } else if self.explain.is_none() && !self.quiet {

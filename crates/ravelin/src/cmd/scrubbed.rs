@@ -6,7 +6,7 @@ use super::inline::ask::{Explain, Flows, Of, Profiles, Rules, Watch};
 
 /// Flows that policy (`scrub PROFILE` behind an item) or rules of the SPD (`"scrub"`) want scrubbed, as the running daemon has them.
 ///
-/// What a profile does is in docs/scrub.md; [scrub.PROFILE] in the configuration refines it.
+/// What a profile does is in ravelin-scrub(7); [scrub.PROFILE] in the configuration refines it.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   ravelin scrubbed status                     packets and connections by profile

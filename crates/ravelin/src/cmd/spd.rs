@@ -2,9 +2,11 @@
 
 use api::{SpdAdd, SpdAdded, SpdDeleted, SpdDirection, SpdList, SpdRule, Verdict, path};
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::ArgValueCandidates;
 
 use super::scrub::Profile;
 use crate::client::{Ask, Connect};
+use crate::complete;
 use crate::output;
 
 /// Rules for packets that no application's policy speaks for, in order: the first that matches decides. They end with the
@@ -95,6 +97,7 @@ pub struct Del {
     #[command(flatten)]
     ask: Ask,
     /// Its name.
+    #[arg(add = ArgValueCandidates::new(complete::rules))]
     name: String,
 }
 

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use api::{Amount, AppTraffic, AppTrafficList, Counters, CountersSection, Line, SaInfo, SaList, Spi, path};
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 
 use crate::client::Ask;
+use crate::complete;
 use crate::exit::{Failure, Kind};
 use crate::output;
 
@@ -21,7 +23,7 @@ pub struct Stats {
     #[arg(short, long)]
     all: bool,
     /// Only the associations with this SPI.
-    #[arg(long, value_name = "SPI")]
+    #[arg(long, value_name = "SPI", add = ArgValueCandidates::new(complete::spis))]
     sa: Option<Spi>,
     /// What left and arrived of each application: clear, authenticated, encrypted, refused; beside it what the engine was asked to
     /// protect.
@@ -54,9 +56,10 @@ impl Stats {
         let list: SaList = self.ask.connect.get(path::SA)?;
         let sections: Vec<_> = list.sas.iter().filter(|sa| sa.spi == spi).map(|sa| self.of(sa)).collect();
         if sections.is_empty() {
-            return Err(Failure::of(
+            return Err(Failure::with_remedy(
                 Kind::Failed,
-                format!("there is no association with SPI {spi}; `ravelin sa list` shows those there are"),
+                format!("there is no association with SPI {spi}"),
+                "`ravelin sa list` shows those there are",
             ));
         }
         Ok(Counters { sections, ..Counters::default() })

@@ -6,6 +6,7 @@ use api::{StatusState, path};
 use clap::Args;
 
 use crate::client::Ask;
+use crate::color;
 use crate::exit::{Failure, Kind};
 use crate::output;
 
@@ -22,7 +23,11 @@ pub struct Status {
 impl Status {
     pub fn execute(self) -> anyhow::Result<()> {
         let status: api::Status = self.ask.connect.get(path::STATUS)?;
-        self.ask.show(&status, |status| text(status, self.units))?;
+        if self.ask.json {
+            output::json(&status)?;
+        } else {
+            output::styled(&text(&status, self.units))?;
+        }
         match status.state {
             StatusState::Ok => Ok(()),
             StatusState::Degraded => Err(Failure::silent(Kind::Failed)),
@@ -34,13 +39,14 @@ fn text(status: &api::Status, units: bool) -> String {
     let mut out = String::new();
     let mut line = |name: &str, value: String| writeln!(out, "{name:<10}{value}").unwrap_or_default();
     let state = match status.state {
-        StatusState::Ok => "ok",
-        StatusState::Degraded => "DEGRADED",
+        StatusState::Ok => color::paint(color::GOOD, "ok"),
+        StatusState::Degraded => color::paint(color::BAD, "DEGRADED"),
     };
+    let caution = color::paint(color::CAUTION, "!");
     let since = output::duration(status.uptime_seconds);
     line("state", format!("{state}, instance {}, pid {}, up {since}", status.instance, status.pid));
     for problem in &status.problems {
-        line("", format!("! {}: {}", problem.code, problem.message));
+        line("", format!("{caution} {}: {}", problem.code, problem.message));
         if let Some(remedy) = &problem.remedy {
             line("", format!("  {remedy}"));
         }
@@ -49,7 +55,7 @@ fn text(status: &api::Status, units: bool) -> String {
         line(if at == 0 { "programs" } else { "" }, text);
     }
     for one in &status.policy.missing {
-        line("", format!("! {} {}: {}", one.code, one.at, one.message));
+        line("", format!("{caution} {} {}: {}", one.code, one.at, one.message));
         line("", format!("  {}", one.remedy));
     }
     line("version", status.version.clone());
@@ -71,7 +77,7 @@ fn text(status: &api::Status, units: bool) -> String {
         line(
             "",
             format!(
-                "! {} is on trial: taken back in {}, unless `ravelin policy confirm`",
+                "{caution} {} is on trial: taken back in {}, unless `ravelin policy confirm`",
                 waiting.file,
                 output::duration(waiting.seconds_left)
             ),
@@ -106,18 +112,23 @@ fn text(status: &api::Status, units: bool) -> String {
         line("digests", format!("{verified} of {} files verified", policy.pins.len()));
     }
     for pin in policy.pins.iter().filter(|pin| pin.state != api::PinnedState::Verified) {
-        line("", format!("! {}: {}", pin.path, pin.text));
+        line("", format!("{caution} {}: {}", pin.path, pin.text));
     }
     for block in &policy.refused_blocks {
         let kept = if block.kept_last_good { "its last good version stays" } else { "not in force" };
-        line("", format!("! {}: block of {} is broken, {kept}", block.at, block.application));
+        line("", format!("{caution} {}: block of {} is broken, {kept}", block.at, block.application));
     }
     if let Some(error) = &policy.last_error {
-        line("", format!("! the last reload failed: {}", error.lines().next().unwrap_or_default()));
+        line("", format!("{caution} the last reload failed: {}", error.lines().next().unwrap_or_default()));
     }
     let names = |devices: &[api::UplinkState]| {
-        let name =
-            |d: &api::UplinkState| format!("{}{}", d.name, if d.guarded { "" } else { " (NOT GUARDED)" });
+        let name = |d: &api::UplinkState| {
+            format!(
+                "{}{}",
+                d.name,
+                if d.guarded { String::new() } else { color::paint(color::BAD, " (NOT GUARDED)") }
+            )
+        };
         devices.iter().map(name).collect::<Vec<_>>().join(", ")
     };
     line("uplinks", names(&status.uplinks));
@@ -188,7 +199,15 @@ fn protection(applications: &[api::AppHealth]) -> Vec<String> {
     let sums: Vec<String> = sums.map(|(count, state)| format!("{count} {state}")).collect();
     let mut out = vec![sums.join(", ")];
     let each = applications.iter().take(PROGRAMS);
-    out.extend(each.map(|app| format!("{:<10} {}: {}", app.state, app.application, app.why)));
+    out.extend(each.map(|app| {
+        let style = match app.state {
+            api::AppState::Protected => color::GOOD,
+            api::AppState::Blocked | api::AppState::Waiting => color::BAD,
+            api::AppState::Clear | api::AppState::Refused => color::CAUTION,
+        };
+        let pad = 10usize.saturating_sub(app.state.to_string().len());
+        format!("{}{:pad$} {}: {}", color::paint(style, app.state), "", app.application, app.why)
+    }));
     if let more @ 1.. = applications.len().saturating_sub(PROGRAMS) {
         out.push(format!("and {more} more (`--json`)"));
     }

@@ -1,8 +1,14 @@
 //! The tests of `ravelin`, one program: each module is about one kind of truth.
 
 mod cli;
+mod color;
+mod completion;
 mod editor;
+mod failure;
+mod help;
 mod import;
+mod install;
+mod kit;
 mod lsp;
 mod replay;
 mod scrub;

@@ -94,7 +94,7 @@ fn one_frame_is_explained() {
         "frame 2 at 2.000000: drop by rule 4.1",
         "rule 4.1 ipv4_header acted:",
         "as it came:",
-        "see docs/scrub.md",
+        "see ravelin-scrub(7)",
     ] {
         assert!(printed.contains(word), "{word}: {printed}");
     }

@@ -167,9 +167,10 @@ fn executable(name: &str) -> anyhow::Result<PathBuf> {
     let found = folders[2..].iter().chain(&folders[..2]).map(|folder| PathBuf::from(folder).join(name));
     let path = found.into_iter().find(|path| path.is_file());
     let path = path.ok_or_else(|| {
-        Failure::of(
+        Failure::with_remedy(
             Kind::Failed,
-            format!("the demonstration runs `{name}`, which is not installed; `make deps` installs it"),
+            format!("the demonstration runs `{name}`, which is not installed"),
+            "on Debian: apt-get install curl wget netcat-openbsd busybox python3",
         )
     })?;
     path.canonicalize().with_context(|| format!("following {}", path.display()))

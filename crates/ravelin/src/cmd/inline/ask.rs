@@ -57,7 +57,8 @@ impl Ask {
                 self.instance,
                 control.display()
             );
-            return Err(Failure::of(Kind::Unreachable, text));
+            let denied = error.kind() == std::io::ErrorKind::PermissionDenied;
+            return Err(Failure::of(if denied { Kind::NotAllowed } else { Kind::Unreachable }, text));
         }
         Connect { instance: self.instance.clone(), control: Some(control) }.get(path)
     }

@@ -8,7 +8,7 @@ use clap::Subcommand;
 
 /// The transport scrubber between two interfaces: what goes from one to the other goes through it, or not at all.
 ///
-/// A process of its own: no policy, no keys, no daemon. docs/inline.md.
+/// A process of its own: no policy, no keys, no daemon. The manual is ravelin-inline(7).
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   ravelin inline run --outside eth0 --inside eth1 --profile observe    look, change nothing

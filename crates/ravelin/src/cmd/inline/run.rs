@@ -100,7 +100,7 @@ impl Run {
     pub fn execute(self) -> anyhow::Result<()> {
         let mut settings = self.what.settings()?;
         settings.bare = self.measure_without_scrubber;
-        daemon::debug::start(settings.log.word());
+        daemon::debug::start(settings.log.word(), crate::color::on_stderr());
         let options = LineOptions { take_over: self.take_over, detach_on_exit: self.detach_on_exit };
         inline::run(settings, options).map_err(failed)
     }

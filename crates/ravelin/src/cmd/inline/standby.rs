@@ -31,7 +31,8 @@ impl Line {
                 self.instance,
                 path.display()
             );
-            Failure::of(Kind::Unreachable, text)
+            let denied = error.kind() == io::ErrorKind::PermissionDenied;
+            Failure::of(if denied { Kind::NotAllowed } else { Kind::Unreachable }, text)
         })
     }
 }

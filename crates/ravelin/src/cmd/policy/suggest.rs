@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use api::{Begun, CountedFlows, FlowRecord, path};
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCandidates;
 use policy::{Seen, Want, Widen, from_flows};
 use wire::Flow;
 
 use crate::client::Connect;
+use crate::complete;
 use crate::exit::{Failure, Kind};
 use crate::output;
 
@@ -30,7 +32,7 @@ pub struct Suggest {
     #[arg(long, value_name = "FILE", conflicts_with = "from_observed")]
     log: Vec<PathBuf>,
     /// Only for this application, or this program without a policy.
-    #[arg(long, value_name = "APPLICATION")]
+    #[arg(long, value_name = "APPLICATION", add = ArgValueCandidates::new(complete::applications))]
     app: Option<String>,
     /// Only flows that were seen since then: a time as in the log (2026-11-22T17:00:00Z), or so long ago (30m, 2h).
     #[arg(long, value_name = "TIME", value_parser = since)]

@@ -7,12 +7,14 @@ use api::{
     path,
 };
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCandidates;
 use daemon::associations;
 
 use super::key;
 use super::peer::Peer;
 use super::{Way, limits};
 use crate::client::Ask;
+use crate::complete;
 use crate::exit::Failure;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -115,7 +117,7 @@ pub struct Add {
     #[arg(long, value_name = "PORTS")]
     remote_ports: Option<String>,
     /// The application it is for [default: shared by all].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(complete::applications))]
     app: Option<String>,
     /// Packets in the replay window of an inbound one: a power of two, 64 to 65536; 0: none [default: 1024].
     #[arg(long, value_name = "PACKETS")]

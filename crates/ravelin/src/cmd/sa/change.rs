@@ -7,9 +7,11 @@ use api::{
     SpiRequest, path,
 };
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 
 use super::{Which, key, limits};
 use crate::client::{Ask, Connect};
+use crate::complete;
 use crate::exit::Failure;
 use crate::output;
 
@@ -50,7 +52,7 @@ pub struct Replace {
     #[command(flatten)]
     ask: Ask,
     /// The inbound association that goes.
-    #[arg(long = "in", value_name = "SPI", requires = "new_in")]
+    #[arg(long = "in", value_name = "SPI", requires = "new_in", add = ArgValueCandidates::new(complete::spis))]
     old_in: Option<Spi>,
     /// The SPI of its successor: `auto`, or without --in-key-fd that of one that is there already.
     #[arg(long, value_name = "SPI", requires = "old_in")]
@@ -59,7 +61,7 @@ pub struct Replace {
     #[arg(long, value_name = "N", requires = "old_in")]
     in_key_fd: Option<u32>,
     /// The outbound association that goes.
-    #[arg(long = "out", value_name = "SPI", requires = "new_out")]
+    #[arg(long = "out", value_name = "SPI", requires = "new_out", add = ArgValueCandidates::new(complete::spis))]
     old_out: Option<Spi>,
     /// The SPI of its successor, which the peer has chosen.
     #[arg(long, value_name = "SPI", requires = "old_out")]

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use api::{Spi, path};
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 
 use crate::client::Connect;
+use crate::complete;
 use crate::exit::Failure;
 
 /// Write the keys of associations as Wireshark's `esp_sa` table, so that it decrypts captures. The daemon logs who asked.
@@ -25,7 +27,7 @@ pub struct Export {
     #[arg(long, required = true)]
     wireshark: bool,
     /// Only associations with this SPI [default: all].
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(complete::spis))]
     spi: Option<Spi>,
     /// Yes, keys in clear are meant.
     #[arg(long)]

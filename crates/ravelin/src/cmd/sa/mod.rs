@@ -12,8 +12,11 @@ use std::net::IpAddr;
 
 use api::{Direction, Limits, Spi, path};
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::ArgValueCandidates;
 
 pub use key::no_key_in_arguments;
+
+use crate::complete;
 
 /// Security associations with keys by hand. They end with the daemon.
 #[derive(Debug, Subcommand)]
@@ -62,6 +65,7 @@ impl From<Way> for Direction {
 #[derive(Debug, Args)]
 struct Which {
     /// Its SPI.
+    #[arg(add = ArgValueCandidates::new(complete::spis))]
     spi: Spi,
     /// Needed where both directions have an association with this SPI.
     #[arg(long, value_enum)]

@@ -1,0 +1,87 @@
+#!/bin/bash
+# Install, upgrade, remove and purge the Debian package in a Debian 12 that has nothing else: drill-deb.sh FOLDER.
+set -euo pipefail
+folder=$(cd "$1" && pwd)
+package=$(echo "$folder"/ravelin_*.deb)
+work=$(mktemp -d /tmp/ravelin-drill-deb.XXXXXX)
+root=$work/root
+trap 'rm -rf --one-file-system "$work"' EXIT
+
+fail() {
+	echo "FAIL $*" >&2
+	exit 1
+}
+ok() {
+	echo "ok   $*"
+}
+inside() {
+	chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"
+}
+# Every file but what dpkg and apt keep for themselves.
+files() {
+	(cd "$root" && find . -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp -o -path ./var/lib/dpkg \
+		-o -path ./var/cache -o -path ./var/log -o -path ./var/lib/apt -o -path ./var/lib/systemd \) -prune -o -print | sort)
+}
+
+# DEBIAN_TAR: a Debian 12 that was made before, for another run on a slow machine.
+if [ -n "${DEBIAN_TAR:-}" ]; then
+	mkdir "$root"
+	tar -C "$root" -xf "$DEBIAN_TAR"
+else
+	echo "making a Debian 12"
+	mmdebstrap --quiet --variant=minbase --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
+		--include=usr-is-merged,init,libelf1,man-db bookworm "$root"
+fi
+# A package of documentation is worth checking only where documentation is installed.
+rm -f "$root"/etc/dpkg/dpkg.cfg.d/*
+files > "$work/before"
+cp "$package" "$root/tmp/ravelin.deb"
+
+inside dpkg --install /tmp/ravelin.deb
+version=$(dpkg-deb -f "$package" Version)
+[ "$(inside ravelin version)" = "ravelin ${version%-*}" ] || fail "the version is another"
+ok "installed: $(inside ravelin version)"
+for file in /etc/ravelin/ravelin.toml /etc/ravelin/main.policy /lib/systemd/system/ravelin.service \
+	/lib/systemd/system/ravelin-boot.service /usr/share/man/man1/ravelin.1.gz /usr/share/man/man5/ravelin-policy.5.gz \
+	/usr/share/bash-completion/completions/ravelin; do
+	[ -f "$root$file" ] || fail "$file is missing"
+done
+ok "units, configuration, pages and completions are there"
+for unit in ravelin ravelin-boot; do
+	state=$(inside systemctl is-enabled "$unit" || true)
+	[ "$state" = disabled ] || fail "installing left $unit $state"
+done
+ok "no unit is enabled"
+inside ravelin policy check /etc/ravelin/main.policy | grep -q '^.*0 applications' || fail "the policy names a program"
+ok "the policy names no program"
+inside man -w ravelin ravelin-policy ravelin-status > /dev/null || fail "man does not find the pages"
+ok "man finds the pages"
+[ "$(dpkg-deb -f "$package" Package)" = ravelin ]
+inside dpkg-query -W -f='${Conffiles}\n' ravelin | grep -q '/etc/ravelin/ravelin.toml' || fail "ravelin.toml is no conf-file"
+
+# An upgrade keeps what was edited, and stops nothing: in a unit that runs, `stop` would be written here.
+echo '# edited' >> "$root/etc/ravelin/main.policy"
+mkdir "$root/tmp/fake"
+printf '#!/bin/sh\necho "$0 $*" >> /tmp/systemctl.log\n' > "$root/tmp/fake/systemctl"
+cp "$root/tmp/fake/systemctl" "$root/tmp/fake/deb-systemd-invoke"
+chmod 755 "$root"/tmp/fake/*
+mkdir -p "$root/run/systemd/system"
+inside env PATH=/tmp/fake:/usr/sbin:/usr/bin:/sbin:/bin dpkg --install --force-confold /tmp/ravelin.deb
+grep -q '^# edited' "$root/etc/ravelin/main.policy" || fail "an upgrade lost the policy"
+grep -q daemon-reload "$root/tmp/systemctl.log" || fail "what stands for systemd was not asked"
+! grep -qE '(stop|restart|start) ' "$root/tmp/systemctl.log" 2>/dev/null || fail "an upgrade stopped or started: $(cat "$root/tmp/systemctl.log")"
+ok "an upgrade keeps the policy and stops nothing"
+: > "$root/tmp/systemctl.log"
+inside env PATH=/tmp/fake:/usr/sbin:/usr/bin:/sbin:/bin dpkg --remove ravelin
+grep -q 'stop .*ravelin' "$root/tmp/systemctl.log" || fail "removing did not stop the units"
+ok "removing stops the units"
+rm -r "$root/tmp/fake" "$root/tmp/systemctl.log" "$root/run/systemd"
+[ ! -e "$root/usr/bin/ravelin" ] && [ -f "$root/etc/ravelin/main.policy" ] || fail "removing took the configuration, or left the program"
+ok "removing keeps the configuration"
+touch "$root/etc/ravelin/main.policy.last"
+inside dpkg --purge ravelin
+rm "$root/tmp/ravelin.deb"
+files > "$work/after"
+diff "$work/before" "$work/after" || fail "purging left the above"
+ok "purging leaves nothing"
+echo "the Debian package installs, upgrades, is removed and purged"
