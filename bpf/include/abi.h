@@ -191,89 +191,90 @@ struct rvl_layout {
 #define RVL_CALL_TIME_WAIT 7
 
 /*
- * Counters. build.rs reads this table too, so the second column is the name that user space shows.
+ * Counters. build.rs reads this table too: the second column is the name that user space shows, the third says whether the counter counts
+ * what was refused (REFUSAL) or anything else (EVENT), the last says what it means.
  * Order is ABI: append only. The number of a counter goes into an octet of rvl_event and between RVL_T_REASON and RVL_T_WOULD_REASON.
  */
 #define RVL_COUNTER_SLOTS 256
-#define RVL_COUNTERS(X)                                                                                              \
-	X(STAMPED, sockets_stamped)                                                                                  \
-	X(RESTAMPED, sockets_restamped)                                                                              \
-	X(REDIRECTED, egress_redirected)                                                                             \
-	X(RECORDED, tun_recorded)                                                                                    \
-	X(STRIPPED, tun_stripped)                                                                                    \
-	X(PROVEN, ingress_proven)                                                                                    \
-	X(CONNECT_UNTRUSTED, connect_untrusted)                                                                      \
-	X(CONNECT_NO_ITEM, connect_no_item)                                                                          \
-	X(SENDMSG_UNTRUSTED, sendmsg_untrusted)                                                                      \
-	X(SENDMSG_NO_ITEM, sendmsg_no_item)                                                                          \
-	X(INCOMPARABLE, handover_incomparable)                                                                       \
-	X(SETSOCKOPT_MARK, setsockopt_mark)                                                                          \
-	X(STAMP_FAILED, stamp_failed)                                                                                \
-	X(EGRESS_UNGUARDED, egress_unguarded)                                                                        \
-	X(EGRESS_UNTRUSTED, egress_untrusted)                                                                        \
-	X(EGRESS_NO_TUN, egress_no_tun)                                                                              \
-	X(EGRESS_SOURCE_ROUTE, egress_source_route)                                                                  \
-	X(EGRESS_MALFORMED, egress_malformed)                                                                        \
-	X(INGRESS_NO_PROOF, ingress_no_proof)                                                                        \
-	X(INGRESS_STICKY, ingress_sticky)                                                                            \
-	X(INGRESS_SERVICES, ingress_services)                                                                        \
-	X(INGRESS_OTHER_APP, ingress_other_app)                                                                      \
-	X(INGRESS_UNTRUSTED, ingress_untrusted)                                                                      \
-	X(INGRESS_NO_ITEM, ingress_no_item)                                                                          \
-	X(INGRESS_UNEXPECTED_PROOF, ingress_unexpected_proof)                                                        \
-	X(INGRESS_MALFORMED, ingress_malformed)                                                                      \
-	X(ICMP_PROTECTED, icmp_protected)                                                                            \
-	X(ICMP_UNREADABLE, icmp_unreadable)                                                                          \
-	X(TUN_UNSTAMPED, tun_unstamped)                                                                              \
-	X(TUN_NO_ROOM, tun_no_room)                                                                                  \
-	X(TUN_NO_RECORD, tun_no_record)                                                                              \
-	X(TUN_NO_PROOF, tun_no_proof)                                                                                \
-	X(TUN_FRAGMENT, tun_fragment)                                                                                \
-	X(TUN_MALFORMED, tun_malformed)                                                                              \
-	X(EVENTS_LOST, events_lost)                                                                                  \
-	X(REQUIRED, sockets_required)                                                                                \
-	X(SOCKOPT_WEAKER, sockopt_weaker)                                                                            \
-	X(MIRRORED, enc_mirrored)                                                                                    \
-	X(GATEWAY_FORWARDED, gateway_forwarded)                                                                      \
-	X(GATEWAY_ARRIVED, gateway_arrived)                                                                          \
-	X(GATEWAY_MALFORMED, gateway_malformed)                                                                      \
-	X(GATEWAY_SOURCE_ROUTE, gateway_source_route)                                                                \
-	X(GATEWAY_UNSEEN, gateway_unseen)                                                                            \
-	X(GATEWAY_UNPROVEN, gateway_unproven)                                                                        \
-	X(GATEWAY_FRAGMENT_OVER, gateway_fragment_over)                                                              \
-	X(SOCKET_EVENTS, socket_events)                                                                              \
-	X(SOCKET_EVENTS_LOST, socket_events_lost)                                                                    \
-	X(EGRESS_GUARD, egress_guard)                                                                                \
-	X(EGRESS_DISGUISED, egress_disguised)                                                                        \
-	X(SETSOCKOPT_BYPASS, setsockopt_bypass)                                                                      \
-	X(EXECUTABLE_NEW, executables_new)                                                                           \
-	X(EXECUTABLE_NO_ROOM, executables_no_room)                                                                   \
-	X(CLAIMED, connections_claimed)                                                                              \
-	X(TRAFFIC_LOST, traffic_lost)                                                                                \
-	X(DNS_TOLD, dns_answers)                                                                                     \
-	X(DNS_UNASKED, dns_unasked)                                                                                  \
-	X(DNS_LOST, dns_answers_lost)                                                                                \
-	X(EGRESS_LIMITED, egress_limited)                                                                            \
-	X(FLOWS_LOST, flows_lost)                                                                                    \
-	X(EXECUTABLE_UNVERIFIED, executables_unverified)                                                             \
-	X(SOCKOPT_OFF, sockopt_off)                                                                                  \
-	X(GATEWAY_ICMP, gateway_icmp)                                                                                \
-	X(EGRESS_UNCLAIMED, egress_unclaimed)                                                                \
-	X(EVENTS_LEFT_OUT, events_left_out)                                                                          \
-	X(INGRESS_COPY, ingress_copy)                                                                                \
-	X(EGRESS_GROUP, egress_group)                                                                                \
-	X(INGRESS_TAGGED, ingress_tagged)                                                                            \
-	X(INGRESS_LIMITED, ingress_limited)                                                                          \
-	X(EGRESS_FOREIGN, egress_foreign)                                                                            \
-	X(ICMP_REDIRECT, icmp_redirect)                                                                              \
-	X(TUN_FOREIGN_ANSWER, tun_foreign_answer)                                                                    \
-	X(TUN_UNSEEN, tun_unseen)                                                                                    \
-	X(INGRESS_UNCLAIMED, ingress_unclaimed)                                                                      \
-	X(RECORDS_MISSING, records_missing)                                                                          \
-	X(L2TP, l2tp_refused)
+#define RVL_COUNTERS(X) \
+	X(STAMPED, sockets_stamped, EVENT, "A socket got the mark of its application.") \
+	X(RESTAMPED, sockets_restamped, EVENT, "A socket changed hands and got the stricter application's mark.") \
+	X(REDIRECTED, egress_redirected, EVENT, "A packet was sent to the TUN instead of the uplink.") \
+	X(RECORDED, tun_recorded, EVENT, "A packet reached the TUN with its record.") \
+	X(STRIPPED, tun_stripped, EVENT, "A packet from the daemon was marked and handed to the host.") \
+	X(PROVEN, ingress_proven, EVENT, "A packet was accepted since it came protected as the policy demands.") \
+	X(CONNECT_UNTRUSTED, connect_untrusted, REFUSAL, "connect() to an untrusted network: EPERM.") \
+	X(CONNECT_NO_ITEM, connect_no_item, REFUSAL, "connect() to ports that no item of the protection covers: EPERM.") \
+	X(SENDMSG_UNTRUSTED, sendmsg_untrusted, REFUSAL, "sendmsg() to an untrusted network: EPERM.") \
+	X(SENDMSG_NO_ITEM, sendmsg_no_item, REFUSAL, "sendmsg() to ports that no item of the protection covers: EPERM.") \
+	X(INCOMPARABLE, handover_incomparable, REFUSAL, "A socket of an application that neither is stricter than the other: EPERM.") \
+	X(SETSOCKOPT_MARK, setsockopt_mark, REFUSAL, "A program tried to set the mark of a socket: EPERM.") \
+	X(STAMP_FAILED, stamp_failed, REFUSAL, "A socket could not be stamped and was refused.") \
+	X(EGRESS_UNGUARDED, egress_unguarded, REFUSAL, "A packet of a policed program to a device that is not guarded: EPERM.") \
+	X(EGRESS_UNTRUSTED, egress_untrusted, REFUSAL, "A packet to an untrusted network.") \
+	X(EGRESS_NO_TUN, egress_no_tun, REFUSAL, "A packet that must be protected, and no TUN to take it.") \
+	X(EGRESS_SOURCE_ROUTE, egress_source_route, REFUSAL, "A packet with a source route, or that a route wraps in another one: its real destination is unknown.") \
+	X(EGRESS_MALFORMED, egress_malformed, REFUSAL, "A packet of a policed program with headers that cannot be read.") \
+	X(INGRESS_NO_PROOF, ingress_no_proof, REFUSAL, "A clear packet for a socket whose policy demands protection.") \
+	X(INGRESS_STICKY, ingress_sticky, REFUSAL, "A clear packet where protection is optional, but an association serves its flow.") \
+	X(INGRESS_SERVICES, ingress_services, REFUSAL, "A protected packet whose association gives less than the policy demands.") \
+	X(INGRESS_OTHER_APP, ingress_other_app, REFUSAL, "A protected packet whose association is bound to another application.") \
+	X(INGRESS_UNTRUSTED, ingress_untrusted, REFUSAL, "A packet from an untrusted network.") \
+	X(INGRESS_NO_ITEM, ingress_no_item, REFUSAL, "A packet for ports that no item of the protection covers.") \
+	X(INGRESS_UNEXPECTED_PROOF, ingress_unexpected_proof, REFUSAL, "A protected packet for a socket whose answer would leave in clear.") \
+	X(INGRESS_MALFORMED, ingress_malformed, REFUSAL, "A packet for a policed program with headers that cannot be read.") \
+	X(ICMP_PROTECTED, icmp_protected, REFUSAL, "A clear ICMP error that quotes a protected flow.") \
+	X(ICMP_UNREADABLE, icmp_unreadable, REFUSAL, "A clear ICMP error whose quote cannot be read.") \
+	X(TUN_UNSTAMPED, tun_unstamped, REFUSAL, "A packet without a stamp on its way into the TUN.") \
+	X(TUN_NO_ROOM, tun_no_room, REFUSAL, "A packet that has no room for its record.") \
+	X(TUN_NO_RECORD, tun_no_record, REFUSAL, "A packet came out of the TUN without a record.") \
+	X(TUN_NO_PROOF, tun_no_proof, REFUSAL, "A packet came out of the TUN without proof of protection.") \
+	X(TUN_FRAGMENT, tun_fragment, REFUSAL, "A fragment came out of the TUN.") \
+	X(TUN_MALFORMED, tun_malformed, REFUSAL, "A packet came out of the TUN with headers that cannot be read.") \
+	X(EVENTS_LOST, events_lost, EVENT, "A refusal that was counted but had no room in the log's queue.") \
+	X(REQUIRED, sockets_required, EVENT, "A program asked for protection on its own socket.") \
+	X(SOCKOPT_WEAKER, sockopt_weaker, REFUSAL, "A program asked for less on its socket than policy or an earlier request demands: EPERM.") \
+	X(MIRRORED, enc_mirrored, EVENT, "A protected packet was shown in clear on the enc device.") \
+	X(GATEWAY_FORWARDED, gateway_forwarded, EVENT, "A packet from a network behind this gateway was sent to the TUN.") \
+	X(GATEWAY_ARRIVED, gateway_arrived, EVENT, "A clear packet for a network behind this gateway was sent to the TUN for rules to decide.") \
+	X(GATEWAY_MALFORMED, gateway_malformed, REFUSAL, "A packet to be forwarded with headers that cannot be read.") \
+	X(GATEWAY_SOURCE_ROUTE, gateway_source_route, REFUSAL, "A packet to be forwarded with a source route, whose real destination is unknown.") \
+	X(GATEWAY_UNSEEN, gateway_unseen, REFUSAL, "A packet that this gateway forwards was about to leave without having been looked at.") \
+	X(GATEWAY_UNPROVEN, gateway_unproven, REFUSAL, "A clear packet was about to reach a network behind this gateway without having been looked at.") \
+	X(GATEWAY_FRAGMENT_OVER, gateway_fragment_over, REFUSAL, "A fragment to be forwarded whose time to live is over, which could be joined with others that have time left.") \
+	X(SOCKET_EVENTS, socket_events, EVENT, "What a socket did was told, for an entry of its own.") \
+	X(SOCKET_EVENTS_LOST, socket_events_lost, REFUSAL, "What a socket did could not be told: its packets have no entry.") \
+	X(EGRESS_GUARD, egress_guard, REFUSAL, "A packet that no block decides about, for a network that `guard` closes.") \
+	X(EGRESS_DISGUISED, egress_disguised, REFUSAL, "A frame by a packet socket that carries IP under the name of another protocol.") \
+	X(SETSOCKOPT_BYPASS, setsockopt_bypass, REFUSAL, "A program tried to send frames past the programs on the device (PACKET_QDISC_BYPASS, XDP_TX_RING): EPERM.") \
+	X(EXECUTABLE_NEW, executables_new, EVENT, "A new file of a program that the policy names was executed, and known at once.") \
+	X(EXECUTABLE_NO_ROOM, executables_no_room, REFUSAL, "A new file of a program that the policy names had no room in the table: its process is refused every peer.") \
+	X(CLAIMED, connections_claimed, EVENT, "A connection became that of the program that sends on it, which is another one than its listener's.") \
+	X(TRAFFIC_LOST, traffic_lost, EVENT, "A packet is missing among what `stats --per-app` shows: there are too many applications.") \
+	X(DNS_TOLD, dns_answers, EVENT, "An answer of the DNS that a program got was told, for names in the policy.") \
+	X(DNS_UNASKED, dns_unasked, EVENT, "A message like an answer of the DNS came to a socket that had not asked.") \
+	X(DNS_LOST, dns_answers_lost, EVENT, "An answer of the DNS could not be told: its addresses are learned later.") \
+	X(EGRESS_LIMITED, egress_limited, REFUSAL, "A packet in clear beyond what `limit clear` lets its application send.") \
+	X(FLOWS_LOST, flows_lost, EVENT, "A packet whose flow found no room in the table of flows.") \
+	X(EXECUTABLE_UNVERIFIED, executables_unverified, REFUSAL, "A file was executed that is not known to have the digest that the policy asks for: its process is refused every peer.") \
+	X(SOCKOPT_OFF, sockopt_off, REFUSAL, "A program asked for protection on its own socket, which the configuration does not allow: EACCES.") \
+	X(GATEWAY_ICMP, gateway_icmp, REFUSAL, "An ICMP error for this gateway from a network behind it, of a type that the configuration does not accept.") \
+	X(EGRESS_UNCLAIMED, egress_unclaimed, REFUSAL, "Data of which nobody knows what process has sent it: on a connection that came in, or by a session of L2TP.") \
+	X(EVENTS_LEFT_OUT, events_left_out, EVENT, "A refusal, or a file that was executed, that was counted but not told: there were many of the same.") \
+	X(INGRESS_COPY, ingress_copy, EVENT, "A raw socket was not shown its copy of an ESP or AH packet that came for the daemon: no refusal, what is inside reaches its own socket.") \
+	X(EGRESS_GROUP, egress_group, REFUSAL, "A packet to a multicast group that must be protected, and no association with the group: EPERM. Add one with `ravelin sa add`.") \
+	X(INGRESS_TAGGED, ingress_tagged, EVENT, "A frame with a VLAN tag behind a priority tag (VLAN 0), which the kernel would take off unseen, was dropped.") \
+	X(INGRESS_LIMITED, ingress_limited, REFUSAL, "A packet in clear beyond what `limit accept` lets its application hear of one source.") \
+	X(EGRESS_FOREIGN, egress_foreign, REFUSAL, "A packet with another host's address as its source, to which policy lets nothing go in clear: EPERM.") \
+	X(ICMP_REDIRECT, icmp_redirect, REFUSAL, "A redirect that arrived in clear.") \
+	X(TUN_FOREIGN_ANSWER, tun_foreign_answer, REFUSAL, "An answer to a program that sent from another host's address: it would have gone there in clear.") \
+	X(TUN_UNSEEN, tun_unseen, REFUSAL, "A frame that a socket handed to the TUN past the program in front of it: its record could be anybody's.") \
+	X(INGRESS_UNCLAIMED, ingress_unclaimed, REFUSAL, "Data for an SCTP socket of which nobody knows whose it is. It arrives again when its program has sent.") \
+	X(RECORDS_MISSING, records_missing, REFUSAL, "A process of which the kernel kept no record, so that what it has run before is not known: it must not send. Start it again.") \
+	X(L2TP, l2tp_refused, REFUSAL, "A program of policy asked the kernel for a session of L2TP, whose packets are no socket's of its own: EPERM. Use its daemon without kernel sessions.")
 
 enum rvl_counter {
-#define X(id, name) RVL_C_##id,
+#define X(id, name, kind, text) RVL_C_##id,
 	RVL_COUNTERS(X)
 #undef X
 	RVL_COUNTER_COUNT,

@@ -53,19 +53,30 @@ fn main() {
     }
 }
 
-/// `X(ID, name)` lines become an array of names.
+/// The rows `X(ID, name, KIND, "sentence")` become an array of names, and one of what each counter means.
 fn counters(header: &Path, out: &Path) {
     let text = fs::read_to_string(header).unwrap_or_else(|e| panic!("{}: {e}", header.display()));
-    let names: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("X(")?.split_once(',')?.1.split_once(')'))
-        .map(|(name, _)| name.trim())
-        .collect();
-    assert!(!names.is_empty(), "no counter in {}", header.display());
-    let list: String = names.iter().map(|name| format!("    \"{name}\",\n")).collect();
+    let (mut names, mut meanings) = (String::new(), String::new());
+    let mut count = 0;
+    for row in text.lines().filter_map(|line| line.trim().strip_prefix("X(")) {
+        let row = row.trim_end_matches('\\').trim_end();
+        let columns: Vec<&str> = row.strip_suffix(')').unwrap_or(row).splitn(4, ',').map(str::trim).collect();
+        let &[_, name, kind, sentence] = columns.as_slice() else {
+            panic!("{}: a counter has four columns, X({row}", header.display());
+        };
+        let refusal = match kind {
+            "REFUSAL" => true,
+            "EVENT" => false,
+            other => panic!("{}: {name}: {other} is neither REFUSAL nor EVENT", header.display()),
+        };
+        names.push_str(&format!("    \"{name}\",\n"));
+        meanings.push_str(&format!("    Meaning {{ refusal: {refusal}, text: {sentence} }},\n"));
+        count += 1;
+    }
+    assert!(count > 0, "no counter in {}", header.display());
     let code = format!(
-        "/// Names of the counters, by their number in the map.\npub const COUNTERS: [&str; {}] = [\n{list}];\n",
-        names.len()
+        "/// Names of the counters, by their number in the map.\npub const COUNTERS: [&str; {count}] = [\n{names}];\n\n\
+         /// What each counter means, by its number in the map.\npub const MEANINGS: [Meaning; {count}] = [\n{meanings}];\n"
     );
     fs::write(out, code).unwrap_or_else(|e| panic!("{}: {e}", out.display()));
 }

@@ -45,7 +45,7 @@ fn association(v6: bool, encapsulation: Encapsulation, last: u32) -> OutboundSa 
     };
     let mut sa = OutboundSa::new(config, &units::PRODUCT).expect("a sound association");
     for _ in 0..9 {
-        sa.take_sequence().expect("a number");
+        sa.next_packet(Time(1), 0).expect("a number");
     }
     sa
 }

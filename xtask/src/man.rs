@@ -3,6 +3,7 @@
 //! What enters: docs/man and the pages of docs/ that a running host needs, and a program that was built. What leaves: a
 //! folder of pages in roff (man(7) with tbl(1)), the same octets for the same commit. `mandoc -Tlint` has the last word.
 
+mod pages;
 mod roff;
 
 use std::fs;
@@ -11,41 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// A page that is written by hand.
-pub struct Page {
-    /// The file below docs/.
-    pub file: &'static str,
-    /// The name of the page.
-    pub name: &'static str,
-    /// The section of the manual.
-    pub section: u8,
-}
-
-const fn page(file: &'static str, name: &'static str, section: u8) -> Page {
-    Page { file, name, section }
-}
-
-/// Every page that is written by hand. What is only of use to who builds or measures is not among them.
-pub const PAGES: [Page; 18] = [
-    page("man/ravelin.1.md", "ravelin", 1),
-    page("man/ravelin-policy.5.md", "ravelin-policy", 5),
-    page("capture.md", "ravelin-capture", 7),
-    page("editor.md", "ravelin-editor", 7),
-    page("enc.md", "ravelin-enc", 7),
-    page("features.md", "ravelin-features", 7),
-    page("firewall.md", "ravelin-firewall", 7),
-    page("gateway.md", "ravelin-gateway", 7),
-    page("inline.md", "ravelin-inline", 7),
-    page("install.md", "ravelin-install", 7),
-    page("pmtu.md", "ravelin-pmtu", 7),
-    page("programs.md", "ravelin-programs", 7),
-    page("recipes.md", "ravelin-recipes", 7),
-    page("replay.md", "ravelin-replay", 7),
-    page("scrub.md", "ravelin-scrub", 7),
-    page("scrubbed-flows.md", "ravelin-scrubbed", 7),
-    page("socket-api.md", "ravelin-socket", 7),
-    page("troubleshooting.md", "ravelin-troubleshooting", 7),
-];
+use pages::PAGES;
 
 /// Where to write the pages, and which program to ask for those of its commands.
 #[derive(clap::Args)]

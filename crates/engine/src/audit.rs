@@ -1,5 +1,5 @@
-//! The drops that must leave a trace for an auditor: RFC 4303 and RFC 4302 section 4, RFC 4301 sections 5.1.1, 5.2 and
-//! 6.2.
+//! The drops that must leave a trace for an auditor, which are those that [`DropReason::audited_by`] knows: RFC 4303 and
+//! RFC 4302 section 4, RFC 4301 sections 5.1.1, 5.2 and 6.2.
 //!
 //! Anybody may send packets that end here. So a few of each kind are reported in full each second; the others are
 //! counted, and the count is reported when the second is over. While nobody asks, nothing is kept.
@@ -11,37 +11,8 @@ use crate::tally::Dropped;
 /// The period of the counts, in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
-/// The reasons of drops that are auditable. Each is a kind of its own.
-pub const AUDITABLE: [DropReason; 20] = [
-    // RFC 4303 section 3.4.2: no valid association.
-    DropReason::UnknownSpi,
-    DropReason::ReservedSpi,
-    DropReason::WrongPeer,
-    DropReason::WrongProtocol,
-    // 3.4.3: fails the anti-replay checks.
-    DropReason::Replayed,
-    DropReason::ReplayTooOld,
-    DropReason::SequenceZero,
-    // 3.4.4: the integrity check fails.
-    DropReason::AuthFailed,
-    // 3.3.3: the sequence number would overflow.
-    DropReason::SequenceExhausted,
-    // 3.4.1, RFC 4301 section 7: a fragment that cannot be.
-    DropReason::Fragment,
-    DropReason::FragmentOverlap,
-    DropReason::FragmentEnd,
-    // RFC 4301 section 5.2 step 5: outside the selectors; step 4 and 3b: not what the SPD says.
-    DropReason::SelectorMismatch,
-    DropReason::InboundPolicy,
-    DropReason::ClearRefused,
-    DropReason::NoSpdEntry,
-    // 5.1.1: an outbound packet that must be discarded.
-    DropReason::RuleDiscard,
-    DropReason::PolicyDiscard,
-    DropReason::NoSa,
-    // 6.2: an error that does not fit its association.
-    DropReason::IcmpQuoted,
-];
+/// The number of reasons for which a packet can end.
+const REASONS: usize = DropReason::ALL.len();
 
 /// One report for the auditor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,8 +30,8 @@ pub(crate) struct Audits {
     per_second: u32,
     waiting: Vec<Dropped>,
     second: Time,
-    told: [u32; AUDITABLE.len()],
-    left_out: [u64; AUDITABLE.len()],
+    told: [u32; REASONS],
+    left_out: [u64; REASONS],
 }
 
 impl Audits {
@@ -69,15 +40,18 @@ impl Audits {
             per_second,
             waiting: Vec::new(),
             second: Time::default(),
-            told: [0; AUDITABLE.len()],
-            left_out: [0; AUDITABLE.len()],
+            told: [0; REASONS],
+            left_out: [0; REASONS],
         }
     }
 
     /// Note that a packet ended.
     #[cold]
     pub fn note(&mut self, dropped: &Dropped) {
-        let Some(kind) = AUDITABLE.iter().position(|reason| *reason == dropped.reason) else { return };
+        if dropped.reason.audited_by().is_none() {
+            return;
+        }
+        let kind = dropped.reason as usize;
         let (Some(told), Some(left_out)) = (self.told.get_mut(kind), self.left_out.get_mut(kind)) else {
             return;
         };
@@ -97,7 +71,7 @@ impl Audits {
         }
         self.second = now;
         self.told.fill(0);
-        for (reason, count) in AUDITABLE.into_iter().zip(&mut self.left_out) {
+        for (reason, count) in DropReason::ALL.iter().copied().zip(&mut self.left_out) {
             if *count > 0 {
                 tell(Audited::LeftOut(reason, std::mem::take(count)));
             }

@@ -32,7 +32,7 @@ mod rules;
 mod scrubbing;
 mod tally;
 
-pub use audit::{AUDITABLE, Audited};
+pub use audit::Audited;
 pub use event::{
     Acquire, Event, Expire, MAX_EVENTS, MAX_MESSAGES, PathCause, PathChange, PathMessage, PeerMoved,
     SeenError,

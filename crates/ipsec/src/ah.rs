@@ -91,8 +91,7 @@ pub(crate) fn sign(
     }
     layout.check_room(packet)?;
     let now = packet.meta.received;
-    sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
-    let sequence = sa.take_sequence()?;
+    let sequence = sa.next_packet(now, len)?;
     let meta = &mut packet.meta;
     (meta.spi, meta.sequence, meta.services) = (sa.spi().0, sequence, sa.config().services());
     layout.open_front(sa, packet, &inner, protocol::AH)?;

@@ -24,7 +24,7 @@ pub(crate) fn wrap(
     frame::check_df(sa.config(), packet, &layout, limit)?;
     layout.check_room(packet)?;
     let now = packet.meta.received;
-    sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
+    sa.check_lifetime(now, len)?;
     // No sequence number: the identification of what may be fragmented counts packets.
     layout.open_front(sa, packet, &inner, inner.next_header)?;
     sa.counters.carried(now, len);

@@ -36,12 +36,11 @@ pub(crate) fn account(
     sequence: u64,
 ) -> Result<(), DropReason> {
     let (now, len) = (packet.meta.received, packet.bytes().len());
-    sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
+    sa.carry(now, len)?;
     packet.meta.spi = sa.spi().0;
     packet.meta.sequence = sequence;
     packet.meta.services = sa.config().services();
     packet.meta.app = sa.config().selectors.app.unwrap_or_default();
     packet.meta.tos = outer.tos;
-    sa.counters.carried(now, len);
     Ok(())
 }

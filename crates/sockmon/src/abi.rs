@@ -125,7 +125,16 @@ pub const CALL_SENDTO: u8 = 5;
 pub const CALL_CLOSE: u8 = 6;
 pub const CALL_TIME_WAIT: u8 = 7;
 
-// `COUNTERS`: the names, from the table in abi.h.
+/// What a counter of the kernel half means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meaning {
+    /// Whether it counts packets or calls that were refused.
+    pub refusal: bool,
+    /// A sentence that says what was counted.
+    pub text: &'static str,
+}
+
+// `COUNTERS` and `MEANINGS`: the names and what they mean, from the table in abi.h.
 include!(concat!(env!("OUT_DIR"), "/counters.rs"));
 
 /// A structure of the contract: no padding, every bit pattern valid.

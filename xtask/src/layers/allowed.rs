@@ -18,7 +18,7 @@ pub const HEADERS: &str = "bpf/include";
 /// A reason with fewer words than this is none.
 const FEWEST: usize = 4;
 
-/// The list.
+/// The exceptions that xtask/layers.toml allows.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Allowed {
@@ -59,7 +59,7 @@ struct Impls {
 }
 
 impl Allowed {
-    /// Read the list.
+    /// Read the exceptions from xtask/layers.toml.
     pub fn parse(text: &str) -> Result<Allowed> {
         toml::from_str(text).with_context(|| format!("cannot read {FILE}"))
     }

@@ -18,7 +18,7 @@ pub type Uses = BTreeMap<usize, BTreeMap<usize, String>>;
 pub enum Target {
     /// An item that this module defines.
     Item(usize),
-    /// This module itself.
+    /// The path of this module inside its room.
     Module(usize),
 }
 

@@ -7,7 +7,7 @@
 //! another one. A name that a function declares itself (a variable, a parameter) is its own throughout.
 
 use super::graph::Uses;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A part of C's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub fn uses(headers: &[(String, String)]) -> Uses {
             let tagged = || header.named_tags.difference(&header.tags).find(|tag| other.tags.contains(*tag));
             let example = included.or_else(|| named().cloned()).or_else(|| tagged().cloned());
             if let Some(example) = example {
-                uses.entry(from).or_insert_with(BTreeMap::new).insert(to, example);
+                uses.entry(from).or_default().insert(to, example);
             }
         }
     }

@@ -58,7 +58,7 @@ pub struct Import {
     pub public: bool,
 }
 
-/// One struct.
+/// A struct and the number of its fields that others reach.
 #[derive(Debug)]
 pub struct Struct {
     /// The name of the struct.

@@ -5,7 +5,7 @@
 
 use pulldown_cmark::{Alignment, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use super::{PAGES, Page};
+use super::pages::{PAGES, Page};
 
 /// A cell longer than this is broken by tbl.
 const LONG_CELL: usize = 24;

@@ -1,22 +1,74 @@
-//! The short way for plain packets, which most packets are.
+//! Step 0, the fast path for plain packets, which most packets are.
 //!
 //! A plain packet ([`Plain`]) of a flow whose decision is in the flow cache, for the association whose burst is open,
-//! needs nothing but a place in it. Everything else goes the long way, and so does the first packet of every burst. The
-//! only question here is whether the long way would come to the same place. The epoch of the flow cache says that
+//! needs nothing but a place in it. Everything else goes through all stages, and so does the first packet of every burst.
+//! The only question here is whether the stages would come to the same place. `may_use_fast_path` answers for the engine,
+//! `is_plain` for the packet. The epoch of the flow cache says that
 //! policy and associations are what they were when the decision was made.
 
 use sadb::spd::Action;
 use sadb::{FlowKey, OutboundSa, SaIndex};
 use wire::plain::Plain;
 use wire::stage::Inner;
-use wire::{GsoKind, Packet, Pool, ScrubId, record};
+use wire::{GsoKind, Meta, Packet, Pool, ScrubId, record};
 
 use super::course::Express;
 use super::gather::{Hands, LONGEST_COPY};
 use super::origin::asked;
 use super::{Outbound, Outcome};
 
+/// Whether a packet is one that no stage treats otherwise than the fast path does: stamped, whole, with nothing left to
+/// complete.
+#[inline]
+fn is_plain(meta: &Meta) -> bool {
+    meta.mark & record::STAMPED != 0
+        && meta.gso.kind == GsoKind::None
+        && !meta.gso.needs_checksum
+        && !meta.may_fragment
+}
+
 impl Outbound {
+    /// Whether the fast path leaves out no stage that this engine has. Each field stands here with the reason why it may be
+    /// left out, so that a new stage does not compile until somebody has given one.
+    #[inline]
+    fn may_use_fast_path(&self) -> bool {
+        let Outbound {
+            // The fast path has the burst that is built.
+            gather,
+            // Rules choose by what is not in the key of the route cache.
+            ruling,
+            // The route cache has what these decided. Its epoch says that they are as they were.
+            spd: _,
+            entries: _,
+            sad: _,
+            routes: _,
+            seed: _,
+            loads: _,
+            filtered: _,
+            // A route that wants scrubbing is not taken.
+            scrubbers: _,
+            own: _,
+            // A stamped packet did not arrive from elsewhere.
+            arrivals: _,
+            // A plain packet is no fragment, and an association in a bundle has no open burst.
+            fragments: _,
+            codec: _,
+            // A route without an association is not taken, so nothing waits or asks.
+            holds: _,
+            events: _,
+            // What does not fit is not taken, so it is not answered.
+            answers: _,
+            // A plain packet is TCP or UDP, never an ICMP error.
+            listening: _,
+            // Timers and orders send packets of their own.
+            timers: _,
+            orders: _,
+            // The fast path counts.
+            tally: _,
+        } = self;
+        gather.is_some() && ruling.is_none()
+    }
+
     /// Give the packet its place in the open burst, or seal it where it lies if it is too long to be copied.
     #[inline]
     pub(super) fn express(
@@ -26,12 +78,7 @@ impl Outbound {
         out: &mut Vec<Outcome>,
     ) -> Express {
         let meta = &packet.meta;
-        if meta.mark & record::STAMPED == 0
-            || meta.gso.kind != GsoKind::None
-            || meta.gso.needs_checksum
-            || meta.may_fragment
-            || self.ruling.is_some()
-        {
+        if !is_plain(meta) || !self.may_use_fast_path() {
             return Express::No;
         }
         let Some(gather) = &self.gather else { return Express::No };

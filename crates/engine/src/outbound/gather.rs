@@ -217,8 +217,7 @@ impl Gather {
         // Before a number is taken: nothing can fail behind that.
         slot.get_mut(frame.front()..).and_then(write).ok_or(DropReason::NoRoom)?;
         let now = meta.received;
-        sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
-        let sequence = sa.take_sequence()?;
+        let sequence = sa.next_packet(now, len)?;
         let framed = frame.write(slot, len, sequence);
         if open.burst.is_empty() {
             open.burst.meta.sequence = sequence;

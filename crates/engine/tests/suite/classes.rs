@@ -12,7 +12,7 @@ use sadb::{Mode, OutboundSa, SaConfig, Selectors};
 use support::*;
 use wire::esp;
 use wire::ip::Headers;
-use wire::{Burst, DropReason, OuterHeader, Prefix};
+use wire::{Burst, DropReason, OuterHeader, Prefix, Time};
 
 fn config(class: KeyClass, source: IpAddr, destination: IpAddr, key: u8) -> SaConfig {
     let mut config = outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false);
@@ -131,7 +131,7 @@ fn a_group_in_transport_mode_has_several_senders() {
         own.endpoints.remote = hosts(false).1;
         let mut sender = OutboundSa::new(own, registry()).unwrap();
         while sender.next_sequence() < number {
-            sender.take_sequence().unwrap();
+            sender.next_packet(Time(1), 0).unwrap();
         }
         let packet = scheduled_out(&udp_packet((from, 1), (hosts(false).1, 2), 0, true, &[7; 30]));
         let outer = ipsec::encap(&mut sender, packet, &mut pool()).pass().unwrap();

@@ -43,8 +43,7 @@ pub fn seal_alone(sa: &mut OutboundSa, plain: &Plain, packet: &mut Packet<Inner>
     if packet.buf().headroom() < front || packet.buf().tailroom() < behind {
         return Err(DropReason::NoRoom);
     }
-    sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
-    let sequence = sa.take_sequence()?;
+    let sequence = sa.next_packet(now, len)?;
 
     let outer = frame.outer(sa, false);
     let meta = &mut packet.meta;

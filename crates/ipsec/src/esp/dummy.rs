@@ -87,8 +87,7 @@ fn build(
             pad::within(layout.body, shape, room) + pad::TRAILER + icv
         })?;
         layout.check_room(&packet)?;
-        sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes)?;
-        let sequence = sa.take_sequence()?;
+        let sequence = sa.next_packet(now, 0)?;
         encap::enclose(sa, &mut packet, &inner, &layout, 0, sequence)?;
         // Not data: packets count for the lifetime, octets do not.
         sa.counters.carried(now, 0);

@@ -43,8 +43,7 @@ pub(crate) fn seal(
     }
     layout.check_room(packet)?;
     let now = packet.meta.received;
-    sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
-    let sequence = sa.take_sequence()?;
+    let sequence = sa.next_packet(now, len)?;
 
     enclose(sa, packet, inner, &layout, hiding, sequence)?;
     sa.counters.carried(now, len);

@@ -398,8 +398,7 @@ fn finish(
             (start, len)
         }
     };
-    sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
-    sa.counters.carried(now, len);
+    sa.carry(now, len)?;
     (opened.sequence, opened.start, opened.len) = (sequence, start as u32, len as u32);
     Ok(())
 }

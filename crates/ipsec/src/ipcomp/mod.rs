@@ -44,7 +44,7 @@ pub(crate) fn compress(
     let now = packet.meta.received;
     // Known to fit before the packet is changed: it only gets shorter.
     Layout::new(sa.config(), &inner, inner.body + shorter, HEADER_LEN, |_| 0)?.check_room(packet)?;
-    sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
+    sa.check_lifetime(now, len)?;
     let place = packet.bytes_mut().get_mut(inner.body..inner.body + shorter).ok_or(DropReason::NoRoom)?;
     place.copy_from_slice(codec.output(shorter));
     packet.buf_mut().truncate(inner.body + shorter);
@@ -93,7 +93,7 @@ fn pass_uncompressed(
         return ipip::wrap(sa, packet, limit);
     }
     let now = packet.meta.received;
-    sa.life.carry(now, sa.counters.packets + 1, sa.counters.bytes + len as u64)?;
+    sa.check_lifetime(now, len)?;
     sa.counters.carried(now, len);
     Ok(())
 }

@@ -147,6 +147,18 @@ impl InboundSa {
         Ok(sa)
     }
 
+    /// Count a packet that came out of the association with this many octets of data, if the lifetime has room for it as of
+    /// `now`.
+    ///
+    /// # Errors
+    /// [`DropReason::SaExpired`] behind a hard limit. Nothing is counted then.
+    #[inline]
+    pub fn carry(&mut self, now: Time, octets: usize) -> Result<(), DropReason> {
+        self.life.carry(now, self.counters.packets + 1, self.counters.bytes + octets as u64)?;
+        self.counters.carried(now, octets);
+        Ok(())
+    }
+
     /// The state that another daemon needs to continue.
     pub fn export(&self) -> InboundState {
         InboundState {

@@ -137,13 +137,25 @@ impl OutboundSa {
         self.identification = with.between(ends.local, ends.remote, self.next_sequence - 1);
     }
 
-    /// Take the next sequence number; it is never given out again. IV and nonce of the packet are made of it too.
+    /// Whether the lifetime of the association has room for one more packet with this many octets of data, as of `now`.
+    /// Protocols without a sequence number ask this alone: IP in IP and IPComp.
     ///
     /// # Errors
-    /// [`DropReason::SequenceExhausted`] behind the last number, 2^32-1 or 2^64-2 extended, for ever (RFC 4303
-    /// section 3.3.3: the counter must not wrap).
+    /// [`DropReason::SaExpired`] behind a hard limit.
     #[inline]
-    pub fn take_sequence(&mut self) -> Result<u64, DropReason> {
+    pub fn check_lifetime(&mut self, now: Time, octets: usize) -> Result<(), DropReason> {
+        self.life.carry(now, self.counters.packets + 1, self.counters.bytes + octets as u64)
+    }
+
+    /// Take the sequence number of the next packet, which has this many octets of data. It is never given out again. IV and
+    /// nonce of the packet are made of it too. A packet behind a limit of the lifetime takes no number.
+    ///
+    /// # Errors
+    /// [`DropReason::SaExpired`] behind a hard limit of the lifetime. [`DropReason::SequenceExhausted`] behind the last
+    /// number, 2^32-1 or 2^64-2 extended, for ever (RFC 4303 section 3.3.3: the counter must not wrap).
+    #[inline]
+    pub fn next_packet(&mut self, now: Time, octets: usize) -> Result<u64, DropReason> {
+        self.check_lifetime(now, octets)?;
         let sequence = self.next_sequence;
         if sequence > self.last_sequence {
             return Err(DropReason::SequenceExhausted);

@@ -258,19 +258,19 @@ fn an_association_for_the_other_direction_or_an_unknown_suite_is_refused() {
 #[test]
 fn sequence_numbers_start_at_one_and_end_for_ever() {
     let mut sa = outbound(config(Direction::Outbound, 0x1000));
-    assert_eq!((sa.take_sequence(), sa.take_sequence()), (Ok(1), Ok(2)));
+    assert_eq!((sa.next_packet(Time(1), 0), sa.next_packet(Time(1), 0)), (Ok(1), Ok(2)));
 
     let mut state = sa.export();
     state.next_sequence = u64::from(u32::MAX);
     let mut sa = OutboundSa::import(state, &registry()).unwrap();
-    assert_eq!(sa.take_sequence(), Ok(u64::from(u32::MAX)));
+    assert_eq!(sa.next_packet(Time(1), 0), Ok(u64::from(u32::MAX)));
     for _ in 0..3 {
-        assert_eq!(sa.take_sequence(), Err(DropReason::SequenceExhausted));
+        assert_eq!(sa.next_packet(Time(1), 0), Err(DropReason::SequenceExhausted));
         assert_eq!(sa.next_sequence(), 1 << 32);
     }
     // Exhausted stays exhausted in the next daemon.
     let mut sa = OutboundSa::import(sa.export(), &registry()).unwrap();
-    assert_eq!(sa.take_sequence(), Err(DropReason::SequenceExhausted));
+    assert_eq!(sa.next_packet(Time(1), 0), Err(DropReason::SequenceExhausted));
 }
 
 #[test]
@@ -280,14 +280,17 @@ fn extended_sequence_numbers_go_on_behind_32_bits_and_end_for_ever_too() {
     let mut state = outbound(config).export();
     state.next_sequence = u64::from(u32::MAX);
     let mut sa = OutboundSa::import(state, &registry()).unwrap();
-    assert_eq!((sa.take_sequence(), sa.take_sequence()), (Ok(0xffff_ffff), Ok(0x1_0000_0000)));
+    assert_eq!(
+        (sa.next_packet(Time(1), 0), sa.next_packet(Time(1), 0)),
+        (Ok(0xffff_ffff), Ok(0x1_0000_0000))
+    );
     let mut state = sa.export();
     state.next_sequence = u64::MAX - 1;
     let mut sa = OutboundSa::import(state, &registry()).unwrap();
-    assert_eq!(sa.take_sequence(), Ok(u64::MAX - 1));
-    assert_eq!(sa.take_sequence(), Err(DropReason::SequenceExhausted));
+    assert_eq!(sa.next_packet(Time(1), 0), Ok(u64::MAX - 1));
+    assert_eq!(sa.next_packet(Time(1), 0), Err(DropReason::SequenceExhausted));
     let mut sa = OutboundSa::import(sa.export(), &registry()).unwrap();
-    assert_eq!(sa.take_sequence(), Err(DropReason::SequenceExhausted));
+    assert_eq!(sa.next_packet(Time(1), 0), Err(DropReason::SequenceExhausted));
 }
 
 #[test]
@@ -344,11 +347,11 @@ fn an_impossible_sequence_number_or_window_is_not_taken_over() {
 fn what_is_taken_over_goes_on() {
     let mut sa = outbound(config(Direction::Outbound, 0x1000));
     for _ in 0..5 {
-        sa.take_sequence().unwrap();
+        sa.next_packet(Time(1), 0).unwrap();
     }
     sa.counters.carried(Time(9), 100);
     let mut next = OutboundSa::import(sa.export(), &registry()).unwrap();
-    assert_eq!(next.take_sequence(), Ok(6));
+    assert_eq!(next.next_packet(Time(1), 0), Ok(6));
     assert_eq!((next.counters.packets, next.counters.bytes, next.counters.last_used), (1, 100, Time(9)));
 
     let mut sa = inbound(0x1000);
