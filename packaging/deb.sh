@@ -47,4 +47,4 @@ for package in "$folder"/ravelin*.deb "$folder"/ravelin*.ddeb; do
 	*) [ "$octets" -le "$most" ] || { echo "deb.sh: $package has more than $most octets" >&2; exit 1; } ;;
 	esac
 done
-lintian --fail-on error,warning --no-tag-display-limit "$folder"/ravelin_*.deb
+lintian --fail-on error,warning --tag-display-limit 0 "$folder"/ravelin_*.deb
