@@ -12,11 +12,13 @@
 use crate::{CryptoError, Integrity, Provider, SuiteId};
 
 mod ah;
+mod answer;
 mod answers;
 mod esp;
 mod input;
 
-pub use answers::{AH_ANSWERS, ANSWERS, AhAnswer, Answer};
+pub use answer::{AhAnswer, Answer};
+pub use answers::{AH_ANSWERS, ANSWERS};
 
 use input::keymat;
 

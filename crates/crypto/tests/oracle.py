@@ -145,7 +145,7 @@ def ah():
 
 print("//! The ICVs, as tests/oracle.py prints them.")
 print()
-print("use super::{AhAnswer, Answer};")
+print("use super::answer::{AhAnswer, Answer};")
 print()
 print("/// One of every suite.")
 print("#[rustfmt::skip]")

@@ -76,7 +76,7 @@ fn rust_and_c_agree() {
 fn counters_have_one_name_each() {
     let header = include_str!("../../../../bpf/include/abi.h");
     for (number, name) in abi::COUNTERS.iter().enumerate() {
-        assert!(header.contains(&format!(", {name})")), "{name}");
+        assert!(header.contains(&format!(", {name}, ")), "{name}");
         assert!(!abi::COUNTERS[..number].contains(name), "{name} twice");
     }
     assert!(header.contains(&format!("#define RVL_ABI {}\n", abi::ABI)));
