@@ -94,14 +94,14 @@ demo: build deps-demo ## One program protected, end to end, in network namespace
 	$(TARGET)/release/ravelin demo </dev/null
 
 # The tree of files that an installation, the tarball and the Debian package are made of.
-$(PACKAGE)/tree: FORCE
-	@[ -x $(TARGET)/release/ravelin ] || $(MAKE) build
+$(PACKAGE)/tree: build
 	packaging/tree.sh $(TARGET)/release/ravelin $@
 
 install: $(PACKAGE)/tree ## Install below PREFIX=/usr/local (and DESTDIR=); nothing is enabled or started
 	$(PACKAGE)/tree/install.sh --prefix "$(PREFIX)" $(if $(DESTDIR),--destdir "$(DESTDIR)")
 
-uninstall: $(PACKAGE)/tree ## Remove what `make install` with the same PREFIX= and DESTDIR= put there
+uninstall: ## Remove what `make install` with the same PREFIX= and DESTDIR= put there
+	@[ -x $(PACKAGE)/tree/install.sh ] || $(MAKE) $(PACKAGE)/tree
 	$(PACKAGE)/tree/install.sh --uninstall --prefix "$(PREFIX)" $(if $(DESTDIR),--destdir "$(DESTDIR)")
 
 # glibc, libelf and zlib are in the program: it runs on every distribution of this architecture. Debian has their archives.
@@ -119,8 +119,6 @@ deb: build deps-packaging ## Debian packages of the program and its debug symbol
 drill-packages-deb: deb ## Install, upgrade, remove and purge the Debian package in a clean Debian 12 (minutes; network)
 	$(call install_packages,mmdebstrap)
 	packaging/drill-deb.sh $(PACKAGE)
-
-FORCE:
 
 test: deps ## Run every check and every test; the last line counts them
 	cargo xtask test </dev/null

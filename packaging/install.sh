@@ -1,6 +1,8 @@
 #!/bin/sh
 # Install Ravelin from the folder of this script, or take it away again. Nothing is enabled, started or attached to the host.
 set -eu
+# What is installed is for every user of the host.
+umask 022
 
 usage() {
 	cat <<-'END'
@@ -28,6 +30,13 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
+case $prefix in
+/*) ;;
+*) echo "install.sh: --prefix $prefix must begin with /" >&2; exit 2 ;;
+esac
+case $prefix$unitdir in
+*[!A-Za-z0-9/._+-]*) echo "install.sh: $prefix $unitdir: use letters, digits, / . _ + and - alone; units name this path" >&2; exit 2 ;;
+esac
 unitdir=${unitdir:-$prefix/lib/systemd/system}
 doc=$prefix/share/doc/ravelin
 

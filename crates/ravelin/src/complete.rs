@@ -20,8 +20,12 @@ pub const VARIABLE: &str = "RAVELIN_COMPLETE";
 /// How long a daemon may take before a shell goes on without its names.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Answer a shell and end the process, if a shell asks.
+/// Answer a shell and end the process, if a shell asks. The scripts pass `--` as the first argument, which no command has: the
+/// variable alone, left in an environment, must not turn a command into a success that did nothing.
 pub fn answer() {
+    if std::env::args_os().nth(1).is_none_or(|word| word != "--") {
+        return;
+    }
     CompleteEnv::with_factory(crate::cli::arguments)
         .var(VARIABLE)
         .bin("ravelin")

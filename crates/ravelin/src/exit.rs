@@ -1,7 +1,9 @@
 //! What went wrong: as a sentence, as a document for programs, and as an exit status.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -121,7 +123,12 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     let kind = kind(error);
     let failure = error.downcast_ref::<Failure>();
     if failure.is_none_or(|failure| !failure.problem.message.is_empty()) {
-        eprintln!("ravelin: {error:#}");
+        let text = format!("{error:#}");
+        let is_terminal = std::io::stderr().is_terminal();
+        eprintln!(
+            "ravelin: {}",
+            if is_terminal { output::printable(&text) } else { Cow::Borrowed(text.as_str()) }
+        );
         let plain =
             || Problem { code: kind.code().to_owned(), message: format!("{error:#}"), ..Problem::default() };
         document(failure.map_or_else(plain, |failure| failure.problem.clone()), kind);

@@ -1,5 +1,6 @@
 //! Documents for programs, tables for people.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,15 +38,49 @@ pub fn line<T: Serialize>(body: &T) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Print text as it is.
+/// Text for a terminal: what would steer the terminal is written as `\u{1b}`. Names of files and threads come from any user of
+/// the host. Lines, tabs and the colours of styled text pass.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let colour = colour(rest);
+        if let Some(colour) = colour {
+            out.push_str(colour);
+        } else if steers(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+        rest = &rest[colour.map_or(c.len_utf8(), str::len)..];
+    }
+    Cow::Owned(out)
+}
+
+/// The sequence at the start of the text that sets a colour or another rendition (ECMA-48, SGR), which moves nothing.
+fn colour(text: &str) -> Option<&str> {
+    let parameters = text.strip_prefix("\u{1b}[")?;
+    let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    parameters[end..].starts_with('m').then(|| &text[..end + 3])
+}
+
+/// Print text: to a terminal without what would steer it, elsewhere as it is.
 pub fn text(text: &str) -> anyhow::Result<()> {
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    let mut out = std::io::stdout().lock();
+    let shown = if out.is_terminal() { printable(text) } else { Cow::Borrowed(text) };
+    out.write_all(shown.as_bytes())?;
     Ok(())
 }
 
 /// Print text with styles ([`crate::color`]), which are taken away where there is to be no colour.
 pub fn styled(text: &str) -> anyhow::Result<()> {
-    anstream::AutoStream::auto(std::io::stdout().lock()).write_all(text.as_bytes())?;
+    let out = std::io::stdout().lock();
+    let shown = if out.is_terminal() { printable(text) } else { Cow::Borrowed(text) };
+    anstream::AutoStream::auto(out).write_all(shown.as_bytes())?;
     Ok(())
 }
 
@@ -99,6 +134,15 @@ pub fn duration(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_steers_a_terminal_but_colours() {
+        let name = "\u{1b}[2J\u{1b}]0;t\u{7}\r\u{9b}2J/tmp/x";
+        assert_eq!(printable(name), r"\u{1b}[2J\u{1b}]0;t\u{7}\r\u{9b}2J/tmp/x");
+        let styled = "\u{1b}[1;31mdrop\u{1b}[0m\tä\n";
+        assert!(matches!(printable(styled), Cow::Borrowed(_)) || printable(styled) == styled);
+        assert_eq!(printable("\u{1b}[31"), r"\u{1b}[31");
+    }
 
     #[test]
     fn tables_line_up() {

@@ -122,11 +122,13 @@ impl Host {
             self.mtus = mtus;
         }
         if now != self.surroundings {
-            self.surroundings = now.clone();
             let own = now.by_interface().clone();
             halves.ask_outbound(move |half| half.engine.set_own_addresses(own)).await?;
             let id = netio::random::number().map_err(|e| Refused::new(Fault::Failed, e.to_string()))?;
-            halves.ask_inbound(move |half| half.cutter.set(now, id)).await?;
+            let told = now.clone();
+            halves.ask_inbound(move |half| half.cutter.set(told, id)).await?;
+            // Both threads know it: one that had no time is asked again at the next look.
+            self.surroundings = now;
         }
         Ok(())
     }

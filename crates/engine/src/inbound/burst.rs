@@ -127,7 +127,8 @@ impl Inbound {
             members_waiting: _,
             events: _,
             tally: _,
-            // A burst comes from a UDP socket: the kernel has put its packets together, and nobody sees their outer headers.
+            // A burst is of datagrams whose outer headers are whole, without options or fragments, and which nobody passes on
+            // (docs/scrubbed-flows.md): what else arrives in frames comes as single packets.
             outer_fragments: _,
             outer_scrubber: _,
             tunnels_from: _,

@@ -42,9 +42,11 @@ impl Outbound {
             entries: _,
             sad: _,
             routes: _,
-            seed: _,
             loads: _,
+            // Only a route that protects is taken, and this is about clear ones.
             filtered: _,
+            // The seed of hashes decides nothing.
+            seed: _,
             // A route that wants scrubbing is not taken.
             scrubbers: _,
             own: _,

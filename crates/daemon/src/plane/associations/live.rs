@@ -264,8 +264,10 @@ impl Associations {
     /// # Errors
     /// If it does not take them all.
     fn set_live(&mut self, live: Served, monitor: &Monitor) -> Result<(), Refused> {
+        monitor.get().set_live_sas(&live.list())?;
+        // What the kernel half did not take is counted as new when an association of it comes again.
         self.live = live;
-        monitor.get().set_live_sas(&self.live.list()).map_err(Refused::from)
+        Ok(())
     }
 }
 

@@ -71,7 +71,6 @@ impl PolicyInForce {
                 lost - translator.lost
             );
         }
-        (translator.looked, translator.lost, translator.generation) = (now, lost, generation);
         let calls: Arc<[SocketEvent]> = calls.into();
         let also = Arc::clone(&calls);
         halves
@@ -86,6 +85,8 @@ impl PolicyInForce {
                 half.engine.retain_sockets(clock::monotonic(), now, |socket| is_among(&also, socket));
             })
             .await?;
+        // Both threads have compared: one that had no time compares at the next look.
+        (translator.looked, translator.lost, translator.generation) = (now, lost, generation);
         Ok(())
     }
 
