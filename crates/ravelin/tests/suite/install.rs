@@ -113,3 +113,46 @@ fn wrong_arguments_change_nothing() {
         assert!(err(&done).starts_with("install.sh: "), "{}", err(&done));
     }
 }
+
+/// What the Debian package's prerm does at a removal: its exit status, and the commands that it gave to the program. The
+/// program says that a process serves the instance `served`, and that none serves another.
+fn remove_package(folder: &Folder, served: &str) -> (Option<i32>, String) {
+    let calls = folder.0.join("calls");
+    let program = folder.0.join("program");
+    std::fs::write(
+        &program,
+        format!(
+            "#!/bin/sh\necho \"$*\" >> {calls}\ncase \"$*\" in *status*{served}) exit 0 ;; *status*) exit 3 ;; esac\n",
+            calls = calls.display()
+        ),
+    )
+    .unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let script = std::fs::read_to_string(format!("{REPOSITORY}/packaging/debian/prerm")).unwrap();
+    assert!(script.contains("/usr/bin/ravelin") && script.contains("/sys/fs/bpf/"));
+    let script = script
+        .replace("/usr/bin/ravelin", &program.display().to_string())
+        .replace("/sys/fs/bpf/", &format!("{}/", folder.0.join("bpf").display()));
+    let done = Command::new("sh").args(["-c", &script, "prerm", "remove"]).output().unwrap();
+    (done.status.code(), std::fs::read_to_string(&calls).unwrap_or_default())
+}
+
+#[test]
+fn a_removal_opens_nothing_while_a_process_serves_anything() {
+    let folder = Folder::new("prerm");
+    for pins in ["ravelin/main", "ravelin/other", "ravelin-inline/line"] {
+        std::fs::create_dir_all(folder.0.join("bpf").join(pins)).unwrap();
+    }
+    for served in ["other", "line"] {
+        let (status, calls) = remove_package(&folder, served);
+        assert_eq!(status, Some(1), "{calls}");
+        assert!(calls.contains("status") && !calls.contains("detach"), "{calls}");
+        std::fs::remove_file(folder.0.join("calls")).unwrap();
+    }
+    let (status, calls) = remove_package(&folder, "nobody");
+    assert_eq!(status, Some(0), "{calls}");
+    let opened: Vec<&str> = calls.lines().filter(|call| call.contains("detach")).collect();
+    let expected =
+        ["detach --yes --instance main", "detach --yes --instance other", "inline detach --instance line"];
+    assert_eq!(opened, expected);
+}
