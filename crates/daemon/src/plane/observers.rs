@@ -32,7 +32,7 @@ use capture::Desk;
 pub(crate) use probing::Turns;
 pub(crate) use traffic::queue_drops;
 
-/// Those who watch the data threads and the kernel half.
+/// The parts of the control plane that watch the data threads and the kernel half, and tell others what they saw.
 pub struct Observers {
     /// Who hears of events.
     hub: Hub,

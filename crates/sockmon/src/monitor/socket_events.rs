@@ -22,7 +22,7 @@ impl Sockmon {
     /// there, or lost some. `now` goes into the events.
     ///
     /// # Errors
-    /// As [`Sockmon::sockets`].
+    /// The kernel does not list its sockets: the errors are those of [`Sockmon::sockets`].
     pub fn socket_calls(&self, now: Time) -> Result<Vec<SocketEvent>, SockmonError> {
         Ok(calls_of(&self.sockets()?, self.netns(), now))
     }
