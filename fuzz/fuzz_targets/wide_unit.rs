@@ -5,7 +5,7 @@
 //! to the same octets, and leaves nothing of the rest. Nothing around a packet is written to.
 #![no_main]
 
-#[path = "../../crates/crypto-std/tests/suite/packet/mod.rs"]
+#[path = "../../crates/crypto-std/tests/suite/packet.rs"]
 mod packet;
 
 use crypto::{OpenOp, Provider, SealOp, Secret, SuiteId, Transform};

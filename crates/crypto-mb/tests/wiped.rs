@@ -2,9 +2,9 @@
 
 #[path = "../../crypto-std/tests/suite/packet/looking.rs"]
 mod looking;
-#[path = "../../crypto-std/tests/suite/packet/mod.rs"]
+#[path = "../../crypto-std/tests/suite/packet.rs"]
 mod packet;
-#[path = "suite/widths/mod.rs"]
+#[path = "suite/widths.rs"]
 mod widths;
 
 use crypto::Provider;

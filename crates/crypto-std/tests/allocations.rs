@@ -2,7 +2,7 @@
 
 #[path = "suite/packet/counting.rs"]
 mod counting;
-#[path = "suite/packet/mod.rs"]
+#[path = "suite/packet.rs"]
 mod packet;
 
 use counting::{counted, counts, packets_allocate_nothing};

@@ -2,7 +2,7 @@
 
 #[path = "suite/packet/looking.rs"]
 mod looking;
-#[path = "suite/packet/mod.rs"]
+#[path = "suite/packet.rs"]
 mod packet;
 
 use crypto::{Integrity, Provider};

@@ -4,7 +4,7 @@
 mod appendix_a;
 #[path = "../../../ipsec/tests/suite/support/auth.rs"]
 mod auth;
-#[path = "../../../crypto-std/tests/suite/packet/mod.rs"]
+#[path = "../../../crypto-std/tests/suite/packet.rs"]
 mod packet;
 mod provider;
 #[path = "../../../ipsec/tests/suite/support/scapy.rs"]
