@@ -21,7 +21,7 @@ pub use benchmark::Measured;
 pub use error::CryptoError;
 pub use fingerprint::Fingerprint;
 pub use provider::Provider;
-pub use registry::{Registry, Unit, Why};
+pub use registry::{ChoiceReason, Registry, Unit};
 pub use secret::Secret;
 pub use suite::{Cipher, Integrity, SuiteId, UnknownSuite};
 pub use transform::{Authenticator, HEADER_LEN, MAX_ICV_LEN, MAX_IV_LEN, OpenOp, SealOp, Transform};

@@ -22,7 +22,7 @@ pub struct Registry {
 
 /// Why a provider serves a suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum ChoiceReason {
     /// No other provider offers the suite.
     Only,
     /// The provider comes first among those that offer the suite; nothing was measured.
@@ -41,7 +41,7 @@ pub struct Unit<'a> {
     /// The name of the provider that serves the suite.
     pub provider: &'static str,
     /// The reason why this provider serves the suite.
-    pub why: Why,
+    pub why: ChoiceReason,
     /// What [`Registry::choose`] measured, if it did.
     pub measured: &'a [Measured],
 }
@@ -165,20 +165,20 @@ impl Registry {
         self.providers.iter().map(AsRef::as_ref).filter(move |p| p.offers(suite))
     }
 
-    fn serves(&self, suite: SuiteId) -> Option<(&dyn Provider, Why)> {
+    fn serves(&self, suite: SuiteId) -> Option<(&dyn Provider, ChoiceReason)> {
         let called = |name: &str| self.offers(suite).find(|p| p.name() == name);
         for wish in [Some(suite), None] {
             if let Some(provider) = self.preferred.get(&wish).and_then(|name| called(name)) {
-                return Some((provider, Why::Preferred));
+                return Some((provider, ChoiceReason::Preferred));
             }
         }
         let fastest = self.measured.get(&suite).and_then(|all| benchmark::fastest(all));
         if let Some(provider) = fastest.and_then(called) {
-            return Some((provider, Why::Fastest));
+            return Some((provider, ChoiceReason::Fastest));
         }
         let mut offers = self.offers(suite);
         let first = offers.next()?;
-        Some((first, if offers.next().is_some() { Why::First } else { Why::Only }))
+        Some((first, if offers.next().is_some() { ChoiceReason::First } else { ChoiceReason::Only }))
     }
 
     /// A key for packets, from the provider that serves the suite.

@@ -75,10 +75,10 @@ pub fn report(registry: &Registry, legacy: bool) -> Vec<api::CryptoUnit> {
             suite: unit.suite.to_string(),
             unit: unit.provider.to_owned(),
             why: match unit.why {
-                crypto::Why::Only => "only",
-                crypto::Why::First => "first",
-                crypto::Why::Fastest => "fastest",
-                crypto::Why::Preferred => "preferred",
+                crypto::ChoiceReason::Only => "only",
+                crypto::ChoiceReason::First => "first",
+                crypto::ChoiceReason::Fastest => "fastest",
+                crypto::ChoiceReason::Preferred => "preferred",
             }
             .to_owned(),
             measured: unit

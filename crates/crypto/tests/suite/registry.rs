@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crypto::{
-    Authenticator, Cipher, CryptoError, Integrity, Measured, OpenOp, Provider, Registry, SealOp, Secret,
-    SuiteId, Transform, Unit, Why,
+    Authenticator, ChoiceReason, Cipher, CryptoError, Integrity, Measured, OpenOp, Provider, Registry,
+    SealOp, Secret, SuiteId, Transform, Unit,
 };
 
 const GCM: SuiteId = SuiteId::AES_128_GCM;
@@ -82,7 +82,7 @@ impl House {
         asked.get()
     }
 
-    fn serves(&self, suite: SuiteId) -> (&str, Why) {
+    fn serves(&self, suite: SuiteId) -> (&str, ChoiceReason) {
         let unit = self.registry.units().find(|unit| unit.suite == suite).unwrap();
         assert_eq!(self.registry.provider(suite).unwrap().name(), unit.provider);
         (unit.provider, unit.why)
@@ -92,17 +92,17 @@ impl House {
 #[test]
 fn the_fastest_serves_and_what_was_measured_can_be_read() {
     let mut house = House::new().with("a", &[GCM, CHACHA], 100, 2).with("b", &[GCM], 200, 1);
-    assert_eq!(house.serves(GCM), ("a", Why::First));
-    assert_eq!(house.serves(CHACHA), ("a", Why::Only));
+    assert_eq!(house.serves(GCM), ("a", ChoiceReason::First));
+    assert_eq!(house.serves(CHACHA), ("a", ChoiceReason::Only));
     assert!(house.choose() > 0);
-    assert_eq!(house.serves(GCM), ("b", Why::Fastest));
-    assert_eq!(house.serves(CHACHA), ("a", Why::Only));
+    assert_eq!(house.serves(GCM), ("b", ChoiceReason::Fastest));
+    assert_eq!(house.serves(CHACHA), ("a", ChoiceReason::Only));
     let measured = [
         Measured { provider: "a", short_ns: 228, full_ns: 2900 },
         Measured { provider: "b", short_ns: 264, full_ns: 1600 },
     ];
     let units: Vec<_> = house.registry.units().collect();
-    let unit = Unit { suite: GCM, provider: "b", why: Why::Fastest, measured: &measured };
+    let unit = Unit { suite: GCM, provider: "b", why: ChoiceReason::Fastest, measured: &measured };
     assert_eq!(units.iter().find(|u| u.suite == GCM), Some(&unit));
     assert_eq!(units.iter().find(|u| u.suite == CHACHA).unwrap().measured, []);
     assert_eq!(units.len(), 2);
@@ -119,14 +119,14 @@ fn nothing_is_measured_where_there_is_no_choice() {
 fn a_tenth_is_noise() {
     let mut house = House::new().with("a", &[GCM], 1000, 0).with("b", &[GCM], 901, 0);
     house.choose();
-    assert_eq!(house.serves(GCM), ("a", Why::Fastest));
+    assert_eq!(house.serves(GCM), ("a", ChoiceReason::Fastest));
     let mut house = House::new().with("a", &[GCM], 1000, 0).with("b", &[GCM], 899, 0);
     house.choose();
-    assert_eq!(house.serves(GCM), ("b", Why::Fastest));
+    assert_eq!(house.serves(GCM), ("b", ChoiceReason::Fastest));
     // A clock that stands still chooses the first.
     let mut house = House::new().with("a", &[GCM], 0, 0).with("b", &[GCM], 0, 0);
     house.choose();
-    assert_eq!(house.serves(GCM), ("a", Why::Fastest));
+    assert_eq!(house.serves(GCM), ("a", ChoiceReason::Fastest));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_provider_that_makes_no_key_is_not_chosen() {
     let mut house = House::new().with("a", &[GCM], 10, 0);
     house.registry = house.registry.with(mute);
     house.choose();
-    assert_eq!(house.serves(GCM), ("a", Why::Fastest));
+    assert_eq!(house.serves(GCM), ("a", ChoiceReason::Fastest));
 }
 
 #[test]
@@ -144,23 +144,23 @@ fn a_preference_goes_before_the_measurement() {
     let mut house = House::new().with("a", &[GCM, CHACHA], 1, 0).with("b", &[GCM, CHACHA], 100, 0);
     house.registry.prefer(Some(GCM), "b").unwrap();
     house.choose();
-    assert_eq!(house.serves(GCM), ("b", Why::Preferred));
-    assert_eq!(house.serves(CHACHA), ("a", Why::Fastest));
+    assert_eq!(house.serves(GCM), ("b", ChoiceReason::Preferred));
+    assert_eq!(house.serves(CHACHA), ("a", ChoiceReason::Fastest));
     house.registry.prefer(None, "b").unwrap();
-    assert_eq!(house.serves(CHACHA), ("b", Why::Preferred));
+    assert_eq!(house.serves(CHACHA), ("b", ChoiceReason::Preferred));
     // One for a suite goes before one for all, and a later one before an earlier one.
     house.registry.prefer(Some(CHACHA), "a").unwrap();
     house.registry.prefer(Some(GCM), "a").unwrap();
-    assert_eq!(house.serves(CHACHA), ("a", Why::Preferred));
-    assert_eq!(house.serves(GCM), ("a", Why::Preferred));
+    assert_eq!(house.serves(CHACHA), ("a", ChoiceReason::Preferred));
+    assert_eq!(house.serves(GCM), ("a", ChoiceReason::Preferred));
 }
 
 #[test]
 fn a_preference_for_all_is_for_what_the_provider_offers() {
     let mut house = House::new().with("a", &[GCM, CHACHA], 1, 0).with("b", &[GCM], 100, 0);
     house.registry.prefer(None, "b").unwrap();
-    assert_eq!(house.serves(GCM), ("b", Why::Preferred));
-    assert_eq!(house.serves(CHACHA), ("a", Why::Only));
+    assert_eq!(house.serves(GCM), ("b", ChoiceReason::Preferred));
+    assert_eq!(house.serves(CHACHA), ("a", ChoiceReason::Only));
     let asked = |house: &House| match house.registry.authenticator(Integrity::HmacSha1, &Secret::new(vec![]))
     {
         Err(CryptoError::AuthenticatorKeyLength { want, .. }) => want,
@@ -178,7 +178,7 @@ fn a_preference_that_cannot_be_says_what_there_is() {
     assert_eq!(error.to_string(), "no crypto provider is called \"c\"; registered: a, b");
     let error = house.registry.prefer(Some(CHACHA), "b").unwrap_err();
     assert_eq!(error.to_string(), "crypto provider b does not offer chacha20poly1305; those that do: a");
-    assert_eq!(house.serves(CHACHA), ("a", Why::Only));
+    assert_eq!(house.serves(CHACHA), ("a", ChoiceReason::Only));
     let error = Registry::new().prefer(None, "a").unwrap_err();
     assert_eq!(error.to_string(), "no crypto provider is called \"a\"; registered: none");
 }
