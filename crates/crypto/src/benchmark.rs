@@ -11,7 +11,7 @@ const ROUNDS: usize = 5;
 
 /// What one provider needs for one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Measured {
+pub struct Measurement {
     /// The name of the provider that was measured.
     pub provider: &'static str,
     /// Nanoseconds to seal 64 octets.
@@ -20,7 +20,7 @@ pub struct Measured {
     pub full_ns: u64,
 }
 
-impl Measured {
+impl Measurement {
     /// Nanoseconds for one short and one full packet: traffic has as many acknowledgements as full packets.
     fn cost(&self) -> u64 {
         self.short_ns + self.full_ns
@@ -28,7 +28,7 @@ impl Measured {
 }
 
 /// The first of all that needs less than nine tenths of everyone before it: noise alone does not change the choice.
-pub(crate) fn fastest(all: &[Measured]) -> Option<&'static str> {
+pub(crate) fn fastest(all: &[Measurement]) -> Option<&'static str> {
     let mut rest = all.iter();
     let mut best = rest.next()?;
     for one in rest {
@@ -44,7 +44,7 @@ pub(crate) fn run(
     providers: &[&dyn Provider],
     suite: SuiteId,
     clock: &mut dyn FnMut() -> u64,
-) -> Vec<Measured> {
+) -> Vec<Measurement> {
     // A key that protects nothing.
     let keymat = Secret::new((0..suite.keymat_len()).map(|i| i as u8).collect());
     let keys = providers.iter().filter_map(|p| Some((p.name(), p.transform(suite, &keymat, true).ok()?)));
@@ -60,7 +60,7 @@ pub(crate) fn run(
         }
     }
     let all = keys.iter().zip(best);
-    all.map(|((provider, _), [short_ns, full_ns])| Measured { provider, short_ns, full_ns }).collect()
+    all.map(|((provider, _), [short_ns, full_ns])| Measurement { provider, short_ns, full_ns }).collect()
 }
 
 #[derive(Default)]

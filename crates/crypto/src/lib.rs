@@ -17,7 +17,7 @@ mod suite;
 mod transform;
 
 pub use aad::AssociatedData;
-pub use benchmark::Measured;
+pub use benchmark::Measurement;
 pub use error::CryptoError;
 pub use fingerprint::Fingerprint;
 pub use provider::Provider;

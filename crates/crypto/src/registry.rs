@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::benchmark::{self, Measured};
+use crate::benchmark::{self, Measurement};
 use crate::provider::Provider;
 use crate::{Authenticator, CryptoError, Integrity, Secret, SuiteId, Transform, known_answer};
 
@@ -17,7 +17,7 @@ pub struct Registry {
     legacy: bool,
     /// Names asked for; `None` for every suite.
     preferred: BTreeMap<Option<SuiteId>, &'static str>,
-    measured: BTreeMap<SuiteId, Vec<Measured>>,
+    measured: BTreeMap<SuiteId, Vec<Measurement>>,
 }
 
 /// Why a provider serves a suite.
@@ -43,7 +43,7 @@ pub struct Unit<'a> {
     /// The reason why this provider serves the suite.
     pub why: ChoiceReason,
     /// What [`Registry::choose`] measured, if it did.
-    pub measured: &'a [Measured],
+    pub measured: &'a [Measurement],
 }
 
 impl Registry {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crypto::{
-    Authenticator, ChoiceReason, Cipher, CryptoError, Integrity, Measured, OpenOp, Provider, Registry,
+    Authenticator, ChoiceReason, Cipher, CryptoError, Integrity, Measurement, OpenOp, Provider, Registry,
     SealOp, Secret, SuiteId, Transform, Unit,
 };
 
@@ -98,8 +98,8 @@ fn the_fastest_serves_and_what_was_measured_can_be_read() {
     assert_eq!(house.serves(GCM), ("b", ChoiceReason::Fastest));
     assert_eq!(house.serves(CHACHA), ("a", ChoiceReason::Only));
     let measured = [
-        Measured { provider: "a", short_ns: 228, full_ns: 2900 },
-        Measured { provider: "b", short_ns: 264, full_ns: 1600 },
+        Measurement { provider: "a", short_ns: 228, full_ns: 2900 },
+        Measurement { provider: "b", short_ns: 264, full_ns: 1600 },
     ];
     let units: Vec<_> = house.registry.units().collect();
     let unit = Unit { suite: GCM, provider: "b", why: ChoiceReason::Fastest, measured: &measured };
