@@ -11,7 +11,7 @@ pub(crate) const MAX_DATA: usize = 1 << 24;
 /// A key, expanded, for two blocks an instruction or four. Wiped when dropped. A value of it proves, as [`Wide`] does, that the processor has the
 /// instructions.
 pub(crate) struct Gcm<const FOUR: bool> {
-    expanded: Expanded,
+    expanded: ExpandedKey,
 }
 
 /// What a message is made of besides its data.
@@ -19,23 +19,23 @@ pub(crate) struct Gcm<const FOUR: bool> {
 pub(crate) struct Run {
     /// 12 octets, the first the lowest.
     pub(crate) nonce: u128,
-    pub(crate) aad: Absorbed,
+    pub(crate) aad: HashedData,
 }
 
 /// Associated data, hashed but for the last multiplication.
 #[derive(Clone, Copy)]
-pub(crate) struct Absorbed {
+pub(crate) struct HashedData {
     /// The GHASH sum, its octets reversed, before the last multiplication.
     hash: u128,
     /// Octets of associated data that were hashed.
     len: u64,
 }
 
-impl Absorbed {
+impl HashedData {
     /// Associated data of at most 16 octets, with zeros behind them: what ESP has (RFC 4106 section 5).
     #[inline(always)]
-    pub(crate) fn block(padded: [u8; BLOCK], len: usize) -> Absorbed {
-        Absorbed { hash: u128::from_be_bytes(padded), len: len as u64 }
+    pub(crate) fn block(padded: [u8; BLOCK], len: usize) -> HashedData {
+        HashedData { hash: u128::from_be_bytes(padded), len: len as u64 }
     }
 }
 
@@ -47,7 +47,7 @@ impl<const FOUR: bool> Gcm<FOUR> {
             return None;
         }
         // SAFETY: `wide` says that the processor has these instructions.
-        unsafe { Expanded::new(key) }.map(|expanded| Gcm { expanded })
+        unsafe { ExpandedKey::new(key) }.map(|expanded| Gcm { expanded })
     }
 
     /// Encrypt or decrypt `data`, at most [`MAX_DATA`] octets, where it lies; the tag of associated data and ciphertext.
@@ -64,34 +64,34 @@ impl<const FOUR: bool> Gcm<FOUR> {
 
     /// Associated data of any length.
     #[cfg(test)]
-    pub(crate) fn absorb(&self, aad: &[u8]) -> Absorbed {
+    pub(crate) fn absorb(&self, aad: &[u8]) -> HashedData {
         // SAFETY: as above.
         unsafe { self.expanded.absorb(aad) }
     }
 }
 
 /// What is made of a key.
-struct Expanded {
+struct ExpandedKey {
     schedule: Schedule,
     powers: Powers,
 }
 
-impl Expanded {
+impl ExpandedKey {
     #[target_feature(enable = "avx2,aes,pclmulqdq")]
-    fn new(key: &[u8]) -> Option<Expanded> {
+    fn new(key: &[u8]) -> Option<ExpandedKey> {
         let schedule = Schedule::new(key)?;
         let powers = Powers::new(schedule.encrypt_one(One::new(0)));
-        Some(Expanded { schedule, powers })
+        Some(ExpandedKey { schedule, powers })
     }
 
     #[cfg(test)]
     #[target_feature(enable = "avx2,aes,pclmulqdq")]
-    fn absorb(&self, aad: &[u8]) -> Absorbed {
+    fn absorb(&self, aad: &[u8]) -> HashedData {
         let mut hash = One::new(0);
         for block in aad.chunks(BLOCK) {
             hash = multiplied(hash, self.powers.from(1)).xor(One::load(block).reversed());
         }
-        Absorbed { hash: hash.value(), len: aad.len() as u64 }
+        HashedData { hash: hash.value(), len: aad.len() as u64 }
     }
 
     #[target_feature(enable = "avx2,aes,pclmulqdq,vaes,vpclmulqdq")]
@@ -107,7 +107,7 @@ impl Expanded {
 
 /// A message on its way.
 struct Message<'a, L> {
-    key: &'a Expanded,
+    key: &'a ExpandedKey,
     /// The hash so far; reversed.
     hash: One,
     /// How many blocks the hash is before the block that comes next: 1 as long as it is the last block of associated data, not yet
@@ -122,7 +122,7 @@ struct Message<'a, L> {
 
 impl<'a, L: Lanes> Message<'a, L> {
     #[inline(always)]
-    fn new(key: &'a Expanded, Run { nonce, aad }: Run, len: usize) -> Self {
+    fn new(key: &'a ExpandedKey, Run { nonce, aad }: Run, len: usize) -> Self {
         // The block that encrypts the tag, reversed: the nonce, then the number 1.
         let counter = One::new(nonce.swap_bytes() | 1);
         Message {

@@ -6,7 +6,7 @@ use zeroize::Zeroize;
 
 use crate::Wide;
 use crate::chacha20_poly1305::ChaCha20Poly1305;
-use crate::gcm::{Absorbed, Gcm, MAX_DATA, Run};
+use crate::gcm::{Gcm, HashedData, MAX_DATA, Run};
 use crate::lanes::BLOCK;
 
 /// Octets of salt behind a key.
@@ -37,7 +37,7 @@ impl<const FOUR: bool> Aead for Gcm<FOUR> {
 
     #[inline(always)]
     fn seal(&self, nonce: u128, aad: &AssociatedData, data: &mut [u8]) -> u128 {
-        let aad = Absorbed::block(aad.padded(), aad.octets().len());
+        let aad = HashedData::block(aad.padded(), aad.octets().len());
         self.run::<true>(Run { nonce, aad }, data)
     }
 
@@ -49,7 +49,7 @@ impl<const FOUR: bool> Aead for Gcm<FOUR> {
         data: &mut [u8],
         is_right: impl Fn(u128) -> bool,
     ) -> bool {
-        let aad = Absorbed::block(aad.padded(), aad.octets().len());
+        let aad = HashedData::block(aad.padded(), aad.octets().len());
         is_right(self.run::<false>(Run { nonce, aad }, data))
     }
 }
