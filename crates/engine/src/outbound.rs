@@ -56,7 +56,7 @@ use origin::asked;
 use outcome::{end, release, reply};
 use pieces::{cut, each};
 use rule_cache::RuleCache;
-use sadb::spd::{Action, Decision, Level, Spd, Terms, Why};
+use sadb::spd::{Action, Decision, DecisionReason, Level, Spd, Terms};
 use sadb::{Chain, FlowCache, FlowKey, OutboundSa, OutboundSad, SaIndex};
 use std::sync::Arc;
 use timers::Timers;
@@ -302,7 +302,7 @@ impl Outbound {
         meta.rule = route.decision.rule().0;
         match route.decision.action {
             // Whether an item that says `never` matches is not looked at where packets are chosen.
-            Action::Bypass if self.filtered && route.decision.why != Why::Item => {
+            Action::Bypass if self.filtered && route.decision.why != DecisionReason::Item => {
                 Err(DropReason::Disagreement)
             }
             Action::Bypass => Ok(Course::Clear),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use sadb::spd::{Action, Decision, Why};
+use sadb::spd::{Action, Decision, DecisionReason};
 use wire::{AppId, Services};
 
 use crate::ast::{Expectation, Service, Wants, level_word};
@@ -57,8 +57,8 @@ fn asked(parsed: &Parsed) -> HashSet<usize> {
 
 fn comes_true(wants: Wants, decision: &Decision) -> bool {
     match (wants, decision.action) {
-        (Wants::Trusted, Action::Bypass) => decision.why != Why::Item,
-        (Wants::Never, Action::Bypass) => decision.why == Why::Item,
+        (Wants::Trusted, Action::Bypass) => decision.why != DecisionReason::Item,
+        (Wants::Never, Action::Bypass) => decision.why == DecisionReason::Item,
         (Wants::Untrusted, Action::Discard) => true,
         (Wants::Protect(service, level), Action::Protect { services, level: own }) => {
             level == own && (service == Service::Encryption) == (services == Services::ENCRYPTED)
@@ -82,7 +82,7 @@ fn failure(
     decision: &Decision,
 ) -> Diagnostic {
     let gets = match decision.action {
-        Action::Bypass if decision.why == Why::Item => "never: it is in clear".to_string(),
+        Action::Bypass if decision.why == DecisionReason::Item => "never: it is in clear".to_string(),
         Action::Bypass => "trusted: it is in clear".to_string(),
         Action::Discard => "untrusted: it is refused".to_string(),
         Action::Protect { services, level } => {

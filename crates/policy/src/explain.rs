@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use sadb::spd::{Action, Class, Decision, Failure, Level, Negotiating, RuleId, Terms, Why};
+use sadb::spd::{Action, Class, Decision, DecisionReason, Failure, Level, Negotiating, RuleId, Terms};
 use serde::{Deserialize, Serialize};
 use wire::{AppId, Flow, Services};
 
@@ -277,24 +277,24 @@ fn why(out: &Explanation, decision: &Decision, flow: &Flow) -> Vec<String> {
     }
     let protection = out.protection.as_deref().unwrap_or("");
     why.push(match decision.why {
-        Why::NoApplication => "no block names it: the host's default is bypass".into(),
+        DecisionReason::NoApplication => "no block names it: the host's default is bypass".into(),
         // The entry that keeps IPv4 out of an IPv6 network around it has no rule: no network covers the peer.
         _ if decision.network == RuleId::NONE => {
             format!("no network of the block covers {remote}: the host's default is bypass")
         }
-        Why::NoNetwork => format!("no network of the block covers {remote}: the host's default is bypass"),
-        Why::Trusted if out.observed.is_some() => said_of::OBSERVED.into(),
-        Why::Trusted => said_of::TRUSTED.into(),
-        Why::Untrusted => said_of::UNTRUSTED.into(),
-        Why::Item if decision.action == Action::Bypass => {
+        DecisionReason::NoNetwork => format!("no network of the block covers {remote}: the host's default is bypass"),
+        DecisionReason::Trusted if out.observed.is_some() => said_of::OBSERVED.into(),
+        DecisionReason::Trusted => said_of::TRUSTED.into(),
+        DecisionReason::Untrusted => said_of::UNTRUSTED.into(),
+        DecisionReason::Item if decision.action == Action::Bypass => {
             let line = out.item.as_ref().map_or(0, |i| i.line);
             format!("line {line}: of the items of protection `{protection}` it is the first that matches: never protected")
         }
-        Why::Item => {
+        DecisionReason::Item => {
             let line = out.item.as_ref().map_or(0, |i| i.line);
             format!("line {line}: of the items of protection `{protection}` it is the first that matches the ports")
         }
-        Why::NoItem => {
+        DecisionReason::NoItem => {
             format!("no item of protection `{protection}` matches the ports: refused, since clear would be a guess")
         }
     });
@@ -431,7 +431,7 @@ fn notes(
     if flow.local_port == 0 && matches!(flow.protocol, 6 | 17) && names_local {
         notes.push("the local port is not known: an item that names one was taken not to match".into());
     }
-    if matches!(decision.why, Why::NoItem | Why::Item)
+    if matches!(decision.why, DecisionReason::NoItem | DecisionReason::Item)
         && !matches!(flow.protocol, 6 | 17 | 132 | 136)
         && names_local
     {

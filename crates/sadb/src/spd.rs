@@ -339,7 +339,7 @@ impl AppPolicy {
                 terms: NO_TERMS,
                 network: RuleId::NONE,
                 item: RuleId::NONE,
-                why: Why::NoNetwork,
+                why: DecisionReason::NoNetwork,
             };
         };
         self.by_class(network.class, network.rule, flow)
@@ -347,11 +347,11 @@ impl AppPolicy {
 
     fn by_class(&self, class: Class, network: RuleId, flow: &Flow) -> Decision {
         let (action, terms, item, why) = match class {
-            Class::Trusted => (Action::Bypass, NO_TERMS, RuleId::NONE, Why::Trusted),
-            Class::Untrusted => (Action::Discard, NO_TERMS, RuleId::NONE, Why::Untrusted),
+            Class::Trusted => (Action::Bypass, NO_TERMS, RuleId::NONE, DecisionReason::Trusted),
+            Class::Untrusted => (Action::Discard, NO_TERMS, RuleId::NONE, DecisionReason::Untrusted),
             Class::Protected(index) => match self.items(index).iter().find(|item| item.matches(flow)) {
-                Some(item) => (item.action(), item.terms, item.rule, Why::Item),
-                None => (Action::Discard, NO_TERMS, RuleId::NONE, Why::NoItem),
+                Some(item) => (item.action(), item.terms, item.rule, DecisionReason::Item),
+                None => (Action::Discard, NO_TERMS, RuleId::NONE, DecisionReason::NoItem),
             },
         };
         Decision { action, terms, network, item, why }
@@ -380,7 +380,7 @@ pub enum Action {
 
 /// The part of a policy that led to an [`Action`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Why {
+pub enum DecisionReason {
     /// No application block names the program, so the host default holds.
     NoApplication,
     /// No network of the block covers the peer, so the host default holds.
@@ -410,7 +410,7 @@ pub struct Decision {
     /// The number of the protection item that decided.
     pub item: RuleId,
     /// The part of the policy that led to the action.
-    pub why: Why,
+    pub why: DecisionReason,
 }
 
 impl Decision {
@@ -527,7 +527,7 @@ impl Spd {
                 terms: NO_TERMS,
                 network: RuleId::NONE,
                 item: RuleId::NONE,
-                why: Why::NoApplication,
+                why: DecisionReason::NoApplication,
             },
         }
     }

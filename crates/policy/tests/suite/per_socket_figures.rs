@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use policy::{AppTable, Compiled, compile, parse};
 use sadb::per_socket::{Call, Way};
-use sadb::spd::{Action, Level, Why};
+use sadb::spd::{Action, DecisionReason, Level};
 use sadb::{EntryLimits, PerSocket, SocketEvent};
 use wire::{AppId, Flow, Services, Time, protocol};
 
@@ -163,7 +163,7 @@ fn a_connect_to_a_trusted_or_an_untrusted_peer() {
             "mirrored 1.1.1.1:2224 - 7.7.7.7 port 80 tcp: discard",
         ]
     );
-    assert_eq!(host.table.list().last().unwrap().decision.why, Why::NoItem);
+    assert_eq!(host.table.list().last().unwrap().decision.why, DecisionReason::NoItem);
 }
 
 /// An item that depends on the remote port: nobody knows it when the socket listens, so each that can still match has

@@ -7,7 +7,8 @@ use wire::{Flow, Prefix, protocol};
 use super::entry::EntrySelector;
 use super::space::Space;
 use crate::spd::{
-    Action, AppPolicy, Class, Decision, Item, Level, Network, PortRange, RuleId, Terms, Why, is_same_protocol,
+    Action, AppPolicy, Class, Decision, DecisionReason, Item, Level, Network, PortRange, RuleId, Terms,
+    is_same_protocol,
 };
 
 /// The entries for `listen` and `recvfrom`: what each network of the application means to a socket with this address.
@@ -90,27 +91,27 @@ fn everybody(local: IpAddr) -> Prefix {
 }
 
 fn of_item(network: &Network, item: &Item) -> Decision {
-    let decision = decision(item.action(), network.rule, Why::Item);
+    let decision = decision(item.action(), network.rule, DecisionReason::Item);
     Decision { terms: item.terms, item: item.rule, ..decision }
 }
 
 fn trusted(network: &Network) -> Decision {
-    decision(Action::Bypass, network.rule, Why::Trusted)
+    decision(Action::Bypass, network.rule, DecisionReason::Trusted)
 }
 
 fn untrusted(network: &Network) -> Decision {
-    decision(Action::Discard, network.rule, Why::Untrusted)
+    decision(Action::Discard, network.rule, DecisionReason::Untrusted)
 }
 
 fn no_item(network: &Network) -> Decision {
-    decision(Action::Discard, network.rule, Why::NoItem)
+    decision(Action::Discard, network.rule, DecisionReason::NoItem)
 }
 
 fn no_network() -> Decision {
-    decision(Action::Bypass, RuleId::NONE, Why::NoNetwork)
+    decision(Action::Bypass, RuleId::NONE, DecisionReason::NoNetwork)
 }
 
 /// A decision that no item made.
-fn decision(action: Action, network: RuleId, why: Why) -> Decision {
+fn decision(action: Action, network: RuleId, why: DecisionReason) -> Decision {
     Decision { action, terms: Terms::of(Level::Mandatory), network, item: RuleId::NONE, why }
 }

@@ -4,7 +4,9 @@ use crate::common;
 
 use common::{flow, near_addr, near_flow, near_ports, near_prefix, prefix};
 use proptest::prelude::*;
-use sadb::spd::{Action, AppPolicy, Class, Item, Level, Network, PortRange, RuleId, Spd, Terms, Why};
+use sadb::spd::{
+    Action, AppPolicy, Class, DecisionReason, Item, Level, Network, PortRange, RuleId, Spd, Terms,
+};
 use wire::{AppId, Flow, Services};
 
 fn item() -> impl Strategy<Value = Item> {
@@ -39,7 +41,7 @@ fn source() -> impl Strategy<Value = Source> {
 
 /// The decision by reading every network in the order of the file, where a longer prefix wins, and of equals the first.
 /// Then every item is read in order.
-fn by_hand((networks, protections): &Source, flow: &Flow) -> (Action, RuleId, RuleId, Why) {
+fn by_hand((networks, protections): &Source, flow: &Flow) -> (Action, RuleId, RuleId, DecisionReason) {
     let mut best: Option<&Network> = None;
     for network in networks {
         if network.prefix.contains(flow.remote) && best.is_none_or(|b| network.prefix.len() > b.prefix.len())
@@ -47,13 +49,15 @@ fn by_hand((networks, protections): &Source, flow: &Flow) -> (Action, RuleId, Ru
             best = Some(network);
         }
     }
-    let Some(network) = best else { return (Action::Bypass, RuleId::NONE, RuleId::NONE, Why::NoNetwork) };
+    let Some(network) = best else {
+        return (Action::Bypass, RuleId::NONE, RuleId::NONE, DecisionReason::NoNetwork);
+    };
     let items = match network.class {
-        Class::Trusted => return (Action::Bypass, network.rule, RuleId::NONE, Why::Trusted),
-        Class::Untrusted => return (Action::Discard, network.rule, RuleId::NONE, Why::Untrusted),
+        Class::Trusted => return (Action::Bypass, network.rule, RuleId::NONE, DecisionReason::Trusted),
+        Class::Untrusted => return (Action::Discard, network.rule, RuleId::NONE, DecisionReason::Untrusted),
         Class::Protected(index) => match protections.get(index) {
             Some(items) => items,
-            None => return (Action::Discard, network.rule, RuleId::NONE, Why::Untrusted),
+            None => return (Action::Discard, network.rule, RuleId::NONE, DecisionReason::Untrusted),
         },
     };
     for item in items {
@@ -71,10 +75,10 @@ fn by_hand((networks, protections): &Source, flow: &Flow) -> (Action, RuleId, Ru
                 Services::NONE => Action::Bypass,
                 services => Action::Protect { services, level: item.level },
             };
-            return (action, network.rule, item.rule, Why::Item);
+            return (action, network.rule, item.rule, DecisionReason::Item);
         }
     }
-    (Action::Discard, network.rule, RuleId::NONE, Why::NoItem)
+    (Action::Discard, network.rule, RuleId::NONE, DecisionReason::NoItem)
 }
 
 proptest! {
@@ -87,7 +91,7 @@ proptest! {
             let (action, network, item, why) = by_hand(&source, &flow);
             let decision = policy.decide(&flow);
             prop_assert_eq!((decision.action, decision.network, decision.item, decision.why), (action, network, item, why));
-            if let Some(item) = source.1.iter().flatten().find(|i| why == Why::Item && i.rule == decision.item) {
+            if let Some(item) = source.1.iter().flatten().find(|i| why == DecisionReason::Item && i.rule == decision.item) {
                 prop_assert!(decision.terms == Terms::of(item.level) || source.1.iter().flatten().filter(|i| i.rule == item.rule).count() > 1);
             }
             prop_assert_eq!(decision.rule(), if item == RuleId::NONE { network } else { item });
@@ -109,7 +113,7 @@ proptest! {
         both.insert(AppId(apps.1), AppPolicy::new(other.0, other.1));
         both.insert(AppId(apps.0), AppPolicy::new(mine.0, mine.1));
         prop_assert_eq!(both.decide(AppId(apps.0), &flow), alone.decide(AppId(apps.0), &flow));
-        prop_assert_eq!(both.decide(AppId(99), &flow).why, Why::NoApplication);
+        prop_assert_eq!(both.decide(AppId(99), &flow).why, DecisionReason::NoApplication);
         prop_assert_eq!(both.apps().count(), 2);
     }
 
@@ -127,7 +131,7 @@ fn application_zero_has_no_policy() {
     let discard = Network { prefix: prefix("any"), class: Class::Untrusted, rule: RuleId(1) };
     spd.insert(AppId::NONE, AppPolicy::new(vec![discard], vec![]));
     let decision = spd.decide(AppId::NONE, &flow("10.0.0.1", "10.0.0.2", 6, 1, 2));
-    assert_eq!((decision.action, decision.why), (Action::Bypass, Why::NoApplication));
+    assert_eq!((decision.action, decision.why), (Action::Bypass, DecisionReason::NoApplication));
     assert_eq!(spd.apps().count(), 0);
 }
 

@@ -16,7 +16,7 @@ use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
 use policy::{AppTable, Compiled};
 use random::{Parts, Random, block, flow, has_ports, selectors};
 use sadb::per_socket::{Call, Way};
-use sadb::spd::{Action, Decision, Level, Spd, Why};
+use sadb::spd::{Action, Decision, DecisionReason, Level, Spd};
 use sadb::{EntryLimits, PerSocket, Selectors, SocketEvent};
 use sockmon::abi;
 use wire::{AppId, Flow, Services, Time, addr};
@@ -43,9 +43,9 @@ enum Verdict {
 
 fn of_decision(decision: &Decision) -> Verdict {
     match (decision.action, decision.why) {
-        (Action::Bypass, Why::Item) => Verdict::Never,
+        (Action::Bypass, DecisionReason::Item) => Verdict::Never,
         (Action::Bypass, _) => Verdict::Clear,
-        (Action::Discard, Why::NoItem) => Verdict::NoItem,
+        (Action::Discard, DecisionReason::NoItem) => Verdict::NoItem,
         (Action::Discard, _) => Verdict::Untrusted,
         (Action::Protect { services, level }, _) => {
             let service = if services == Services::ENCRYPTED { "encryption" } else { "authentication" };
