@@ -19,4 +19,4 @@ mod translate;
 
 pub use entry::{Entry, EntryDirection, EntrySelector};
 pub use event::{Call, SocketEvent};
-pub use table::{EntryLimits, EntryStats, PerSocket, Way};
+pub use table::{EntryLimits, EntryStats, PacketDirection, PerSocket};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sadb::per_socket::Way;
+use sadb::per_socket::PacketDirection;
 use sadb::spd::{Decision, Spd};
 use sadb::{EntryLimits, PerSocket, SocketEvent};
 use wire::ip::{self, Headers};
@@ -63,7 +63,7 @@ impl Outbound {
         match &mut self.entries {
             Some(entries) if self.spd.get(meta.app).is_some() => {
                 let socket = (meta.cookie != 0).then_some(meta.cookie);
-                entries.table.decide(Way::Out, meta.app, socket, flow, now)
+                entries.table.decide(PacketDirection::Out, meta.app, socket, flow, now)
             }
             _ => Some(self.spd.decide(meta.app, flow)),
         }

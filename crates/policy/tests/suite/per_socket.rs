@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use policy::{AppTable, compile, parse};
 use proptest::prelude::*;
-use sadb::per_socket::{Call, Way};
+use sadb::per_socket::{Call, PacketDirection};
 use sadb::spd::Spd;
 use sadb::{EntryLimits, PerSocket, SocketEvent};
 use wire::{AppId, Flow, Time, protocol};
@@ -226,7 +226,7 @@ impl World {
     }
 
     /// Every packet that can come or go now: its way, application, sending socket, flow.
-    fn packets(&self) -> Vec<(Way, AppId, Option<u64>, Flow)> {
+    fn packets(&self) -> Vec<(PacketDirection, AppId, Option<u64>, Flow)> {
         let mut out = Vec::new();
         for (&cookie, socket) in &self.sockets {
             let flow = |local, remote, remote_port| Flow {
@@ -239,10 +239,10 @@ impl World {
             };
             for (&(local, remote, port), until) in &socket.flows {
                 if until.is_none_or(|until| until > self.now) {
-                    out.push((Way::Out, socket.app, Some(cookie), flow(local, remote, port)));
+                    out.push((PacketDirection::Out, socket.app, Some(cookie), flow(local, remote, port)));
                 }
                 if socket.protocol == protocol::TCP {
-                    out.push((Way::In, socket.app, None, flow(local, remote, port)));
+                    out.push((PacketDirection::In, socket.app, None, flow(local, remote, port)));
                 }
             }
             if !socket.waits {
@@ -251,10 +251,10 @@ impl World {
             for peer in PEERS.map(ip).into_iter().filter(|peer| can_reach(socket.own, *peer)) {
                 for port in NUMBERS.into_iter().chain([0, u16::MAX]) {
                     let flow = flow(source(socket.own, peer), peer, port);
-                    out.push((Way::In, socket.app, None, flow));
+                    out.push((PacketDirection::In, socket.app, None, flow));
                     if socket.protocol == protocol::TCP {
                         // A SYN-ACK has the cookie of the connection that it may become.
-                        out.push((Way::Out, socket.app, Some(99_999), flow));
+                        out.push((PacketDirection::Out, socket.app, Some(99_999), flow));
                     }
                 }
             }
@@ -293,7 +293,7 @@ proptest! {
                 let want = spd.decide(app, &flow);
                 let got = asked.decide(way, app, socket, &flow, world.now);
                 prop_assert_eq!(got, Some(want), "{:?} {:?} {}", way, app, flow);
-                if way == Way::In {
+                if way == PacketDirection::In {
                     let mut accepted = Vec::new();
                     asked.arrivals(&flow, world.now, |app, decision| accepted.push((app, decision)));
                     prop_assert!(accepted.contains(&(app, want)), "{:?} {}", app, flow);
@@ -317,7 +317,7 @@ proptest! {
             let ends = OWN.iter().flat_map(|own| PEERS.map(|peer| (ip(own), ip(peer))));
             for (own, peer) in ends.filter(|(own, peer)| can_reach(*own, *peer)) {
                 for (local_port, remote_port) in NUMBERS.iter().flat_map(|l| NUMBERS.map(|r| (*l, r))) {
-                    for (way, number) in [(Way::In, 6), (Way::Out, 6), (Way::In, 17), (Way::Out, 17)] {
+                    for (way, number) in [(PacketDirection::In, 6), (PacketDirection::Out, 6), (PacketDirection::In, 17), (PacketDirection::Out, 17)] {
                         let flow = Flow { opaque: false,
                             local: source(own, peer),
                             remote: peer,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use policy::{AppTable, Compiled, compile, parse};
-use sadb::per_socket::{Call, Way};
+use sadb::per_socket::{Call, PacketDirection};
 use sadb::spd::{Action, DecisionReason, Level};
 use sadb::{EntryLimits, PerSocket, SocketEvent};
 use wire::{AppId, Flow, Services, Time, protocol};
@@ -238,12 +238,12 @@ fn figure_5_udp() {
     let ttl = TO_THE_LETTER.ttl;
     let (app, used) = (server.app("udpsrv"), flow("2.2.2.2:2345", "1.1.1.1:1234", Call::SendTo));
     server.now = server.now + (ttl - Duration::from_secs(1));
-    assert!(server.table.decide(Way::Out, app, Some(1), &used, server.now).is_some());
+    assert!(server.table.decide(PacketDirection::Out, app, Some(1), &used, server.now).is_some());
     server.now = server.now + (ttl - Duration::from_secs(1));
     server.table.expire(server.now);
     assert_eq!(server.entries(), [policy_1, policy_2, answer]);
     server.now = server.now + Duration::from_secs(1);
-    assert_eq!(server.table.decide(Way::Out, app, Some(1), &used, server.now), None);
+    assert_eq!(server.table.decide(PacketDirection::Out, app, Some(1), &used, server.now), None);
     server.table.expire(server.now);
     assert_eq!(server.entries(), [policy_1, policy_2]);
 
@@ -264,12 +264,12 @@ fn a_closed_connection_is_served_to_its_end_and_no_longer() {
     host.call("ftp", 1, Call::TimeWait, NOBODY, NOBODY);
     let end = host.now + limits.time_wait;
     let before = Time(end.0 - 1);
-    assert!(host.table.decide(Way::Out, app, Some(1), &sent, before).is_some());
-    assert!(host.table.decide(Way::In, app, None, &sent, before).is_some());
+    assert!(host.table.decide(PacketDirection::Out, app, Some(1), &sent, before).is_some());
+    assert!(host.table.decide(PacketDirection::In, app, None, &sent, before).is_some());
     for stranger in [Some(2), None] {
-        assert_eq!(host.table.decide(Way::Out, app, stranger, &sent, before), None);
+        assert_eq!(host.table.decide(PacketDirection::Out, app, stranger, &sent, before), None);
     }
-    assert_eq!(host.table.decide(Way::Out, app, Some(1), &sent, end), None);
+    assert_eq!(host.table.decide(PacketDirection::Out, app, Some(1), &sent, end), None);
     host.table.expire(end);
     assert!(host.table.is_empty() && host.table.sockets() == 0);
 }

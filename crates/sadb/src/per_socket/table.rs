@@ -14,7 +14,7 @@ use super::event::{self, Call, SocketEvent};
 use super::owner::{BroadKey, ExactKey, Group, Owner};
 use crate::spd::Spd;
 
-pub use lookup::Way;
+pub use lookup::PacketDirection;
 
 /// The bounds of a table in number and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use common::World;
 use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
 use policy::{AppTable, Compiled};
 use random::{Parts, Random, block, flow, has_ports, selectors};
-use sadb::per_socket::{Call, Way};
+use sadb::per_socket::{Call, PacketDirection};
 use sadb::spd::{Action, Decision, DecisionReason, Level, Spd};
 use sadb::{EntryLimits, PerSocket, Selectors, SocketEvent};
 use sockmon::abi;
@@ -88,9 +88,15 @@ fn translated(spd: &Arc<Spd>, app: AppId, flow: &Flow) -> Vec<Option<Verdict>> {
         table.decide(way, app, socket, flow, now).map(|decision| of_decision(&decision))
     };
     match flow.protocol {
-        6 => vec![ask(&[Call::Connect], Way::Out, Some(1)), ask(&[Call::Listen], Way::In, None)],
-        17 => vec![ask(&[Call::SendTo], Way::Out, Some(1)), ask(&[Call::RecvFrom], Way::In, None)],
-        _ => vec![ask(&[Call::SendTo], Way::Out, Some(1))],
+        6 => vec![
+            ask(&[Call::Connect], PacketDirection::Out, Some(1)),
+            ask(&[Call::Listen], PacketDirection::In, None),
+        ],
+        17 => vec![
+            ask(&[Call::SendTo], PacketDirection::Out, Some(1)),
+            ask(&[Call::RecvFrom], PacketDirection::In, None),
+        ],
+        _ => vec![ask(&[Call::SendTo], PacketDirection::Out, Some(1))],
     }
 }
 

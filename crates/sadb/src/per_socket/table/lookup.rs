@@ -10,19 +10,19 @@ use crate::spd::Decision;
 
 /// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum PacketDirection {
     /// A packet from this host.
     Out,
     /// A packet to this host.
     In,
 }
 
-impl Way {
+impl PacketDirection {
     fn serves(self, direction: EntryDirection) -> bool {
         match direction {
             EntryDirection::Mirrored => true,
-            EntryDirection::Outbound => self == Way::Out,
-            EntryDirection::Inbound => self == Way::In,
+            EntryDirection::Outbound => self == PacketDirection::Out,
+            EntryDirection::Inbound => self == PacketDirection::In,
         }
     }
 }
@@ -33,7 +33,7 @@ impl PerSocket {
     /// its own socket only. Each use of an entry with a time to live extends its time.
     pub fn decide(
         &mut self,
-        way: Way,
+        way: PacketDirection,
         app: AppId,
         socket: Option<u64>,
         flow: &Flow,
@@ -45,7 +45,8 @@ impl PerSocket {
             let entry = entries.iter_mut().find(|entry| {
                 way.serves(entry.direction)
                     && entry.is_alive(now)
-                    && (way == Way::In || socket.map_or(!entry.closing, |socket| socket == entry.socket))
+                    && (way == PacketDirection::In
+                        || socket.map_or(!entry.closing, |socket| socket == entry.socket))
             });
             if let Some(entry) = entry {
                 if entry.expires.is_some() && !entry.closing {
@@ -64,7 +65,8 @@ impl PerSocket {
         for at in [flow, event::from_anywhere(&flow)] {
             let range = ExactKey::new(AppId(0), &at)..=ExactKey::new(AppId(u16::MAX), &at);
             for (key, entries) in self.exact.range(range) {
-                let entry = entries.iter().find(|e| Way::In.serves(e.direction) && e.is_alive(now));
+                let entry =
+                    entries.iter().find(|e| PacketDirection::In.serves(e.direction) && e.is_alive(now));
                 if let Some(entry) = entry {
                     each(key.app, entry.decision);
                 }
@@ -72,13 +74,13 @@ impl PerSocket {
         }
         let range = BroadKey::new(AppId(0), &flow)..=BroadKey::new(AppId(u16::MAX), &flow);
         for (key, _) in self.broad.range(range) {
-            if let Some(entry) = self.of_every_peer(Way::In, key.app, &flow) {
+            if let Some(entry) = self.of_every_peer(PacketDirection::In, key.app, &flow) {
                 each(key.app, entry.decision);
             }
         }
     }
 
-    fn of_every_peer(&self, way: Way, app: AppId, flow: &Flow) -> Option<&Entry> {
+    fn of_every_peer(&self, way: PacketDirection, app: AppId, flow: &Flow) -> Option<&Entry> {
         let groups = self.broad.get(&BroadKey::new(app, flow))?;
         groups.iter().filter(|group| group.reaches(flow)).find_map(|group| {
             group.entries.iter().find(|entry| way.serves(entry.direction) && entry.selector.matches(flow))
