@@ -96,14 +96,14 @@ impl CacheKey for PacketKey {
 /// One cached flow with its answer. It fills one cache line as long as the answer has at most 12 octets.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Way<K, V> {
+struct CachedFlow<K, V> {
     key: K,
     epoch: u64,
     /// The cached answer; `None` if the way was never filled.
     answer: Option<V>,
 }
 
-impl<K, V> Way<K, V> {
+impl<K, V> CachedFlow<K, V> {
     fn is_current(&self, epoch: u64) -> bool {
         self.epoch == epoch && self.answer.is_some()
     }
@@ -111,7 +111,7 @@ impl<K, V> Way<K, V> {
 
 /// A cache of answers of type `V` by [`FlowKey`], or by another key.
 pub struct FlowCache<V, K = FlowKey> {
-    ways: Box<[Way<K, V>]>,
+    ways: Box<[CachedFlow<K, V>]>,
     /// The way of each set that is replaced next.
     victims: Box<[u8]>,
     seeds: [u64; 4],
@@ -122,7 +122,7 @@ impl<V: Copy, K: CacheKey> FlowCache<V, K> {
     /// A cache of `sets` (rounded up to a power of two) times four flows; `seed` must be one that others cannot know.
     pub fn new(sets: usize, seed: u64) -> FlowCache<V, K> {
         let sets = sets.clamp(1, 1 << 20).next_power_of_two();
-        let empty = Way { key: K::ZERO, epoch: 0, answer: None };
+        let empty = CachedFlow { key: K::ZERO, epoch: 0, answer: None };
         FlowCache {
             ways: vec![empty; sets * WAYS].into_boxed_slice(),
             victims: vec![0; sets].into_boxed_slice(),
@@ -149,7 +149,7 @@ impl<V: Copy, K: CacheKey> FlowCache<V, K> {
             self.victims[set] = self.victims[set].wrapping_add(1);
             usize::from(self.victims[set]) % WAYS
         });
-        ways[place] = Way { key: *key, epoch, answer: Some(answer) };
+        ways[place] = CachedFlow { key: *key, epoch, answer: Some(answer) };
     }
 
     #[inline]
@@ -186,6 +186,6 @@ mod tests {
 
     #[test]
     fn a_way_of_the_outbound_database_is_one_cache_line() {
-        assert_eq!(size_of::<Way<FlowKey, Result<SaIndex, wire::DropReason>>>(), 64);
+        assert_eq!(size_of::<CachedFlow<FlowKey, Result<SaIndex, wire::DropReason>>>(), 64);
     }
 }
