@@ -27,4 +27,4 @@ pub use options::{
     Lifetime, Limits, MAX_DUMMY, Mode, Padding, SaOptions, SaProtocol, Tfc,
 };
 pub use outbound::{OutboundSa, OutboundState};
-pub use path_mtu::{Learned, MIN_PATH_MTU_V4, MIN_PATH_MTU_V6, PathMtu, PathMtuLimits};
+pub use path_mtu::{MIN_PATH_MTU_V4, MIN_PATH_MTU_V6, PathMtu, PathMtuLimits, PathMtuUpdate};

@@ -10,7 +10,7 @@ use super::Outbound;
 use crate::event::{Event, PathCause, PathChange, SeenError};
 use crate::icmp::{IcmpKind, IcmpPolicy};
 use crate::tally::{About, Dropped};
-use sadb::sa::{Encapsulation, Learned, PathMtuLimits, SaProtocol};
+use sadb::sa::{Encapsulation, PathMtuLimits, PathMtuUpdate, SaProtocol};
 use sadb::{OutboundSa, Spi};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -127,7 +127,7 @@ impl Outbound {
         }
         // No size is known: the next smaller one that links have.
         let mtu = if remote.is_ipv4() { 0 } else { sadb::sa::MIN_PATH_MTU_V6.into() };
-        if sa.hear_mtu(now, mtu, len, &limits) == Learned::Lowered {
+        if sa.hear_mtu(now, mtu, len, &limits) == PathMtuUpdate::Lowered {
             self.events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Refused)));
         }
     }
@@ -162,9 +162,9 @@ fn teach(
     let Some(mtu) = error.mtu else { return Ok(Taught::Seen) };
     let before = sa.config().path_mtu;
     match sa.hear_mtu(now, mtu, error.quote.total_len, limits) {
-        Learned::Lowered => Ok(Taught::Path(before)),
-        Learned::Confirmed | Learned::Nothing => Ok(Taught::Nothing),
-        Learned::Implausible => Err(DropReason::IcmpMtu),
+        PathMtuUpdate::Lowered => Ok(Taught::Path(before)),
+        PathMtuUpdate::Confirmed | PathMtuUpdate::Nothing => Ok(Taught::Nothing),
+        PathMtuUpdate::Implausible => Err(DropReason::IcmpMtu),
     }
 }
 

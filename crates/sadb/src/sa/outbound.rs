@@ -11,7 +11,7 @@ use super::identification::{Identification, Identifications};
 use super::key::{Key, Shape};
 use super::name::{Direction, Spi};
 use super::options::{Encapsulation, Life, LifeState, Lifetime, Mode};
-use super::path_mtu::{Learned, PathMtu, PathMtuLimits};
+use super::path_mtu::{PathMtu, PathMtuLimits, PathMtuUpdate};
 use crate::SadError;
 
 /// The last sequence number of an association without extended sequence numbers (RFC 4303 section 3.3.3).
@@ -216,7 +216,7 @@ impl OutboundSa {
 
     /// Take in an ICMP error: a packet of this association of `packet` octets did not fit, and `mtu` octets do; see
     /// [`PathMtu::hear`].
-    pub fn hear_mtu(&mut self, now: Time, mtu: u32, packet: usize, limits: &PathMtuLimits) -> Learned {
+    pub fn hear_mtu(&mut self, now: Time, mtu: u32, packet: usize, limits: &PathMtuLimits) -> PathMtuUpdate {
         let v4 = self.config.endpoints.remote.is_ipv4();
         let learned = self.path.hear(now, mtu, packet, v4, limits);
         self.config.path_mtu = self.path.in_force();

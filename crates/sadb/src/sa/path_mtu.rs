@@ -35,7 +35,7 @@ impl Default for PathMtuLimits {
 
 /// The result of taking in an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Learned {
+pub enum PathMtuUpdate {
     /// The error said a smaller MTU than the one in force.
     Lowered,
     /// The error confirmed the MTU in force, which is believed for longer.
@@ -99,19 +99,26 @@ impl PathMtu {
 
     /// Take in an error: a packet of `packet` octets did not fit, and only `mtu` octets go through. An `mtu` of zero
     /// means that the error does not say. `v4` tells that the outer packets are of IPv4.
-    pub fn hear(&mut self, now: Time, mtu: u32, packet: usize, v4: bool, limits: &PathMtuLimits) -> Learned {
+    pub fn hear(
+        &mut self,
+        now: Time,
+        mtu: u32,
+        packet: usize,
+        v4: bool,
+        limits: &PathMtuLimits,
+    ) -> PathMtuUpdate {
         let packet = u32::try_from(packet).unwrap_or(u32::MAX);
         let mtu = match mtu {
             0 if v4 => match PLATEAUS.iter().map(|mtu| u32::from(*mtu)).find(|mtu| *mtu < packet) {
                 Some(mtu) => mtu,
-                None => return Learned::Implausible,
+                None => return PathMtuUpdate::Implausible,
             },
             said => said,
         };
         // RFC 791 section 3.2, RFC 8201 section 4.
         let least = if v4 { 68 } else { u32::from(MIN_PATH_MTU_V6) };
         if mtu < least || mtu >= packet {
-            return Learned::Implausible;
+            return PathMtuUpdate::Implausible;
         }
         let floor = if v4 { limits.floor_v4.max(MIN_PATH_MTU_V4) } else { MIN_PATH_MTU_V6 };
         // A path that is narrower than the floor is one that the operator does not believe in.
@@ -119,14 +126,14 @@ impl PathMtu {
         match mtu.cmp(&self.in_force) {
             std::cmp::Ordering::Less => {
                 (self.in_force, self.learned) = (mtu, Some(now));
-                Learned::Lowered
+                PathMtuUpdate::Lowered
             }
             std::cmp::Ordering::Equal if self.learned.is_some() => {
                 self.learned = Some(now);
-                Learned::Confirmed
+                PathMtuUpdate::Confirmed
             }
             // Never raised by an error (RFC 8201 section 4).
-            _ => Learned::Nothing,
+            _ => PathMtuUpdate::Nothing,
         }
     }
 
@@ -166,13 +173,13 @@ mod tests {
     #[test]
     fn it_falls_at_once_and_comes_back_after_its_time() {
         let mut path = PathMtu::new(1500);
-        assert_eq!(path.hear(AT, 1400, 1500, true, &LIMITS), Learned::Lowered);
+        assert_eq!(path.hear(AT, 1400, 1500, true, &LIMITS), PathMtuUpdate::Lowered);
         assert_eq!((path.in_force(), path.configured(), path.learned()), (1400, 1500, Some(AT)));
-        assert_eq!(path.hear(AT, 1300, 1400, true, &LIMITS), Learned::Lowered);
+        assert_eq!(path.hear(AT, 1300, 1400, true, &LIMITS), PathMtuUpdate::Lowered);
         // Heard again a second before its end: it counts from there.
         let later = Time::from_secs(649);
         assert!(!path.age(later, &LIMITS));
-        assert_eq!(path.hear(later, 1300, 1500, true, &LIMITS), Learned::Confirmed);
+        assert_eq!(path.hear(later, 1300, 1500, true, &LIMITS), PathMtuUpdate::Confirmed);
         assert!(!path.age(Time::from_secs(1248), &LIMITS));
         assert!(path.age(Time::from_secs(1249), &LIMITS));
         assert_eq!(path, PathMtu::new(1500));
@@ -185,11 +192,11 @@ mod tests {
         assert!(path.follow(1500, true) && !path.follow(1500, true));
         assert_eq!((path.in_force(), path.configured(), path.most()), (1500, 1500, u16::MAX));
         // Another way: what was learned about the one before is nothing worth.
-        assert_eq!(path.hear(AT, 1300, 1500, true, &LIMITS), Learned::Lowered);
+        assert_eq!(path.hear(AT, 1300, 1500, true, &LIMITS), PathMtuUpdate::Lowered);
         assert!(path.follow(9000, true));
         assert_eq!((path.in_force(), path.learned()), (9000, None));
         assert!(path.follow(1280, true));
-        assert_eq!(path.hear(AT, 1300, 1500, true, &LIMITS), Learned::Nothing);
+        assert_eq!(path.hear(AT, 1300, 1500, true, &LIMITS), PathMtuUpdate::Nothing);
         // Never narrower than any link of the family is.
         assert!(path.follow(100, true) && path.in_force() == 576);
         assert!(path.follow(1200, false) && path.in_force() == 1280);
@@ -225,10 +232,10 @@ mod tests {
     #[test]
     fn an_error_never_raises_it() {
         let mut path = PathMtu::new(1400);
-        assert_eq!(path.hear(AT, 1450, 1500, true, &LIMITS), Learned::Nothing);
-        assert_eq!(path.hear(AT, 1400, 1500, true, &LIMITS), Learned::Nothing);
-        assert_eq!(path.hear(AT, 1300, 1400, true, &LIMITS), Learned::Lowered);
-        assert_eq!(path.hear(AT, 1399, 1400, true, &LIMITS), Learned::Nothing);
+        assert_eq!(path.hear(AT, 1450, 1500, true, &LIMITS), PathMtuUpdate::Nothing);
+        assert_eq!(path.hear(AT, 1400, 1500, true, &LIMITS), PathMtuUpdate::Nothing);
+        assert_eq!(path.hear(AT, 1300, 1400, true, &LIMITS), PathMtuUpdate::Lowered);
+        assert_eq!(path.hear(AT, 1399, 1400, true, &LIMITS), PathMtuUpdate::Nothing);
         assert_eq!(path.in_force(), 1300);
     }
 
@@ -236,20 +243,20 @@ mod tests {
     fn the_impossible_is_refused_and_the_narrow_stops_at_the_floor() {
         let mut path = PathMtu::new(1500);
         for mtu in [1, 67, 1500, 1501, 70_000] {
-            assert_eq!(path.hear(AT, mtu, 1500, true, &LIMITS), Learned::Implausible, "{mtu}");
+            assert_eq!(path.hear(AT, mtu, 1500, true, &LIMITS), PathMtuUpdate::Implausible, "{mtu}");
         }
         for mtu in [0, 68, 1279, 1500] {
-            assert_eq!(path.hear(AT, mtu, 1500, false, &LIMITS), Learned::Implausible, "{mtu}");
+            assert_eq!(path.hear(AT, mtu, 1500, false, &LIMITS), PathMtuUpdate::Implausible, "{mtu}");
         }
         assert_eq!(path, PathMtu::new(1500));
-        assert_eq!(path.hear(AT, 68, 1500, true, &LIMITS), Learned::Lowered);
+        assert_eq!(path.hear(AT, 68, 1500, true, &LIMITS), PathMtuUpdate::Lowered);
         assert_eq!(path.in_force(), 576);
         let mut path = PathMtu::new(1500);
         let limits = PathMtuLimits { floor_v4: 1200, ..LIMITS };
-        assert_eq!(path.hear(AT, 600, 1500, true, &limits), Learned::Lowered);
+        assert_eq!(path.hear(AT, 600, 1500, true, &limits), PathMtuUpdate::Lowered);
         assert_eq!(path.in_force(), 1200);
         let mut path = PathMtu::new(1500);
-        assert_eq!(path.hear(AT, 1280, 1500, false, &limits), Learned::Lowered);
+        assert_eq!(path.hear(AT, 1280, 1500, false, &limits), PathMtuUpdate::Lowered);
         assert_eq!(path.in_force(), 1280);
     }
 
@@ -257,9 +264,9 @@ mod tests {
     fn routers_that_say_nothing_are_guessed_at() {
         let mut path = PathMtu::new(1500);
         for (packet, want) in [(1500, 1492), (1492, 1006), (1000, 576)] {
-            assert_eq!(path.hear(AT, 0, packet, true, &LIMITS), Learned::Lowered);
+            assert_eq!(path.hear(AT, 0, packet, true, &LIMITS), PathMtuUpdate::Lowered);
             assert_eq!(path.in_force(), want);
         }
-        assert_eq!(path.hear(AT, 0, 576, true, &LIMITS), Learned::Implausible);
+        assert_eq!(path.hear(AT, 0, 576, true, &LIMITS), PathMtuUpdate::Implausible);
     }
 }
