@@ -9,18 +9,18 @@ use crate::{Direction, SaConfig, Spi};
 
 /// The reason why there is no row for an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoRow {
+pub enum RowError {
     /// The association is not ESP, so there is nothing to decrypt.
     NotEsp(SaProtocol),
     /// Wireshark has no word for the suite.
     Suite(SuiteId),
 }
 
-impl std::fmt::Display for NoRow {
+impl std::fmt::Display for RowError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            NoRow::NotEsp(protocol) => write!(f, "{} encrypts nothing", protocol.name()),
-            NoRow::Suite(suite) => write!(f, "Wireshark has no word for {suite}"),
+            RowError::NotEsp(protocol) => write!(f, "{} encrypts nothing", protocol.name()),
+            RowError::Suite(suite) => write!(f, "Wireshark has no word for {suite}"),
         }
     }
 }
@@ -28,14 +28,14 @@ impl std::fmt::Display for NoRow {
 /// The row of an association with its key, in memory that is wiped.
 ///
 /// # Errors
-/// A [`NoRow`] with the reason.
-pub fn row(config: &SaConfig) -> Result<Zeroizing<String>, NoRow> {
+/// A [`RowError`] with the reason.
+pub fn row(config: &SaConfig) -> Result<Zeroizing<String>, RowError> {
     if config.options.protocol != SaProtocol::Esp {
-        return Err(NoRow::NotEsp(config.options.protocol));
+        return Err(RowError::NotEsp(config.options.protocol));
     }
     let (source, destination) = ends(config);
     esp_sa(source, destination, config.spi, config.suite, config.keymat.expose())
-        .ok_or(NoRow::Suite(config.suite))
+        .ok_or(RowError::Suite(config.suite))
 }
 
 /// The source and destination of its packets on the wire.
@@ -154,9 +154,9 @@ mod tests {
         assert!(none(SuiteId::CHACHA20_POLY1305));
         assert!(!none(SuiteId::AES_128_GCM));
         assert_eq!(
-            NoRow::Suite(SuiteId::CHACHA20_POLY1305).to_string(),
+            RowError::Suite(SuiteId::CHACHA20_POLY1305).to_string(),
             "Wireshark has no word for chacha20poly1305"
         );
-        assert_eq!(NoRow::NotEsp(SaProtocol::Ah).to_string(), "ah encrypts nothing");
+        assert_eq!(RowError::NotEsp(SaProtocol::Ah).to_string(), "ah encrypts nothing");
     }
 }
