@@ -74,9 +74,9 @@ impl Counters {
         }
     }
 
-    /// Count a packet that went the short way, where at most one rule has acted.
+    /// Count a packet that went the fast path, where at most one rule has acted.
     #[inline]
-    pub(crate) fn count_express(&mut self, from: Side, met: Met) {
+    pub(crate) fn count_fast_path(&mut self, from: Side, met: Met) {
         for sums in [&mut self.packets, &mut self.forwarded] {
             sums[from.index()] += 1;
         }

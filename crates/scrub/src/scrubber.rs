@@ -8,7 +8,7 @@ use crate::fragments::{Fragments, Taken};
 use crate::rule::Rule;
 use crate::saved::What;
 use crate::sessions::{SessionRecord, Sessions, Talk};
-use crate::tcp::{BATCH, ConnectionRecord, Connections, Express};
+use crate::tcp::{BATCH, ConnectionRecord, Connections, FastPath};
 use crate::verdict::{Arrival, Desk, Emitted, Job, Outcome, Side, Stop, Verdict};
 use crate::{icmp, ip, sctp, security, udp};
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ use wire::{Buf, Gso, Time, ah, protocol};
 #[derive(Debug)]
 pub struct Scrubber {
     config: Config,
-    express: Express,
+    fast_path: FastPath,
     fragments: Fragments,
     connections: Connections,
     sessions: Sessions,
@@ -42,7 +42,7 @@ impl Scrubber {
             answers: ip::Answers::new(),
             counters: Counters::default(),
             own: VecDeque::new(),
-            express: Express::of(&config),
+            fast_path: FastPath::of(&config),
             config,
         }
     }
@@ -50,8 +50,8 @@ impl Scrubber {
     /// Process one packet, which starts at its IP header. `gso` is what the kernel left to do of its checksum and
     /// segmentation; it follows the changes of the headers.
     pub fn process(&mut self, now: Time, arrival: Arrival, buf: &mut Buf, gso: &mut Gso) -> Verdict {
-        if let Some(met) = self.connections.express(&self.config, &self.express, now, arrival, buf, gso) {
-            self.counters.count_express(arrival.from, met);
+        if let Some(met) = self.connections.fast_path(&self.config, &self.fast_path, now, arrival, buf, gso) {
+            self.counters.count_fast_path(arrival.from, met);
             return Verdict { outcome: Outcome::Forward, met };
         }
         let mut job = Job::new(&self.config);

@@ -2,13 +2,13 @@
 
 mod connection;
 mod established;
-mod express;
+mod fast_path;
 mod segment;
 mod seq;
 mod store;
 mod table;
 
 pub use connection::State;
-pub(crate) use express::{BATCH, Express};
+pub(crate) use fast_path::{BATCH, FastPath};
 pub(crate) use table::ConnectionRecord;
 pub use table::Connections;

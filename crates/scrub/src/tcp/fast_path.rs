@@ -1,5 +1,5 @@
-//! The short way for a plain segment in order, of an established connection, with an acknowledgment that fits. Only the
-//! rule of the identification applies to it, so the long way would do the same. Most segments are such.
+//! The fast path for a plain segment in order, of an established connection, with an acknowledgment that fits. Only the
+//! rule of the identification applies to it, so the full path would do the same. Most segments are such.
 
 use super::connection::{Connection, Ends, Said, State, millis, protects};
 use super::seq;
@@ -15,10 +15,10 @@ use wire::{Buf, Gso, GsoKind, Time, checksum, ipv4, ipv6, protocol};
 /// The number of packets whose connections are fetched together.
 pub(crate) const BATCH: usize = 64;
 
-/// The demands of a configuration on the short way.
+/// The demands of a configuration on the fast path.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Express {
-    /// Whether the short way is open at all.
+pub(crate) struct FastPath {
+    /// Whether the fast path is open at all.
     open: bool,
     /// The bits of the type of service that a rule looks at.
     tos: u8,
@@ -26,11 +26,11 @@ pub(crate) struct Express {
     flow_labels: bool,
 }
 
-impl Express {
-    pub fn of(config: &Config) -> Express {
+impl FastPath {
+    pub fn of(config: &Config) -> FastPath {
         const DSCP: u8 = 0xfc;
         let tos = if config.mode(Rule::V4Tos) == Mode::Off { 0 } else { DSCP };
-        Express {
+        FastPath {
             // What is off would have to be let through, what only observes would have to be noted.
             open: config.mode(Rule::TcpChecksum) == Mode::On,
             tos,
@@ -66,12 +66,12 @@ impl Connections {
         }
     }
 
-    /// Take a packet from that side the short way. `None`: nothing was done, and it has to go the long way.
+    /// Take a packet from that side the fast path. `None`: nothing was done, and it has to go the full path.
     #[inline]
-    pub(crate) fn express(
+    pub(crate) fn fast_path(
         &mut self,
         config: &Config,
-        express: &Express,
+        fast_path: &FastPath,
         now: Time,
         arrival: Arrival,
         buf: &mut Buf,
@@ -79,7 +79,7 @@ impl Connections {
     ) -> Option<Met> {
         let Arrival { from, realm, .. } = arrival;
         let bytes = buf.as_slice();
-        let segment = PlainSegment::read(bytes).filter(|_| express.open)?;
+        let segment = PlainSegment::read(bytes).filter(|_| fast_path.open)?;
         let mtu = config.mtu[from.other().index()];
         let longest = match gso.kind {
             GsoKind::None => bytes.len(),
@@ -90,19 +90,19 @@ impl Connections {
         if !gso.fits(transport, protocol::TCP) {
             return None;
         }
-        let numbered = segment.id() != 0 && express.id != Mode::Off;
+        let numbered = segment.id() != 0 && fast_path.id != Mode::Off;
         let plain = segment.flags().without(Flags::PSH) == Flags::ACK
             && longest <= mtu
-            && (segment.version() == 6 || segment.tos() & express.tos == 0)
+            && (segment.version() == 6 || segment.tos() & fast_path.tos == 0)
             && segment.ttl() >= config.least_ttl
-            && (segment.flow_label() == 0 || express.flow_labels)
-            && !(numbered && express.id == Mode::Observe);
+            && (segment.flow_label() == 0 || fast_path.flow_labels)
+            && !(numbered && fast_path.id == Mode::Observe);
         if !plain {
             return None;
         }
         let at = self.find_again(&Ends::plain(&segment, from).in_realm(realm))?;
         let (connection, arena) = self.at_work(at, now)?;
-        connection.express(config, now, from, arena, &segment, gso)?;
+        connection.fast_path(config, now, from, arena, &segment, gso)?;
         let mut met = Met::default();
         if numbered {
             // Rule 4.4: what is not cut has no number.
@@ -119,7 +119,7 @@ impl Connections {
 impl Connection {
     #[inline]
     #[allow(clippy::too_many_arguments, reason = "all of them are the one packet at work")]
-    fn express(
+    fn fast_path(
         &mut self,
         config: &Config,
         now: Time,
@@ -137,7 +137,7 @@ impl Connection {
         let most = if protects(config, from) { theirs.next } else { theirs.nxt };
         let fits = self.state == State::Estab
             && !half.said.has(Said::FIN | Said::SIGNED | Said::SHIFTED)
-            // Segments of these addresses came from here before, by the long way, and lived no longer.
+            // Segments of these addresses came from here before, by the full path, and lived no longer.
             && half.ttl != 0
             && segment.ttl() >= half.ttl
             // In order, and in the window.
