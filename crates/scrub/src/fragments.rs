@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::rule::{Mode, Rule};
-use crate::verdict::{Desk, Job, Stop};
+use crate::verdict::{Context, Job, Stop};
 use wire::ip::Headers;
 use wire::reassembly::{Limits, Reassembled, Reassembler};
 use wire::{Buf, DropReason, Pool, Time, ip, protocol, tcp};
@@ -46,7 +46,7 @@ impl Fragments {
     pub fn take(
         &mut self,
         job: &mut Job<'_>,
-        desk: &Desk<'_>,
+        desk: &Context<'_>,
         buf: &mut Buf,
         headers: &Headers,
     ) -> Result<Taken, Stop> {
@@ -60,8 +60,8 @@ impl Fragments {
         if !job.watches(rule) {
             return Ok(Taken::Loose);
         }
-        let context = desk.arrival.link << 1 | desk.arrival.from as u32;
-        match table.push(desk.now, context, buf.as_slice(), headers, &mut self.pool) {
+        let reassembly_context = desk.arrival.link << 1 | desk.arrival.from as u32;
+        match table.push(desk.now, reassembly_context, buf.as_slice(), headers, &mut self.pool) {
             Reassembled::Incomplete if job.is_on(rule) => Ok(Taken::Held),
             Reassembled::Incomplete => {
                 job.acts(rule);

@@ -3,7 +3,7 @@
 use crate::rule::Rule;
 use crate::sessions::{Sessions, Talk};
 use crate::tcp::Connections;
-use crate::verdict::{Desk, Job, Side, Stop};
+use crate::verdict::{Context, Job, Side, Stop};
 use wire::icmp::{self, HEADER_LEN, Icmpv4};
 use wire::ip::{self, Headers};
 use wire::quote::Quoted;
@@ -48,7 +48,7 @@ fn kind_of(version: u8, kind: u8) -> Kind {
 /// that of a probe says how far the probe is to go.
 pub(crate) fn clean(
     job: &mut Job<'_>,
-    desk: &Desk<'_>,
+    desk: &Context<'_>,
     sessions: &mut Sessions,
     connections: &Connections,
     buf: &mut Buf,
@@ -94,7 +94,7 @@ pub(crate) fn clean(
 /// Rule I.1: echo requests and replies.
 fn echo(
     job: &mut Job<'_>,
-    desk: &Desk<'_>,
+    desk: &Context<'_>,
     sessions: &mut Sessions,
     buf: &mut Buf,
     headers: &Headers,
@@ -144,7 +144,7 @@ fn is_code(version: u8, kind: u8, code: u8) -> bool {
 /// Rules I.2 and I.3: an error must be about a packet that went in the other direction not long ago.
 fn error(
     job: &mut Job<'_>,
-    desk: &Desk<'_>,
+    desk: &Context<'_>,
     sessions: &Sessions,
     connections: &Connections,
     buf: &mut Buf,
@@ -186,7 +186,7 @@ fn error(
 /// Rule Q.4: give the quoted packet the numbers that its sender knows. Returns whether it had others.
 fn restore_numbers(
     job: &mut Job<'_>,
-    desk: &Desk<'_>,
+    desk: &Context<'_>,
     connections: &Connections,
     buf: &mut Buf,
     headers: &Headers,
@@ -220,7 +220,7 @@ fn flow_of(quoted: &Quoted) -> Option<Flow> {
 /// acts; the checksum of the error is still to be computed.
 fn hide_quoting(
     job: &mut Job<'_>,
-    desk: &Desk<'_>,
+    desk: &Context<'_>,
     buf: &mut Buf,
     headers: &Headers,
     quoted: &Quoted,
@@ -240,7 +240,7 @@ fn hide_quoting(
 }
 
 /// Whether the quoted packet was sent from the side that the error goes to.
-fn is_live(desk: &Desk<'_>, sessions: &Sessions, connections: &Connections, quoted: &Quoted) -> bool {
+fn is_live(desk: &Context<'_>, sessions: &Sessions, connections: &Connections, quoted: &Quoted) -> bool {
     let (sender, realm) = (desk.arrival.from.other(), desk.arrival.realm);
     let knows = |talk: Talk| sessions.knows(desk.now, &talk.in_realm(realm));
     let Quoted { src, dst, protocol, ports, seq, echo, .. } = *quoted;
@@ -269,7 +269,7 @@ fn is_live(desk: &Desk<'_>, sessions: &Sessions, connections: &Connections, quot
 
 /// Whether the quoted packet may be of a flow that passed unseen. A known connection must not be ended by an error that
 /// does not fit it.
-fn may_be_unseen(desk: &Desk<'_>, connections: &Connections, quoted: &Quoted) -> bool {
+fn may_be_unseen(desk: &Context<'_>, connections: &Connections, quoted: &Quoted) -> bool {
     match quoted.protocol {
         protocol::TCP => flow_of(quoted)
             .is_some_and(|flow| !connections.knows(desk.arrival.from.other(), &flow, desk.arrival.realm)),

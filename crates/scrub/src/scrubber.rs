@@ -9,7 +9,7 @@ use crate::rule::Rule;
 use crate::saved::What;
 use crate::sessions::{SessionRecord, Sessions, Talk};
 use crate::tcp::{BATCH, ConnectionRecord, Connections, FastPath};
-use crate::verdict::{Arrival, Desk, Emitted, Job, Outcome, Side, Stop, Verdict};
+use crate::verdict::{Arrival, Context, Emitted, Job, Outcome, Side, Stop, Verdict};
 use crate::{icmp, ip, sctp, security, udp};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -55,7 +55,7 @@ impl Scrubber {
             return Verdict { outcome: Outcome::Forward, met };
         }
         let mut job = Job::new(&self.config);
-        let mut desk = Desk { now, arrival, own: &mut self.own };
+        let mut desk = Context { now, arrival, own: &mut self.own };
         let mut stages = Stages {
             fragments: &mut self.fragments,
             connections: &mut self.connections,
@@ -99,7 +99,7 @@ impl Scrubber {
     /// Forget the fragments, sessions and connections whose time is over.
     pub fn expire(&mut self, now: Time) {
         let arrival = Arrival { from: Side::Outside, link: 0, realm: 0 };
-        let mut desk = Desk { now, arrival, own: &mut self.own };
+        let mut desk = Context { now, arrival, own: &mut self.own };
         self.fragments.expire(now, &self.config, &mut self.counters);
         self.sessions.expire(now);
         self.connections.expire(&self.config, &mut desk);
@@ -166,7 +166,7 @@ impl Stages<'_> {
     fn work(
         &mut self,
         job: &mut Job<'_>,
-        desk: &mut Desk<'_>,
+        desk: &mut Context<'_>,
         buf: &mut Buf,
         gso: &mut Gso,
     ) -> Result<Outcome, Stop> {
@@ -197,7 +197,12 @@ impl Stages<'_> {
 
     /// Examine the packet that fragments would have made, where they go on as they are. It may still be refused with
     /// the last of them.
-    fn see(&mut self, job: &mut Job<'_>, desk: &mut Desk<'_>, whole: Option<Buf>) -> Result<Outcome, Stop> {
+    fn see(
+        &mut self,
+        job: &mut Job<'_>,
+        desk: &mut Context<'_>,
+        whole: Option<Buf>,
+    ) -> Result<Outcome, Stop> {
         if let Some(mut buf) = whole {
             let mut gso = Gso::default();
             let mut headers = ip::clean(job, &mut buf, &mut gso)?;
@@ -210,7 +215,7 @@ impl Stages<'_> {
     fn transport(
         &mut self,
         job: &mut Job<'_>,
-        desk: &mut Desk<'_>,
+        desk: &mut Context<'_>,
         buf: &mut Buf,
         headers: &mut Headers,
         gso: &Gso,
@@ -236,7 +241,7 @@ impl Stages<'_> {
     fn authenticated(
         &mut self,
         job: &mut Job<'_>,
-        desk: &mut Desk<'_>,
+        desk: &mut Context<'_>,
         buf: &mut Buf,
         headers: &mut Headers,
     ) -> Result<u8, Stop> {
@@ -266,7 +271,7 @@ impl Stages<'_> {
     fn upper(
         &mut self,
         job: &mut Job<'_>,
-        desk: &mut Desk<'_>,
+        desk: &mut Context<'_>,
         buf: &mut Buf,
         headers: &mut Headers,
         gso: &Gso,
@@ -290,7 +295,7 @@ impl Stages<'_> {
     }
 
     /// Remember a packet's flow, so that errors about it are believed (rule I.2).
-    fn note(&mut self, desk: &Desk<'_>, headers: &Headers, ports: (u16, u16)) {
+    fn note(&mut self, desk: &Context<'_>, headers: &Headers, ports: (u16, u16)) {
         let (src, dst) = ((headers.src, ports.0), (headers.dst, ports.1));
         let talk = Talk::of(desk.arrival.from, headers.protocol, src, dst).in_realm(desk.arrival.realm);
         self.sessions.note(desk.now, &talk, desk.arrival.from, headers.ttl);

@@ -2,7 +2,7 @@
 
 use crate::rule::Rule;
 use crate::sessions::{Sessions, Talk};
-use crate::verdict::{Desk, Job, Side, Stop};
+use crate::verdict::{Context, Job, Side, Stop};
 use wire::ip::{self, Headers};
 use wire::udp::Udp;
 use wire::{Buf, Gso, GsoKind, checksum};
@@ -18,7 +18,7 @@ const FIRST_USER_PORT: u16 = 1024;
 /// Clean one UDP datagram. Returns the highest time to live of the flow.
 pub(crate) fn clean(
     job: &mut Job<'_>,
-    desk: &Desk<'_>,
+    desk: &Context<'_>,
     sessions: &mut Sessions,
     buf: &mut Buf,
     headers: &mut Headers,
@@ -77,7 +77,7 @@ fn check_sum(job: &mut Job<'_>, buf: &mut Buf, headers: &Headers, unsummed: bool
 /// loop, or have a forged sender.
 fn check_flow(
     job: &mut Job<'_>,
-    desk: &Desk<'_>,
+    desk: &Context<'_>,
     sessions: &mut Sessions,
     headers: &Headers,
     (src_port, dst_port): (u16, u16),

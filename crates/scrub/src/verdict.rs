@@ -111,14 +111,14 @@ pub(crate) enum Stop {
 }
 
 /// The parts of a scrubber that all stages may use while one packet is at work.
-pub(crate) struct Desk<'s> {
+pub(crate) struct Context<'s> {
     pub now: Time,
     pub arrival: Arrival,
     /// The queue for packets that the scrubber makes itself.
     pub own: &'s mut VecDeque<Emitted>,
 }
 
-impl Desk<'_> {
+impl Context<'_> {
     pub fn emit(&mut self, to: Side, buf: Buf, why: Rule) {
         self.emit_in(self.arrival.realm, to, buf, why);
     }

@@ -2,7 +2,7 @@
 
 use super::numbers::Numbers;
 use crate::rule::Rule;
-use crate::verdict::{Desk, Job, Outcome, Stop};
+use crate::verdict::{Context, Job, Outcome, Stop};
 use wire::ip::Headers;
 use wire::ipv4::Ipv4;
 use wire::tcp::{self, Tcp};
@@ -53,7 +53,7 @@ fn longest(buf: &Buf, headers: &Headers, gso: &Gso) -> usize {
     headers.total_len.min(headers.header_len + transport + usize::from(gso.size))
 }
 
-fn mtu(job: &Job<'_>, desk: &Desk<'_>) -> usize {
+fn mtu(job: &Job<'_>, desk: &Context<'_>) -> usize {
     job.config.mtu.get(desk.arrival.from.other().index()).copied().unwrap_or(usize::MAX)
 }
 
@@ -61,7 +61,7 @@ fn mtu(job: &Job<'_>, desk: &Desk<'_>) -> usize {
 /// remembers it.
 pub(crate) fn answer(
     job: &mut Job<'_>,
-    desk: &mut Desk<'_>,
+    desk: &mut Context<'_>,
     answers: &mut Answers,
     buf: &Buf,
     headers: &Headers,
@@ -86,7 +86,7 @@ pub(crate) fn answer(
 /// pieces do not fit goes on with smaller pieces.
 pub(crate) fn fit(
     job: &mut Job<'_>,
-    desk: &mut Desk<'_>,
+    desk: &mut Context<'_>,
     numbers: &mut Numbers,
     buf: &mut Buf,
     headers: &Headers,
@@ -115,7 +115,7 @@ pub(crate) fn fit(
 /// Cut a packet into fragments, which are emitted. `None`: the next link is too narrow for any fragment.
 fn cut(
     job: &Job<'_>,
-    desk: &mut Desk<'_>,
+    desk: &mut Context<'_>,
     numbers: &mut Numbers,
     buf: &mut Buf,
     headers: &Headers,

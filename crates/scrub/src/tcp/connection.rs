@@ -5,7 +5,7 @@ use super::seq;
 use super::store::{Arena, Store};
 use crate::config::{Config, Protect};
 use crate::rule::Rule;
-use crate::verdict::{Desk, Job, Side, Stop};
+use crate::verdict::{Context, Job, Side, Stop};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use wire::ip::Headers;
 use wire::plain::PlainSegment;
@@ -281,7 +281,7 @@ pub(super) fn protects(config: &Config, to: Side) -> bool {
 /// The parts beside the connection that the work on a segment needs.
 pub(super) struct Work<'w, 'c, 'd> {
     pub job: &'w mut Job<'c>,
-    pub desk: &'w mut Desk<'d>,
+    pub desk: &'w mut Context<'d>,
     pub arena: &'w mut Arena,
     pub buf: &'w mut Buf,
     pub headers: &'w mut Headers,

@@ -15,7 +15,7 @@ use super::seq;
 use super::store::Arena;
 use crate::config::{Config, Midstream};
 use crate::rule::{Mode, Rule};
-use crate::verdict::{Desk, Job, Side, Stop};
+use crate::verdict::{Context, Job, Side, Stop};
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};
@@ -187,7 +187,7 @@ impl Connections {
     pub(crate) fn segment(
         &mut self,
         job: &mut Job<'_>,
-        desk: &mut Desk<'_>,
+        desk: &mut Context<'_>,
         buf: &mut Buf,
         headers: &mut Headers,
         gso: &Gso,
@@ -259,7 +259,7 @@ impl Connections {
     fn open(
         &mut self,
         job: &mut Job<'_>,
-        desk: &mut Desk<'_>,
+        desk: &mut Context<'_>,
         ends: &Ends,
         segment: &Segment,
     ) -> Result<Option<u32>, Stop> {
@@ -297,7 +297,13 @@ impl Connections {
 
     /// Rules Q.16 and Q.1: check that there may be one more half-open connection. The oldest goes if there are too
     /// many.
-    fn admit(&mut self, job: &mut Job<'_>, desk: &mut Desk<'_>, ends: &Ends, from: Side) -> Result<(), Stop> {
+    fn admit(
+        &mut self,
+        job: &mut Job<'_>,
+        desk: &mut Context<'_>,
+        ends: &Ends,
+        from: Side,
+    ) -> Result<(), Stop> {
         let limits = job.config.flows;
         let many = self.sources.of(&ends.source(from)) >= limits.half_open_per_source;
         if many || self.is_full(job.config, ends, from) || self.arena.fullness() >= 248 {
@@ -385,7 +391,7 @@ impl Connections {
 
     /// Give up a connection whose handshake took too long. The end that answered it is told, so that neither the host
     /// inside nor a reader on the way keeps what is forgotten here.
-    fn give_up(&mut self, config: &Config, desk: &mut Desk<'_>, at: u32) {
+    fn give_up(&mut self, config: &Config, desk: &mut Context<'_>, at: u32) {
         if let Some(connection) = self.all.get(at as usize)
             && connection.state == State::Init2
             && says_goodbye(config)
@@ -516,7 +522,7 @@ impl Connections {
     }
 
     /// Close the connections that were silent for too long.
-    pub(crate) fn expire(&mut self, config: &Config, desk: &mut Desk<'_>) {
+    pub(crate) fn expire(&mut self, config: &Config, desk: &mut Context<'_>) {
         if desk.now < self.now {
             return;
         }
@@ -545,7 +551,7 @@ impl Connections {
     }
 
     /// Examine the connections of the slot that the wheel has come to; they may have been busy since.
-    fn look_at(&mut self, config: &Config, desk: &mut Desk<'_>, slot: usize) {
+    fn look_at(&mut self, config: &Config, desk: &mut Context<'_>, slot: usize) {
         let Some([mut at, _]) = self.lists.get(slot).copied() else { return };
         // All of it first: what is scheduled anew may come into the same slot.
         self.lists[slot] = [NONE; 2];
@@ -622,7 +628,7 @@ fn limit_of(config: &Config, connection: &Connection) -> u32 {
 impl Connection {
     /// Rule Q.16: ask both ends whether they are there, and at last close both. Returns whether the connection stays
     /// for now.
-    fn say_goodbye(&mut self, config: &Config, desk: &mut Desk<'_>) -> bool {
+    fn say_goodbye(&mut self, config: &Config, desk: &mut Context<'_>) -> bool {
         if self.state != State::Estab || !says_goodbye(config) {
             return false;
         }
