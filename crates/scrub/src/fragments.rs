@@ -46,7 +46,7 @@ impl Fragments {
     pub fn take(
         &mut self,
         job: &mut Job<'_>,
-        desk: &Context<'_>,
+        context: &Context<'_>,
         buf: &mut Buf,
         headers: &Headers,
     ) -> Result<Taken, Stop> {
@@ -60,8 +60,8 @@ impl Fragments {
         if !job.watches(rule) {
             return Ok(Taken::Loose);
         }
-        let reassembly_context = desk.arrival.link << 1 | desk.arrival.from as u32;
-        match table.push(desk.now, reassembly_context, buf.as_slice(), headers, &mut self.pool) {
+        let reassembly_context = context.arrival.link << 1 | context.arrival.from as u32;
+        match table.push(context.now, reassembly_context, buf.as_slice(), headers, &mut self.pool) {
             Reassembled::Incomplete if job.is_on(rule) => Ok(Taken::Held),
             Reassembled::Incomplete => {
                 job.acts(rule);

@@ -48,7 +48,7 @@ fn kind_of(version: u8, kind: u8) -> Kind {
 /// that of a probe says how far the probe is to go.
 pub(crate) fn clean(
     job: &mut Job<'_>,
-    desk: &Context<'_>,
+    context: &Context<'_>,
     sessions: &mut Sessions,
     connections: &Connections,
     buf: &mut Buf,
@@ -68,13 +68,13 @@ pub(crate) fn clean(
         job.refuse(Rule::IcmpEcho)?;
     }
     let hops = |wanted: u8| headers.ttl == wanted && code == 0;
-    let from_outside = desk.arrival.from == Side::Outside;
+    let from_outside = context.arrival.from == Side::Outside;
     let unspecified = headers.src.is_unspecified();
     match kind_of(headers.version, kind) {
         // Without an address a host solicits and reports, and nothing else (rule 6.13).
         Kind::Request | Kind::Reply | Kind::Error if unspecified => job.refuse(Rule::V6Address)?,
-        Kind::Request | Kind::Reply => echo(job, desk, sessions, buf, headers, (kind, code, identifier))?,
-        Kind::Error => error(job, desk, sessions, connections, buf, headers, gso)?,
+        Kind::Request | Kind::Reply => echo(job, context, sessions, buf, headers, (kind, code, identifier))?,
+        Kind::Error => error(job, context, sessions, connections, buf, headers, gso)?,
         Kind::Neighbour if !hops(255) => job.refuse(Rule::V6Neighbour)?,
         Kind::RouterAdvertisement if !hops(255) || from_outside && !job.config.outside_routers => {
             job.refuse(Rule::V6Neighbour)?;
@@ -94,13 +94,13 @@ pub(crate) fn clean(
 /// Rule I.1: echo requests and replies.
 fn echo(
     job: &mut Job<'_>,
-    desk: &Context<'_>,
+    context: &Context<'_>,
     sessions: &mut Sessions,
     buf: &mut Buf,
     headers: &Headers,
     (kind, code, identifier): (u8, u8, u16),
 ) -> Result<(), Stop> {
-    let from = desk.arrival.from;
+    let from = context.arrival.from;
     if headers.dst.is_multicast() {
         job.refuse(Rule::IcmpEcho)?;
     }
@@ -110,8 +110,8 @@ fn echo(
     } else {
         Talk::echo(from.other(), headers.protocol, headers.dst, headers.src, identifier)
     };
-    let talk = talk.in_realm(desk.arrival.realm);
-    if !asked && !sessions.knows(desk.now, &talk) {
+    let talk = talk.in_realm(context.arrival.realm);
+    if !asked && !sessions.knows(context.now, &talk) {
         job.refuse_unless(job.config.may_miss, Rule::IcmpEcho)?;
     }
     if code != 0
@@ -121,7 +121,7 @@ fn echo(
         icmp::edit_code(message, 0);
     }
     if asked {
-        sessions.note(desk.now, &talk, from, headers.ttl);
+        sessions.note(context.now, &talk, from, headers.ttl);
     }
     Ok(())
 }
@@ -144,7 +144,7 @@ fn is_code(version: u8, kind: u8, code: u8) -> bool {
 /// Rules I.2 and I.3: an error must be about a packet that went in the other direction not long ago.
 fn error(
     job: &mut Job<'_>,
-    desk: &Context<'_>,
+    context: &Context<'_>,
     sessions: &Sessions,
     connections: &Connections,
     buf: &mut Buf,
@@ -159,9 +159,9 @@ fn error(
         job.refuse(Rule::IcmpType)?;
     }
     let Some(quoted) = quoted else { return job.refuse(Rule::IcmpQuote) };
-    if quoted.src != headers.dst || !is_live(desk, sessions, connections, &quoted) {
+    if quoted.src != headers.dst || !is_live(context, sessions, connections, &quoted) {
         let honest = job.config.may_miss && quoted.src == headers.dst;
-        job.refuse_unless(honest && may_be_unseen(desk, connections, &quoted), Rule::IcmpQuote)?;
+        job.refuse_unless(honest && may_be_unseen(context, connections, &quoted), Rule::IcmpQuote)?;
     }
     let too_big = matches!((headers.version, kind, code), (4, 3, 4) | (6, 2, _));
     let (mut wanted, mut keep) = (rest, quote_len);
@@ -170,13 +170,13 @@ fn error(
     if (plain != rest || shorter < quote_len) && job.acts(Rule::IcmpQuote) {
         (wanted, keep) = (plain, shorter);
     }
-    let hidden = hide_quoting(job, desk, buf, headers, &quoted, keep);
+    let hidden = hide_quoting(job, context, buf, headers, &quoted, keep);
     keep = hidden.unwrap_or(keep);
     if too_big {
         let mtu = path_mtu(job, headers.version, plain, &quoted)?;
         wanted = wanted & !plain | mtu;
     }
-    let shifted = restore_numbers(job, desk, connections, buf, headers, &quoted);
+    let shifted = restore_numbers(job, context, connections, buf, headers, &quoted);
     if wanted != rest || keep < quote_len || hidden.is_some() || shifted {
         rewrite(buf, headers, gso, wanted, keep).ok_or(Stop::Drop(Rule::IcmpQuote))?;
     }
@@ -186,14 +186,14 @@ fn error(
 /// Rule Q.4: give the quoted packet the numbers that its sender knows. Returns whether it had others.
 fn restore_numbers(
     job: &mut Job<'_>,
-    desk: &Context<'_>,
+    context: &Context<'_>,
     connections: &Connections,
     buf: &mut Buf,
     headers: &Headers,
     quoted: &Quoted,
 ) -> bool {
     let Some(flow) = flow_of(quoted) else { return false };
-    let (seq, ack) = connections.shifts(desk.arrival.from.other(), &flow, desk.arrival.realm);
+    let (seq, ack) = connections.shifts(context.arrival.from.other(), &flow, context.arrival.realm);
     let quote = buf.as_mut_slice().get_mut(headers.header_len + HEADER_LEN..headers.total_len);
     let changed = (seq, ack) != (0, 0) && quote.is_some_and(|quote| quoted.renumber(quote, seq, ack));
     if changed {
@@ -220,13 +220,13 @@ fn flow_of(quoted: &Quoted) -> Option<Flow> {
 /// acts; the checksum of the error is still to be computed.
 fn hide_quoting(
     job: &mut Job<'_>,
-    desk: &Context<'_>,
+    context: &Context<'_>,
     buf: &mut Buf,
     headers: &Headers,
     quoted: &Quoted,
     keep: usize,
 ) -> Option<usize> {
-    if headers.version != 4 || desk.arrival.from != Side::Inside || !job.watches(Rule::V4Id) {
+    if headers.version != 4 || context.arrival.from != Side::Inside || !job.watches(Rule::V4Id) {
         return None;
     }
     let least = keep.min(quoted.header_len + 8);
@@ -240,9 +240,9 @@ fn hide_quoting(
 }
 
 /// Whether the quoted packet was sent from the side that the error goes to.
-fn is_live(desk: &Context<'_>, sessions: &Sessions, connections: &Connections, quoted: &Quoted) -> bool {
-    let (sender, realm) = (desk.arrival.from.other(), desk.arrival.realm);
-    let knows = |talk: Talk| sessions.knows(desk.now, &talk.in_realm(realm));
+fn is_live(context: &Context<'_>, sessions: &Sessions, connections: &Connections, quoted: &Quoted) -> bool {
+    let (sender, realm) = (context.arrival.from.other(), context.arrival.realm);
+    let knows = |talk: Talk| sessions.knows(context.now, &talk.in_realm(realm));
     let Quoted { src, dst, protocol, ports, seq, echo, .. } = *quoted;
     match (protocol, ports, seq, echo) {
         (protocol::TCP, Some(_), Some(seq), _) => {
@@ -269,10 +269,11 @@ fn is_live(desk: &Context<'_>, sessions: &Sessions, connections: &Connections, q
 
 /// Whether the quoted packet may be of a flow that passed unseen. A known connection must not be ended by an error that
 /// does not fit it.
-fn may_be_unseen(desk: &Context<'_>, connections: &Connections, quoted: &Quoted) -> bool {
+fn may_be_unseen(context: &Context<'_>, connections: &Connections, quoted: &Quoted) -> bool {
     match quoted.protocol {
-        protocol::TCP => flow_of(quoted)
-            .is_some_and(|flow| !connections.knows(desk.arrival.from.other(), &flow, desk.arrival.realm)),
+        protocol::TCP => flow_of(quoted).is_some_and(|flow| {
+            !connections.knows(context.arrival.from.other(), &flow, context.arrival.realm)
+        }),
         protocol::UDP | protocol::SCTP => quoted.ports.is_some(),
         _ => true,
     }

@@ -55,7 +55,7 @@ impl Scrubber {
             return Verdict { outcome: Outcome::Forward, met };
         }
         let mut job = Job::new(&self.config);
-        let mut desk = Context { now, arrival, own: &mut self.own };
+        let mut context = Context { now, arrival, own: &mut self.own };
         let mut stages = Stages {
             fragments: &mut self.fragments,
             connections: &mut self.connections,
@@ -63,7 +63,7 @@ impl Scrubber {
             numbers: &mut self.numbers,
             answers: &mut self.answers,
         };
-        let outcome = match stages.work(&mut job, &mut desk, buf, gso) {
+        let outcome = match stages.work(&mut job, &mut context, buf, gso) {
             Ok(outcome) => outcome,
             Err(Stop::Pass) => Outcome::Forward,
             Err(Stop::Drop(rule)) => Outcome::Drop(rule),
@@ -99,10 +99,10 @@ impl Scrubber {
     /// Forget the fragments, sessions and connections whose time is over.
     pub fn expire(&mut self, now: Time) {
         let arrival = Arrival { from: Side::Outside, link: 0, realm: 0 };
-        let mut desk = Context { now, arrival, own: &mut self.own };
+        let mut context = Context { now, arrival, own: &mut self.own };
         self.fragments.expire(now, &self.config, &mut self.counters);
         self.sessions.expire(now);
-        self.connections.expire(&self.config, &mut desk);
+        self.connections.expire(&self.config, &mut context);
     }
 
     /// The configuration of the scrubber.
@@ -166,14 +166,14 @@ impl Stages<'_> {
     fn work(
         &mut self,
         job: &mut Job<'_>,
-        desk: &mut Context<'_>,
+        context: &mut Context<'_>,
         buf: &mut Buf,
         gso: &mut Gso,
     ) -> Result<Outcome, Stop> {
         let mut headers = ip::clean(job, buf, gso)?;
         let mut joined = false;
         if headers.fragment.is_some() {
-            match self.fragments.take(job, desk, buf, &headers)? {
+            match self.fragments.take(job, context, buf, &headers)? {
                 Taken::Held => return Ok(Outcome::Hold),
                 Taken::Loose => {}
                 Taken::Whole => {
@@ -181,18 +181,18 @@ impl Stages<'_> {
                     *gso = Gso::default();
                     (headers, joined) = (ip::clean(job, buf, gso)?, true);
                 }
-                Taken::Seen(whole) => return self.see(job, desk, whole),
+                Taken::Seen(whole) => return self.see(job, context, whole),
             }
         } else {
-            ip::answer(job, desk, self.answers, buf, &headers, gso)?;
+            ip::answer(job, context, self.answers, buf, &headers, gso)?;
         }
         // A fragment that nobody puts together has no transport that could be read.
         if headers.fragment.is_none() {
-            let ttl = self.transport(job, desk, buf, &mut headers, gso)?;
+            let ttl = self.transport(job, context, buf, &mut headers, gso)?;
             ip::raise_ttl(job, buf, &mut headers, ttl);
         }
         ip::finish(job, self.numbers, buf, &headers, gso);
-        ip::fit(job, desk, self.numbers, buf, &headers, gso, joined)
+        ip::fit(job, context, self.numbers, buf, &headers, gso, joined)
     }
 
     /// Examine the packet that fragments would have made, where they go on as they are. It may still be refused with
@@ -200,13 +200,13 @@ impl Stages<'_> {
     fn see(
         &mut self,
         job: &mut Job<'_>,
-        desk: &mut Context<'_>,
+        context: &mut Context<'_>,
         whole: Option<Buf>,
     ) -> Result<Outcome, Stop> {
         if let Some(mut buf) = whole {
             let mut gso = Gso::default();
             let mut headers = ip::clean(job, &mut buf, &mut gso)?;
-            self.transport(job, desk, &mut buf, &mut headers, &gso)?;
+            self.transport(job, context, &mut buf, &mut headers, &gso)?;
         }
         Err(Stop::Pass)
     }
@@ -215,7 +215,7 @@ impl Stages<'_> {
     fn transport(
         &mut self,
         job: &mut Job<'_>,
-        desk: &mut Context<'_>,
+        context: &mut Context<'_>,
         buf: &mut Buf,
         headers: &mut Headers,
         gso: &Gso,
@@ -230,10 +230,10 @@ impl Stages<'_> {
             }));
         }
         if headers.protocol == protocol::AH && job.watches(Rule::AuthenticatedInside) {
-            self.note(desk, headers, (0, 0));
-            return self.authenticated(job, desk, buf, headers);
+            self.note(context, headers, (0, 0));
+            return self.authenticated(job, context, buf, headers);
         }
-        self.upper(job, desk, buf, headers, gso)
+        self.upper(job, context, buf, headers, gso)
     }
 
     /// Rule V.2: a reader past an authentication header sees the same connections as in packets without one. The
@@ -241,7 +241,7 @@ impl Stages<'_> {
     fn authenticated(
         &mut self,
         job: &mut Job<'_>,
-        desk: &mut Context<'_>,
+        context: &mut Context<'_>,
         buf: &mut Buf,
         headers: &mut Headers,
     ) -> Result<u8, Stop> {
@@ -259,7 +259,7 @@ impl Stages<'_> {
             job.refuse(Rule::V4Protocol)?;
         }
         let before = headers.upper(buf.as_slice()).to_vec();
-        let ttl = self.upper(job, desk, buf, &mut inner, &Gso::default())?;
+        let ttl = self.upper(job, context, buf, &mut inner, &Gso::default())?;
         headers.total_len = inner.total_len;
         if headers.upper(buf.as_slice()) != before {
             job.refuse(Rule::AuthenticatedInside)?;
@@ -271,33 +271,33 @@ impl Stages<'_> {
     fn upper(
         &mut self,
         job: &mut Job<'_>,
-        desk: &mut Context<'_>,
+        context: &mut Context<'_>,
         buf: &mut Buf,
         headers: &mut Headers,
         gso: &Gso,
     ) -> Result<u8, Stop> {
         match headers.protocol {
-            protocol::TCP => self.connections.segment(job, desk, buf, headers, gso),
-            protocol::UDP => udp::clean(job, desk, self.sessions, buf, headers, gso),
+            protocol::TCP => self.connections.segment(job, context, buf, headers, gso),
+            protocol::UDP => udp::clean(job, context, self.sessions, buf, headers, gso),
             protocol::ICMP | protocol::ICMPV6 => {
-                icmp::clean(job, desk, self.sessions, self.connections, buf, headers, gso)
+                icmp::clean(job, context, self.sessions, self.connections, buf, headers, gso)
             }
             protocol::SCTP => {
                 let ports = sctp::clean(job, buf, headers)?;
-                self.note(desk, headers, ports);
+                self.note(context, headers, ports);
                 Ok(headers.ttl)
             }
             _ => {
-                self.note(desk, headers, (0, 0));
+                self.note(context, headers, (0, 0));
                 Ok(headers.ttl)
             }
         }
     }
 
     /// Remember a packet's flow, so that errors about it are believed (rule I.2).
-    fn note(&mut self, desk: &Context<'_>, headers: &Headers, ports: (u16, u16)) {
+    fn note(&mut self, context: &Context<'_>, headers: &Headers, ports: (u16, u16)) {
         let (src, dst) = ((headers.src, ports.0), (headers.dst, ports.1));
-        let talk = Talk::of(desk.arrival.from, headers.protocol, src, dst).in_realm(desk.arrival.realm);
-        self.sessions.note(desk.now, &talk, desk.arrival.from, headers.ttl);
+        let talk = Talk::of(context.arrival.from, headers.protocol, src, dst).in_realm(context.arrival.realm);
+        self.sessions.note(context.now, &talk, context.arrival.from, headers.ttl);
     }
 }

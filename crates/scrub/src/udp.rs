@@ -18,7 +18,7 @@ const FIRST_USER_PORT: u16 = 1024;
 /// Clean one UDP datagram. Returns the highest time to live of the flow.
 pub(crate) fn clean(
     job: &mut Job<'_>,
-    desk: &Context<'_>,
+    context: &Context<'_>,
     sessions: &mut Sessions,
     buf: &mut Buf,
     headers: &mut Headers,
@@ -50,7 +50,7 @@ pub(crate) fn clean(
         }
         return Ok(headers.ttl);
     }
-    check_flow(job, desk, sessions, headers, ports)
+    check_flow(job, context, sessions, headers, ports)
 }
 
 /// Rule U.1: check the checksum. Over IPv6 only tunnels may leave it out (RFC 6935), which nobody here can tell from
@@ -77,14 +77,14 @@ fn check_sum(job: &mut Job<'_>, buf: &mut Buf, headers: &Headers, unsummed: bool
 /// loop, or have a forged sender.
 fn check_flow(
     job: &mut Job<'_>,
-    desk: &Context<'_>,
+    context: &Context<'_>,
     sessions: &mut Sessions,
     headers: &Headers,
     (src_port, dst_port): (u16, u16),
 ) -> Result<u8, Stop> {
-    let (from, now) = (desk.arrival.from, desk.now);
+    let (from, now) = (context.arrival.from, context.now);
     let talk = Talk::of(from, headers.protocol, (headers.src, src_port), (headers.dst, dst_port))
-        .in_realm(desk.arrival.realm);
+        .in_realm(context.arrival.realm);
     if !sessions.knows(now, &talk) {
         let service = src_port < FIRST_USER_PORT || REFLECTORS.contains(&src_port);
         let answer = service && dst_port >= FIRST_USER_PORT && !headers.dst.is_multicast();

@@ -53,30 +53,30 @@ fn longest(buf: &Buf, headers: &Headers, gso: &Gso) -> usize {
     headers.total_len.min(headers.header_len + transport + usize::from(gso.size))
 }
 
-fn mtu(job: &Job<'_>, desk: &Context<'_>) -> usize {
-    job.config.mtu.get(desk.arrival.from.other().index()).copied().unwrap_or(usize::MAX)
+fn mtu(job: &Job<'_>, context: &Context<'_>) -> usize {
+    job.config.mtu.get(context.arrival.from.other().index()).copied().unwrap_or(usize::MAX)
 }
 
 /// Rule 4.6, for both families: a packet that came whole, may not be cut and does not fit is answered, before anything
 /// remembers it.
 pub(crate) fn answer(
     job: &mut Job<'_>,
-    desk: &mut Context<'_>,
+    context: &mut Context<'_>,
     answers: &mut Answers,
     buf: &Buf,
     headers: &Headers,
     gso: &Gso,
 ) -> Result<(), Stop> {
-    let mtu = mtu(job, desk);
+    let mtu = mtu(job, context);
     if !headers.dont_fragment || longest(buf, headers, gso) <= mtu {
         return Ok(());
     }
     let answered = job.refuse(Rule::V4DontFragment);
     if matches!(answered, Err(Stop::Drop(_)))
-        && answers.take(desk.now)
+        && answers.take(context.now)
         && let Some(error) = icmp::too_big(buf.as_slice(), headers, mtu, None)
     {
-        desk.emit(desk.arrival.from, error, Rule::V4DontFragment);
+        context.emit(context.arrival.from, error, Rule::V4DontFragment);
     }
     answered
 }
@@ -86,14 +86,14 @@ pub(crate) fn answer(
 /// pieces do not fit goes on with smaller pieces.
 pub(crate) fn fit(
     job: &mut Job<'_>,
-    desk: &mut Context<'_>,
+    context: &mut Context<'_>,
     numbers: &mut Numbers,
     buf: &mut Buf,
     headers: &Headers,
     gso: &mut Gso,
     joined: bool,
 ) -> Result<Outcome, Stop> {
-    let mtu = mtu(job, desk);
+    let mtu = mtu(job, context);
     let longest = longest(buf, headers, gso);
     let may_be_cut = (joined || !headers.dont_fragment) && headers.fragment.is_none();
     // The kernel cuts what it is given of UDP.
@@ -109,20 +109,20 @@ pub(crate) fn fit(
         gso.size = u16::try_from(smaller).unwrap_or(gso.size);
         return Ok(Outcome::Forward);
     }
-    cut(job, desk, numbers, buf, headers, gso, rule).ok_or(Stop::Drop(rule))
+    cut(job, context, numbers, buf, headers, gso, rule).ok_or(Stop::Drop(rule))
 }
 
 /// Cut a packet into fragments, which are emitted. `None`: the next link is too narrow for any fragment.
 fn cut(
     job: &Job<'_>,
-    desk: &mut Context<'_>,
+    context: &mut Context<'_>,
     numbers: &mut Numbers,
     buf: &mut Buf,
     headers: &Headers,
     gso: &Gso,
     rule: Rule,
 ) -> Option<Outcome> {
-    let mtu = mtu(job, desk);
+    let mtu = mtu(job, context);
     if gso.needs_checksum {
         let (start, offset) = (usize::from(gso.checksum_start), usize::from(gso.checksum_offset));
         checksum::complete_partial(buf.as_mut_slice(), start, offset).ok()?;
@@ -137,7 +137,7 @@ fn cut(
     loop {
         let mut piece = Buf::with_capacity(HEADROOM + mtu, HEADROOM);
         match pieces.next_into(&mut piece) {
-            Some(Ok(())) => desk.emit(desk.arrival.from.other(), piece, rule),
+            Some(Ok(())) => context.emit(context.arrival.from.other(), piece, rule),
             Some(Err(_)) => return None,
             None => return Some(Outcome::Fragmented),
         }

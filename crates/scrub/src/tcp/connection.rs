@@ -281,7 +281,7 @@ pub(super) fn protects(config: &Config, to: Side) -> bool {
 /// The parts beside the connection that the work on a segment needs.
 pub(super) struct Work<'w, 'c, 'd> {
     pub job: &'w mut Job<'c>,
-    pub desk: &'w mut Context<'d>,
+    pub context: &'w mut Context<'d>,
     pub arena: &'w mut Arena,
     pub buf: &'w mut Buf,
     pub headers: &'w mut Headers,
@@ -292,11 +292,11 @@ pub(super) struct Work<'w, 'c, 'd> {
 
 impl Work<'_, '_, '_> {
     pub fn from(&self) -> Side {
-        self.desk.arrival.from
+        self.context.arrival.from
     }
 
     pub fn now(&self) -> Time {
-        self.desk.now
+        self.context.now
     }
 }
 

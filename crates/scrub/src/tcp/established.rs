@@ -535,7 +535,7 @@ impl Connection {
             if sender.ttl == 0 {
                 sender.ttl = TTL;
             }
-            work.desk.emit(to, buf, why);
+            work.context.emit(to, buf, why);
         }
     }
 

@@ -187,21 +187,21 @@ impl Connections {
     pub(crate) fn segment(
         &mut self,
         job: &mut Job<'_>,
-        desk: &mut Context<'_>,
+        context: &mut Context<'_>,
         buf: &mut Buf,
         headers: &mut Headers,
         gso: &Gso,
     ) -> Result<u8, Stop> {
-        self.now = desk.now;
-        let from = desk.arrival.from;
+        self.now = context.now;
+        let from = context.arrival.from;
         let mut segment = Segment::read(job, buf, headers, gso)?;
-        let ends = Ends::of(headers, segment.ports, from).in_realm(desk.arrival.realm);
+        let ends = Ends::of(headers, segment.ports, from).in_realm(context.arrival.realm);
         let mut found = self.find_again(&ends);
         let cleaned = segment.clean(job, buf, headers);
         if cleaned == Err(Stop::Pass)
             && let Some(connection) = found.and_then(|at| self.all.get(at as usize))
         {
-            let mut work = Work { job, desk, arena: &mut self.arena, buf, headers, segment, shift: 0 };
+            let mut work = Work { job, context, arena: &mut self.arena, buf, headers, segment, shift: 0 };
             connection.shift_in(&mut work);
             connection.shift_out(&mut work);
             work.segment.finish(work.buf, work.headers);
@@ -221,7 +221,7 @@ impl Connections {
         }
         let (at, fresh) = match found {
             Some(at) => (at, false),
-            None => match self.open(job, desk, &ends, &segment)? {
+            None => match self.open(job, context, &ends, &segment)? {
                 Some(at) => (at, true),
                 // Nobody looks at connections that nobody opened.
                 None => {
@@ -238,7 +238,7 @@ impl Connections {
         if fresh {
             connection.set_shift(shift);
         }
-        let mut work = Work { job, desk, arena: &mut self.arena, buf, headers, segment, shift: new_shift };
+        let mut work = Work { job, context, arena: &mut self.arena, buf, headers, segment, shift: new_shift };
         connection.shift_in(&mut work);
         let done = connection.segment(&mut work);
         if !matches!(done, Err(Stop::Drop(_))) {
@@ -259,11 +259,11 @@ impl Connections {
     fn open(
         &mut self,
         job: &mut Job<'_>,
-        desk: &mut Context<'_>,
+        context: &mut Context<'_>,
         ends: &Ends,
         segment: &Segment,
     ) -> Result<Option<u32>, Stop> {
-        let from = desk.arrival.from;
+        let from = context.arrival.from;
         let flags = segment.flags;
         let opens = flags.contains(Flags::SYN) && !flags.contains(Flags::ACK);
         if opens {
@@ -271,8 +271,8 @@ impl Connections {
             if self.find(&ends.turned()).is_some() {
                 job.refuse(Rule::Handshake)?;
             }
-            self.admit(job, desk, ends, from)?;
-            let at = self.insert(Connection::new(*ends, from, desk.now));
+            self.admit(job, context, ends, from)?;
+            let at = self.insert(Connection::new(*ends, from, context.now));
             self.append(HALF_OPEN, at);
             return Ok(Some(at));
         }
@@ -290,7 +290,7 @@ impl Connections {
         if self.is_full(job.config, ends, from) {
             job.refuse(Rule::Idle)?;
         }
-        let at = self.insert(Connection::picked_up(*ends, segment, from, desk.now));
+        let at = self.insert(Connection::picked_up(*ends, segment, from, context.now));
         self.schedule(job.config, at);
         Ok(Some(at))
     }
@@ -300,7 +300,7 @@ impl Connections {
     fn admit(
         &mut self,
         job: &mut Job<'_>,
-        desk: &mut Context<'_>,
+        context: &mut Context<'_>,
         ends: &Ends,
         from: Side,
     ) -> Result<(), Stop> {
@@ -313,7 +313,7 @@ impl Connections {
             && let Some([oldest, _]) = self.lists.get(HALF_OPEN).copied()
             && oldest != NONE
         {
-            self.give_up(job.config, desk, oldest);
+            self.give_up(job.config, context, oldest);
         }
         Ok(())
     }
@@ -391,14 +391,14 @@ impl Connections {
 
     /// Give up a connection whose handshake took too long. The end that answered it is told, so that neither the host
     /// inside nor a reader on the way keeps what is forgotten here.
-    fn give_up(&mut self, config: &Config, desk: &mut Context<'_>, at: u32) {
+    fn give_up(&mut self, config: &Config, context: &mut Context<'_>, at: u32) {
         if let Some(connection) = self.all.get(at as usize)
             && connection.state == State::Init2
             && says_goodbye(config)
         {
             let to = connection.opener.other();
             if let Some(buf) = connection.bare(to, Flags::RST | Flags::ACK, 0) {
-                desk.emit_in(connection.ends.realm(), to, buf, Rule::Idle);
+                context.emit_in(connection.ends.realm(), to, buf, Rule::Idle);
             }
         }
         self.remove(at);
@@ -522,19 +522,19 @@ impl Connections {
     }
 
     /// Close the connections that were silent for too long.
-    pub(crate) fn expire(&mut self, config: &Config, desk: &mut Context<'_>) {
-        if desk.now < self.now {
+    pub(crate) fn expire(&mut self, config: &Config, context: &mut Context<'_>) {
+        if context.now < self.now {
             return;
         }
-        self.now = desk.now;
+        self.now = context.now;
         self.look_again();
-        let now = millis(desk.now);
+        let now = millis(context.now);
         let limit = millis_of(config.flows.handshake);
         while let Some([oldest, _]) = self.lists.get(HALF_OPEN).copied()
             && let Some(connection) = self.all.get(oldest as usize)
             && now.wrapping_sub(connection.last) >= limit
         {
-            self.give_up(config, desk, oldest);
+            self.give_up(config, context, oldest);
         }
         let Some(mut turned) = self.turned else { return };
         let mut slots = now.wrapping_sub(turned) / SLOT;
@@ -546,12 +546,12 @@ impl Connections {
             turned = turned.wrapping_add(SLOT);
             self.turned = Some(turned);
             self.hand = (self.hand + 1) % SLOTS;
-            self.look_at(config, desk, self.hand);
+            self.look_at(config, context, self.hand);
         }
     }
 
     /// Examine the connections of the slot that the wheel has come to; they may have been busy since.
-    fn look_at(&mut self, config: &Config, desk: &mut Context<'_>, slot: usize) {
+    fn look_at(&mut self, config: &Config, context: &mut Context<'_>, slot: usize) {
         let Some([mut at, _]) = self.lists.get(slot).copied() else { return };
         // All of it first: what is scheduled anew may come into the same slot.
         self.lists[slot] = [NONE; 2];
@@ -559,8 +559,8 @@ impl Connections {
             let Some(connection) = self.all.get_mut(at as usize) else { return };
             let behind = connection.links[1];
             (connection.links, connection.slot) = ([NONE; 2], u16::MAX);
-            let silent = millis(desk.now).wrapping_sub(connection.last);
-            if silent < limit_of(config, connection) || connection.say_goodbye(config, desk) {
+            let silent = millis(context.now).wrapping_sub(connection.last);
+            if silent < limit_of(config, connection) || connection.say_goodbye(config, context) {
                 self.schedule(config, at);
             } else {
                 self.remove(at);
@@ -628,7 +628,7 @@ fn limit_of(config: &Config, connection: &Connection) -> u32 {
 impl Connection {
     /// Rule Q.16: ask both ends whether they are there, and at last close both. Returns whether the connection stays
     /// for now.
-    fn say_goodbye(&mut self, config: &Config, desk: &mut Context<'_>) -> bool {
+    fn say_goodbye(&mut self, config: &Config, context: &mut Context<'_>) -> bool {
         if self.state != State::Estab || !says_goodbye(config) {
             return false;
         }
@@ -636,7 +636,7 @@ impl Connection {
         for side in [Side::Outside, Side::Inside] {
             let flags = if stays { Flags::ACK } else { Flags::RST | Flags::ACK };
             if let Some(buf) = self.bare(side, flags, u32::from(stays)) {
-                desk.emit_in(self.ends.realm(), side, buf, Rule::Idle);
+                context.emit_in(self.ends.realm(), side, buf, Rule::Idle);
             }
         }
         self.probes += u8::from(stays);
