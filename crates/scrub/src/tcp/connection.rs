@@ -174,7 +174,7 @@ pub(super) struct Half {
     pub max_window: u32,
     pub ttl: u8,
     pub scale: u8,
-    pub said: Said,
+    pub said: EndFlags,
 }
 
 /// The numbers of the first and the last segment of one end.
@@ -188,9 +188,9 @@ pub(super) struct Bounds {
 
 /// The set of things that one end's segments have said so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(super) struct Said(u16);
+pub(super) struct EndFlags(u16);
 
-impl Said {
+impl EndFlags {
     pub const SYN: u16 = 1;
     pub const FIN: u16 = 2;
     pub const SCALE: u16 = 4;
@@ -340,7 +340,7 @@ impl Connection {
                 scale: super::segment::MOST_SCALE,
                 ..Half::default()
             };
-            half.said.add(Said::SYN | Said::SCALE | Said::SACK, true);
+            half.said.add(EndFlags::SYN | EndFlags::SCALE | EndFlags::SACK, true);
         }
         connection
     }
@@ -364,7 +364,7 @@ impl Connection {
     /// Set another shift for the inside host's numbers.
     pub fn set_shift(&mut self, shift: u32) {
         self.shift = shift;
-        self.halves.iter_mut().for_each(|half| half.said.set(Said::SHIFTED, shift != 0));
+        self.halves.iter_mut().for_each(|half| half.said.set(EndFlags::SHIFTED, shift != 0));
     }
 
     /// Rule Q.4: the shift of the inside host's numbers from its SYN on. It is that of the connection before, if there
@@ -396,7 +396,7 @@ impl Connection {
 
     /// The number of octets that a window field of that end stands for.
     pub fn window_of(&self, side: Side, field: u16) -> u32 {
-        let shift = if self.agreed(Said::SCALE) { self.half(side).scale } else { 0 };
+        let shift = if self.agreed(EndFlags::SCALE) { self.half(side).scale } else { 0 };
         u32::from(field) << shift
     }
 
@@ -420,7 +420,7 @@ impl Connection {
                 self.bounds_mut(from).isn = at.wrapping_sub(1);
                 let half = self.half_mut(from);
                 (half.una, half.nxt, half.next, half.edge) = (at, at, at, at);
-                half.said.add(Said::ELSEWHERE, true);
+                half.said.add(EndFlags::ELSEWHERE, true);
             }
             State::Init => return work.job.refuse(Rule::Handshake),
             State::Init2 if flags.contains(Flags::RST) => self.reset(work)?,
@@ -465,10 +465,10 @@ impl Connection {
     /// have heard and another not, and both ends have opened it at all.
     fn lives(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (own, other) = (self.half(work.from()), self.half(work.from().other()));
-        if own.said.has(Said::RESET) {
+        if own.said.has(EndFlags::RESET) {
             work.job.refuse(Rule::ResetExact)?;
         }
-        if !own.said.has(Said::SYN) || !other.said.has(Said::SYN) {
+        if !own.said.has(EndFlags::SYN) || !other.said.has(EndFlags::SYN) {
             work.job.refuse(Rule::Handshake)?;
         }
         Ok(())
@@ -501,7 +501,7 @@ impl Connection {
             }
             self.signature(work)?;
         }
-        let again = self.half(from).said.has(Said::SYN);
+        let again = self.half(from).said.has(EndFlags::SYN);
         if again && self.bounds(from).isn != segment.seq {
             work.job.refuse(Rule::OneIsn)?;
             return Ok(());
@@ -527,17 +527,17 @@ impl Connection {
         let is = work.segment.options;
         let echo = if answers { other.ts_latest } else { 0 };
         let first = Options {
-            mss: half.said.has(Said::MSS).then_some(self.mss[from.index()]),
-            scale: has(Said::SCALE).then_some(half.scale),
-            sack_permitted: has(Said::SACK),
-            timestamps: has(Said::TIMESTAMPS).then(|| is.timestamps.unwrap_or((half.ts_latest, echo))),
+            mss: half.said.has(EndFlags::MSS).then_some(self.mss[from.index()]),
+            scale: has(EndFlags::SCALE).then_some(half.scale),
+            sack_permitted: has(EndFlags::SACK),
+            timestamps: has(EndFlags::TIMESTAMPS).then(|| is.timestamps.unwrap_or((half.ts_latest, echo))),
             ..is
         };
         // What was taken off for not having been asked for is still in the summary.
         let now = Options {
-            scale: is.scale.filter(|_| offered(Said::SCALE)),
-            sack_permitted: is.sack_permitted && offered(Said::SACK),
-            timestamps: is.timestamps.filter(|_| offered(Said::TIMESTAMPS)),
+            scale: is.scale.filter(|_| offered(EndFlags::SCALE)),
+            sack_permitted: is.sack_permitted && offered(EndFlags::SACK),
+            timestamps: is.timestamps.filter(|_| offered(EndFlags::TIMESTAMPS)),
             ..is
         };
         if first == now {
@@ -570,7 +570,8 @@ impl Connection {
         let from = work.from();
         let to = from.other();
         let offered = |what| !answers || self.half(to).said.has(what);
-        let (scale, sack, stamps) = (offered(Said::SCALE), offered(Said::SACK), offered(Said::TIMESTAMPS));
+        let (scale, sack, stamps) =
+            (offered(EndFlags::SCALE), offered(EndFlags::SACK), offered(EndFlags::TIMESTAMPS));
         let options = work.segment.options;
         let drops = [
             (options.scale.is_some() && !scale, Rule::OptionScale),
@@ -598,7 +599,7 @@ impl Connection {
         let ecn = Flags::ECE | Flags::CWR;
         let flags = work.segment.flags;
         let fitting = if answers {
-            flags.contains(Flags::ECE) && !flags.contains(Flags::CWR) && self.half(to).said.has(Said::ECN)
+            flags.contains(Flags::ECE) && !flags.contains(Flags::CWR) && self.half(to).said.has(EndFlags::ECN)
         } else {
             flags.contains(ecn)
         };
@@ -615,7 +616,7 @@ impl Connection {
         let options = segment.options;
         let window = u32::from(segment.window);
         let start = segment.seq.wrapping_add(1);
-        let first = !self.half(from).said.has(Said::SYN);
+        let first = !self.half(from).said.has(EndFlags::SYN);
         if first {
             self.bounds_mut(from).isn = segment.seq;
             self.mss[from.index()] = options.mss.unwrap_or(536);
@@ -627,13 +628,13 @@ impl Connection {
         if first {
             (half.una, half.nxt, half.next) = (start, start, start);
         }
-        half.said.add(Said::SYN, true);
-        half.said.add(Said::MSS, options.mss.is_some());
-        half.said.add(Said::SCALE, options.scale.is_some());
-        half.said.add(Said::SACK, options.sack_permitted);
-        half.said.add(Said::TIMESTAMPS, options.timestamps.is_some());
-        half.said.add(Said::SIGNED, options.signed);
-        half.said.add(Said::ECN, segment.flags.contains(Flags::ECE));
+        half.said.add(EndFlags::SYN, true);
+        half.said.add(EndFlags::MSS, options.mss.is_some());
+        half.said.add(EndFlags::SCALE, options.scale.is_some());
+        half.said.add(EndFlags::SACK, options.sack_permitted);
+        half.said.add(EndFlags::TIMESTAMPS, options.timestamps.is_some());
+        half.said.add(EndFlags::SIGNED, options.signed);
+        half.said.add(EndFlags::ECN, segment.flags.contains(Flags::ECE));
         half.scale = options.scale.unwrap_or(half.scale);
         half.max_window = half.max_window.max(window);
         if let Some((value, _)) = options.timestamps {
@@ -666,7 +667,7 @@ impl Connection {
     fn refused(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (from, segment) = (work.from(), work.segment);
         let (opener, other) = (self.half(self.opener), self.half(self.opener.other()));
-        if from == self.opener && other.said.has(Said::ELSEWHERE) && segment.seq == other.una {
+        if from == self.opener && other.said.has(EndFlags::ELSEWHERE) && segment.seq == other.una {
             return Ok(());
         }
         let fits = if from == self.opener {
@@ -684,9 +685,9 @@ impl Connection {
     /// Change the state when FINs were acknowledged.
     fn after_established(&mut self) {
         let mut both = self.halves.iter().zip(&self.bounds);
-        if both.all(|(half, bounds)| half.said.has(Said::FIN) && seq::before(bounds.fin, half.una)) {
+        if both.all(|(half, bounds)| half.said.has(EndFlags::FIN) && seq::before(bounds.fin, half.una)) {
             self.state = State::Closed;
-        } else if self.state == State::Estab && self.halves.iter().any(|half| half.said.has(Said::FIN)) {
+        } else if self.state == State::Estab && self.halves.iter().any(|half| half.said.has(EndFlags::FIN)) {
             self.state = State::Close;
         }
     }

@@ -1,6 +1,6 @@
 //! The rules for a segment of an established connection (rules T.4, O.4 to O.6, Q.5 to Q.13).
 
-use super::connection::{Connection, Said, State, Work, millis, protects, seconds};
+use super::connection::{Connection, EndFlags, State, Work, millis, protects, seconds};
 use super::segment::{Segment, clear_ecn};
 use super::seq;
 use super::store::{Arena, Room};
@@ -48,7 +48,7 @@ impl Connection {
 
     /// Rule O.6: either all segments of a connection are signed, or none.
     pub(super) fn signature(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
-        let signed = self.half(self.opener).said.has(Said::SIGNED);
+        let signed = self.half(self.opener).said.has(EndFlags::SIGNED);
         if work.segment.options.signed != signed && !self.picked_up {
             work.job.refuse(Rule::OptionAuthentication)?;
         }
@@ -99,7 +99,7 @@ impl Connection {
     /// Rule O.5: check the timestamps (RFC 7323 section 5.3). An echo is not compared: the RFC has no such test, and
     /// the value that it echoes need not have passed here.
     fn timestamps(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
-        let agreed = self.agreed(Said::TIMESTAMPS);
+        let agreed = self.agreed(EndFlags::TIMESTAMPS);
         let Some((value, _)) = work.segment.options.timestamps else {
             // Keep-alives without them are seen; data without them are not.
             if agreed && (work.segment.len > 0 || work.segment.flags.contains(Flags::FIN)) {
@@ -183,7 +183,7 @@ impl Connection {
         let (half, fin) = (self.half(work.from()), self.bounds(work.from()).fin);
         let data_end = work.segment.seq.wrapping_add(work.segment.len);
         let has_fin = work.segment.flags.contains(Flags::FIN);
-        if half.said.has(Said::FIN) {
+        if half.said.has(EndFlags::FIN) {
             if work.segment.len > 0 && seq::before(fin, data_end) {
                 if !seq::before(work.segment.seq, fin) {
                     return work.job.refuse(Rule::FinEdge);
@@ -203,7 +203,7 @@ impl Connection {
 
     /// Rule T.4 outside of the handshake.
     fn ecn(&self, work: &mut Work<'_, '_, '_>) {
-        if self.agreed(Said::ECN) || self.picked_up {
+        if self.agreed(EndFlags::ECN) || self.picked_up {
             return;
         }
         let ecn = Flags::ECE | Flags::CWR;
@@ -223,7 +223,7 @@ impl Connection {
         }
         let theirs = *self.half(work.from().other());
         let most = if work.job.config.may_miss { seq::max(theirs.nxt, theirs.edge) } else { theirs.nxt };
-        let agreed = self.agreed(Said::SACK);
+        let agreed = self.agreed(EndFlags::SACK);
         let is_wrong = |option: &TcpOption<'_>| {
             let TcpOption::Sack(blocks) = option else { return false };
             let (blocks, rest) = blocks.as_chunks::<8>();
@@ -351,11 +351,11 @@ impl Connection {
                 half.next = store.reaches(end);
             }
         }
-        if segment.flags.contains(Flags::FIN) && !half.said.has(Said::FIN) {
-            half.said.add(Said::FIN, true);
+        if segment.flags.contains(Flags::FIN) && !half.said.has(EndFlags::FIN) {
+            half.said.add(EndFlags::FIN, true);
             self.bounds[at].fin = end.wrapping_sub(1);
         }
-        if half.said.has(Said::FIN) && half.next == self.bounds[at].fin {
+        if half.said.has(EndFlags::FIN) && half.next == self.bounds[at].fin {
             // The FIN came in front of what was missing.
             half.next = half.nxt;
         }
@@ -386,11 +386,11 @@ impl Connection {
     /// segment here may have been behind a hole.
     fn hear(&mut self, from: Side, ack: u32) {
         let theirs = self.half_mut(from.other());
-        if !theirs.said.has(Said::HEARD) && seq::before(ack, theirs.una) {
+        if !theirs.said.has(EndFlags::HEARD) && seq::before(ack, theirs.una) {
             (theirs.una, theirs.next) = (ack, ack);
             self.bounds_mut(from.other()).isn = ack.wrapping_sub(1);
         }
-        self.half_mut(from.other()).said.add(Said::HEARD, true);
+        self.half_mut(from.other()).said.add(EndFlags::HEARD, true);
     }
 
     /// Take in a plain segment that is in order, with an acknowledgment that fits.
@@ -460,7 +460,7 @@ impl Connection {
             work.job.refuse(Rule::ResetExact)?;
         }
         self.state = State::Closed;
-        self.half_mut(work.from()).said.add(Said::RESET, true);
+        self.half_mut(work.from()).said.add(EndFlags::RESET, true);
         Ok(())
     }
 
@@ -473,7 +473,7 @@ impl Connection {
             && segment.seq == self.bounds(from).isn
             && self.bounds(self.opener).isn.wrapping_add(1) == segment.ack
             && segment.len == 0
-            && self.half(from).said.has(Said::SYN)
+            && self.half(from).said.has(EndFlags::SYN)
         {
             self.signature(work)?;
             self.options_of_syn(work, true);
@@ -495,13 +495,14 @@ impl Connection {
         const APART: u32 = 1 << 26;
         let (half, start) = (self.half(from), syn.seq);
         let stamp =
-            syn.options.timestamps.map(|(value, _)| value).filter(|_| half.said.has(Said::TIMESTAMPS));
+            syn.options.timestamps.map(|(value, _)| value).filter(|_| half.said.has(EndFlags::TIMESTAMPS));
         let later = stamp.is_some_and(|value| seq::before(half.ts_latest, value));
         let older = stamp.is_some_and(|value| seq::before(value, half.ts_latest));
-        let apart =
-            later || self.has_closed() && !older || self.halves.iter().any(|half| half.said.has(Said::RESET));
+        let apart = later
+            || self.has_closed() && !older
+            || self.halves.iter().any(|half| half.said.has(EndFlags::RESET));
         let window = self.half(from.other()).max_window.max(OLD);
-        let refused = !self.half(from.other()).said.has(Said::SYN);
+        let refused = !self.half(from.other()).said.has(EndFlags::SYN);
         self.state == State::Closed
             && (refused
                 || apart && seq::before(half.nxt, start)
@@ -511,7 +512,7 @@ impl Connection {
 
     /// Whether both ends have sent their FIN.
     fn has_closed(&self) -> bool {
-        self.halves.iter().all(|half| half.said.has(Said::FIN))
+        self.halves.iter().all(|half| half.said.has(EndFlags::FIN))
     }
 
     /// Answer the sender in the receiver's name with an acknowledgment that only the true sender can make something of
@@ -520,7 +521,7 @@ impl Connection {
         let now = millis(work.now());
         // A reset has ended it: the two hosts know nothing of it any more, and nobody speaks for them.
         let silent = self.state == State::Closed && !self.has_closed()
-            || self.halves.iter().any(|half| half.said.has(Said::RESET));
+            || self.halves.iter().any(|half| half.said.has(EndFlags::RESET));
         if silent || now.wrapping_sub(self.challenged) < CHALLENGE_EVERY {
             return;
         }
@@ -543,9 +544,9 @@ impl Connection {
     /// it sends next.
     pub(super) fn bare(&self, to: Side, flags: Flags, back: u32) -> Option<wire::Buf> {
         let (sender, receiver) = (self.half(to.other()), self.half(to));
-        let stamped = self.agreed(Said::TIMESTAMPS) && !self.picked_up;
+        let stamped = self.agreed(EndFlags::TIMESTAMPS) && !self.picked_up;
         let window = seq::gap(receiver.una, receiver.edge);
-        let shift = if self.agreed(Said::SCALE) { sender.scale } else { 0 };
+        let shift = if self.agreed(EndFlags::SCALE) { sender.scale } else { 0 };
         tcp::packet(&TcpRepr {
             src: self.ends.end(to.other()),
             dst: self.ends.end(to),

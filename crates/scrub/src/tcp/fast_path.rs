@@ -1,7 +1,7 @@
 //! The fast path for a plain segment in order, of an established connection, with an acknowledgment that fits. Only the
 //! rule of the identification applies to it, so the full path would do the same. Most segments are such.
 
-use super::connection::{Connection, Ends, Said, State, millis, protects};
+use super::connection::{Connection, EndFlags, Ends, State, millis, protects};
 use super::seq;
 use super::store::Arena;
 use super::table::Connections;
@@ -136,7 +136,7 @@ impl Connection {
         let edge = segment.ack().wrapping_add(window);
         let most = if protects(config, from) { theirs.next } else { theirs.nxt };
         let fits = self.state == State::Estab
-            && !half.said.has(Said::FIN | Said::SIGNED | Said::SHIFTED)
+            && !half.said.has(EndFlags::FIN | EndFlags::SIGNED | EndFlags::SHIFTED)
             // Segments of these addresses came from here before, by the full path, and lived no longer.
             && half.ttl != 0
             && segment.ttl() >= half.ttl
@@ -148,15 +148,15 @@ impl Connection {
             && !seq::before(segment.ack(), theirs.una)
             && !seq::before(most, segment.ack())
             && !seq::before(edge, theirs.edge)
-            && (segment.tos() & 3 == 0 || self.agreed(Said::ECN));
+            && (segment.tos() & 3 == 0 || self.agreed(EndFlags::ECN));
         if !fits {
             return None;
         }
         match segment.timestamps() {
-            Some((value, _)) if !self.agreed(Said::TIMESTAMPS) || seq::before(value, half.ts_recent) => {
+            Some((value, _)) if !self.agreed(EndFlags::TIMESTAMPS) || seq::before(value, half.ts_recent) => {
                 return None;
             }
-            None if self.agreed(Said::TIMESTAMPS) => return None,
+            None if self.agreed(EndFlags::TIMESTAMPS) => return None,
             _ => {}
         }
         if protects(config, from.other()) && !data.is_empty() {

@@ -1,7 +1,7 @@
 //! The records of connections that go to a successor or a standby, and come from one.
 
 use super::super::connection::{
-    Bounds, Connection, Ends, Half, Said, State, is_half_open, millis, protects, seconds,
+    Bounds, Connection, EndFlags, Ends, Half, State, is_half_open, millis, protects, seconds,
 };
 use super::super::segment::MOST_SCALE;
 use super::super::seq;
@@ -49,7 +49,7 @@ struct HalfRecord {
     mss: u16,
     ttl: u8,
     scale: u8,
-    said: Said,
+    said: EndFlags,
     /// The data in store, from `una` on.
     pieces: Vec<PieceRecord>,
 }
@@ -166,7 +166,7 @@ impl ConnectionRecord {
                 continue;
             }
             // A FIN has a number and no octet.
-            let finished = half.said.has(Said::FIN) && half.next == bounds.fin.wrapping_add(1);
+            let finished = half.said.has(EndFlags::FIN) && half.next == bounds.fin.wrapping_add(1);
             let until = if finished { bounds.fin } else { half.next };
             let Some(store) = Store::restore(arena, half.una, seq::gap(half.una, until), &record.pieces)
             else {
