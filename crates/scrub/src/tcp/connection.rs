@@ -174,7 +174,7 @@ pub(super) struct Half {
     pub max_window: u32,
     pub ttl: u8,
     pub scale: u8,
-    pub said: EndFlags,
+    pub end_flags: EndFlags,
 }
 
 /// The numbers of the first and the last segment of one end.
@@ -340,7 +340,7 @@ impl Connection {
                 scale: super::segment::MOST_SCALE,
                 ..Half::default()
             };
-            half.said.add(EndFlags::SYN | EndFlags::SCALE | EndFlags::SACK, true);
+            half.end_flags.add(EndFlags::SYN | EndFlags::SCALE | EndFlags::SACK, true);
         }
         connection
     }
@@ -364,7 +364,7 @@ impl Connection {
     /// Set another shift for the inside host's numbers.
     pub fn set_shift(&mut self, shift: u32) {
         self.shift = shift;
-        self.halves.iter_mut().for_each(|half| half.said.set(EndFlags::SHIFTED, shift != 0));
+        self.halves.iter_mut().for_each(|half| half.end_flags.set(EndFlags::SHIFTED, shift != 0));
     }
 
     /// Rule Q.4: the shift of the inside host's numbers from its SYN on. It is that of the connection before, if there
@@ -391,7 +391,7 @@ impl Connection {
 
     /// Whether both ends have said this.
     pub fn agreed(&self, what: u16) -> bool {
-        self.halves.iter().all(|half| half.said.has(what))
+        self.halves.iter().all(|half| half.end_flags.has(what))
     }
 
     /// The number of octets that a window field of that end stands for.
@@ -420,7 +420,7 @@ impl Connection {
                 self.bounds_mut(from).isn = at.wrapping_sub(1);
                 let half = self.half_mut(from);
                 (half.una, half.nxt, half.next, half.edge) = (at, at, at, at);
-                half.said.add(EndFlags::ELSEWHERE, true);
+                half.end_flags.add(EndFlags::ELSEWHERE, true);
             }
             State::Init => return work.job.refuse(Rule::Handshake),
             State::Init2 if flags.contains(Flags::RST) => self.reset(work)?,
@@ -465,10 +465,10 @@ impl Connection {
     /// have heard and another not, and both ends have opened it at all.
     fn lives(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (own, other) = (self.half(work.from()), self.half(work.from().other()));
-        if own.said.has(EndFlags::RESET) {
+        if own.end_flags.has(EndFlags::RESET) {
             work.job.refuse(Rule::ResetExact)?;
         }
-        if !own.said.has(EndFlags::SYN) || !other.said.has(EndFlags::SYN) {
+        if !own.end_flags.has(EndFlags::SYN) || !other.end_flags.has(EndFlags::SYN) {
             work.job.refuse(Rule::Handshake)?;
         }
         Ok(())
@@ -501,7 +501,7 @@ impl Connection {
             }
             self.signature(work)?;
         }
-        let again = self.half(from).said.has(EndFlags::SYN);
+        let again = self.half(from).end_flags.has(EndFlags::SYN);
         if again && self.bounds(from).isn != segment.seq {
             work.job.refuse(Rule::OneIsn)?;
             return Ok(());
@@ -522,12 +522,12 @@ impl Connection {
     pub(super) fn as_first(&self, work: &mut Work<'_, '_, '_>, answers: bool) -> bool {
         let from = work.from();
         let (half, other) = (self.half(from), self.half(from.other()));
-        let offered = |what| !answers || other.said.has(what);
-        let has = |what| half.said.has(what) && offered(what);
+        let offered = |what| !answers || other.end_flags.has(what);
+        let has = |what| half.end_flags.has(what) && offered(what);
         let is = work.segment.options;
         let echo = if answers { other.ts_latest } else { 0 };
         let first = Options {
-            mss: half.said.has(EndFlags::MSS).then_some(self.mss[from.index()]),
+            mss: half.end_flags.has(EndFlags::MSS).then_some(self.mss[from.index()]),
             scale: has(EndFlags::SCALE).then_some(half.scale),
             sack_permitted: has(EndFlags::SACK),
             timestamps: has(EndFlags::TIMESTAMPS).then(|| is.timestamps.unwrap_or((half.ts_latest, echo))),
@@ -569,7 +569,7 @@ impl Connection {
     pub(super) fn options_of_syn(&self, work: &mut Work<'_, '_, '_>, answers: bool) {
         let from = work.from();
         let to = from.other();
-        let offered = |what| !answers || self.half(to).said.has(what);
+        let offered = |what| !answers || self.half(to).end_flags.has(what);
         let (scale, sack, stamps) =
             (offered(EndFlags::SCALE), offered(EndFlags::SACK), offered(EndFlags::TIMESTAMPS));
         let options = work.segment.options;
@@ -599,7 +599,9 @@ impl Connection {
         let ecn = Flags::ECE | Flags::CWR;
         let flags = work.segment.flags;
         let fitting = if answers {
-            flags.contains(Flags::ECE) && !flags.contains(Flags::CWR) && self.half(to).said.has(EndFlags::ECN)
+            flags.contains(Flags::ECE)
+                && !flags.contains(Flags::CWR)
+                && self.half(to).end_flags.has(EndFlags::ECN)
         } else {
             flags.contains(ecn)
         };
@@ -616,7 +618,7 @@ impl Connection {
         let options = segment.options;
         let window = u32::from(segment.window);
         let start = segment.seq.wrapping_add(1);
-        let first = !self.half(from).said.has(EndFlags::SYN);
+        let first = !self.half(from).end_flags.has(EndFlags::SYN);
         if first {
             self.bounds_mut(from).isn = segment.seq;
             self.mss[from.index()] = options.mss.unwrap_or(536);
@@ -628,13 +630,13 @@ impl Connection {
         if first {
             (half.una, half.nxt, half.next) = (start, start, start);
         }
-        half.said.add(EndFlags::SYN, true);
-        half.said.add(EndFlags::MSS, options.mss.is_some());
-        half.said.add(EndFlags::SCALE, options.scale.is_some());
-        half.said.add(EndFlags::SACK, options.sack_permitted);
-        half.said.add(EndFlags::TIMESTAMPS, options.timestamps.is_some());
-        half.said.add(EndFlags::SIGNED, options.signed);
-        half.said.add(EndFlags::ECN, segment.flags.contains(Flags::ECE));
+        half.end_flags.add(EndFlags::SYN, true);
+        half.end_flags.add(EndFlags::MSS, options.mss.is_some());
+        half.end_flags.add(EndFlags::SCALE, options.scale.is_some());
+        half.end_flags.add(EndFlags::SACK, options.sack_permitted);
+        half.end_flags.add(EndFlags::TIMESTAMPS, options.timestamps.is_some());
+        half.end_flags.add(EndFlags::SIGNED, options.signed);
+        half.end_flags.add(EndFlags::ECN, segment.flags.contains(Flags::ECE));
         half.scale = options.scale.unwrap_or(half.scale);
         half.max_window = half.max_window.max(window);
         if let Some((value, _)) = options.timestamps {
@@ -667,7 +669,7 @@ impl Connection {
     fn refused(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (from, segment) = (work.from(), work.segment);
         let (opener, other) = (self.half(self.opener), self.half(self.opener.other()));
-        if from == self.opener && other.said.has(EndFlags::ELSEWHERE) && segment.seq == other.una {
+        if from == self.opener && other.end_flags.has(EndFlags::ELSEWHERE) && segment.seq == other.una {
             return Ok(());
         }
         let fits = if from == self.opener {
@@ -685,9 +687,11 @@ impl Connection {
     /// Change the state when FINs were acknowledged.
     fn after_established(&mut self) {
         let mut both = self.halves.iter().zip(&self.bounds);
-        if both.all(|(half, bounds)| half.said.has(EndFlags::FIN) && seq::before(bounds.fin, half.una)) {
+        if both.all(|(half, bounds)| half.end_flags.has(EndFlags::FIN) && seq::before(bounds.fin, half.una)) {
             self.state = State::Closed;
-        } else if self.state == State::Estab && self.halves.iter().any(|half| half.said.has(EndFlags::FIN)) {
+        } else if self.state == State::Estab
+            && self.halves.iter().any(|half| half.end_flags.has(EndFlags::FIN))
+        {
             self.state = State::Close;
         }
     }

@@ -48,7 +48,7 @@ impl Connection {
 
     /// Rule O.6: either all segments of a connection are signed, or none.
     pub(super) fn signature(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
-        let signed = self.half(self.opener).said.has(EndFlags::SIGNED);
+        let signed = self.half(self.opener).end_flags.has(EndFlags::SIGNED);
         if work.segment.options.signed != signed && !self.picked_up {
             work.job.refuse(Rule::OptionAuthentication)?;
         }
@@ -183,7 +183,7 @@ impl Connection {
         let (half, fin) = (self.half(work.from()), self.bounds(work.from()).fin);
         let data_end = work.segment.seq.wrapping_add(work.segment.len);
         let has_fin = work.segment.flags.contains(Flags::FIN);
-        if half.said.has(EndFlags::FIN) {
+        if half.end_flags.has(EndFlags::FIN) {
             if work.segment.len > 0 && seq::before(fin, data_end) {
                 if !seq::before(work.segment.seq, fin) {
                     return work.job.refuse(Rule::FinEdge);
@@ -351,11 +351,11 @@ impl Connection {
                 half.next = store.reaches(end);
             }
         }
-        if segment.flags.contains(Flags::FIN) && !half.said.has(EndFlags::FIN) {
-            half.said.add(EndFlags::FIN, true);
+        if segment.flags.contains(Flags::FIN) && !half.end_flags.has(EndFlags::FIN) {
+            half.end_flags.add(EndFlags::FIN, true);
             self.bounds[at].fin = end.wrapping_sub(1);
         }
-        if half.said.has(EndFlags::FIN) && half.next == self.bounds[at].fin {
+        if half.end_flags.has(EndFlags::FIN) && half.next == self.bounds[at].fin {
             // The FIN came in front of what was missing.
             half.next = half.nxt;
         }
@@ -386,11 +386,11 @@ impl Connection {
     /// segment here may have been behind a hole.
     fn hear(&mut self, from: Side, ack: u32) {
         let theirs = self.half_mut(from.other());
-        if !theirs.said.has(EndFlags::HEARD) && seq::before(ack, theirs.una) {
+        if !theirs.end_flags.has(EndFlags::HEARD) && seq::before(ack, theirs.una) {
             (theirs.una, theirs.next) = (ack, ack);
             self.bounds_mut(from.other()).isn = ack.wrapping_sub(1);
         }
-        self.half_mut(from.other()).said.add(EndFlags::HEARD, true);
+        self.half_mut(from.other()).end_flags.add(EndFlags::HEARD, true);
     }
 
     /// Take in a plain segment that is in order, with an acknowledgment that fits.
@@ -460,7 +460,7 @@ impl Connection {
             work.job.refuse(Rule::ResetExact)?;
         }
         self.state = State::Closed;
-        self.half_mut(work.from()).said.add(EndFlags::RESET, true);
+        self.half_mut(work.from()).end_flags.add(EndFlags::RESET, true);
         Ok(())
     }
 
@@ -473,7 +473,7 @@ impl Connection {
             && segment.seq == self.bounds(from).isn
             && self.bounds(self.opener).isn.wrapping_add(1) == segment.ack
             && segment.len == 0
-            && self.half(from).said.has(EndFlags::SYN)
+            && self.half(from).end_flags.has(EndFlags::SYN)
         {
             self.signature(work)?;
             self.options_of_syn(work, true);
@@ -494,15 +494,18 @@ impl Connection {
     pub(super) fn may_reopen(&self, from: Side, syn: &Segment) -> bool {
         const APART: u32 = 1 << 26;
         let (half, start) = (self.half(from), syn.seq);
-        let stamp =
-            syn.options.timestamps.map(|(value, _)| value).filter(|_| half.said.has(EndFlags::TIMESTAMPS));
+        let stamp = syn
+            .options
+            .timestamps
+            .map(|(value, _)| value)
+            .filter(|_| half.end_flags.has(EndFlags::TIMESTAMPS));
         let later = stamp.is_some_and(|value| seq::before(half.ts_latest, value));
         let older = stamp.is_some_and(|value| seq::before(value, half.ts_latest));
         let apart = later
             || self.has_closed() && !older
-            || self.halves.iter().any(|half| half.said.has(EndFlags::RESET));
+            || self.halves.iter().any(|half| half.end_flags.has(EndFlags::RESET));
         let window = self.half(from.other()).max_window.max(OLD);
-        let refused = !self.half(from.other()).said.has(EndFlags::SYN);
+        let refused = !self.half(from.other()).end_flags.has(EndFlags::SYN);
         self.state == State::Closed
             && (refused
                 || apart && seq::before(half.nxt, start)
@@ -512,7 +515,7 @@ impl Connection {
 
     /// Whether both ends have sent their FIN.
     fn has_closed(&self) -> bool {
-        self.halves.iter().all(|half| half.said.has(EndFlags::FIN))
+        self.halves.iter().all(|half| half.end_flags.has(EndFlags::FIN))
     }
 
     /// Answer the sender in the receiver's name with an acknowledgment that only the true sender can make something of
@@ -521,7 +524,7 @@ impl Connection {
         let now = millis(work.now());
         // A reset has ended it: the two hosts know nothing of it any more, and nobody speaks for them.
         let silent = self.state == State::Closed && !self.has_closed()
-            || self.halves.iter().any(|half| half.said.has(EndFlags::RESET));
+            || self.halves.iter().any(|half| half.end_flags.has(EndFlags::RESET));
         if silent || now.wrapping_sub(self.challenged) < CHALLENGE_EVERY {
             return;
         }

@@ -136,7 +136,7 @@ impl Connection {
         let edge = segment.ack().wrapping_add(window);
         let most = if protects(config, from) { theirs.next } else { theirs.nxt };
         let fits = self.state == State::Estab
-            && !half.said.has(EndFlags::FIN | EndFlags::SIGNED | EndFlags::SHIFTED)
+            && !half.end_flags.has(EndFlags::FIN | EndFlags::SIGNED | EndFlags::SHIFTED)
             // Segments of these addresses came from here before, by the full path, and lived no longer.
             && half.ttl != 0
             && segment.ttl() >= half.ttl

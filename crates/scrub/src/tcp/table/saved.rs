@@ -49,7 +49,7 @@ struct HalfRecord {
     mss: u16,
     ttl: u8,
     scale: u8,
-    said: EndFlags,
+    end_flags: EndFlags,
     /// The data in store, from `una` on.
     pieces: Vec<PieceRecord>,
 }
@@ -72,7 +72,7 @@ impl HalfRecord {
             mss: connection.mss[side.index()],
             ttl: half.ttl,
             scale: half.scale,
-            said: half.said,
+            end_flags: half.end_flags,
             pieces: store.map_or_else(Vec::new, |store| store.records(half.una, octets)),
         }
     }
@@ -91,7 +91,7 @@ impl HalfRecord {
             max_window: self.max_window,
             ttl: self.ttl,
             scale: self.scale,
-            said: self.said,
+            end_flags: self.end_flags,
         };
         (half, bounds)
     }
@@ -166,7 +166,7 @@ impl ConnectionRecord {
                 continue;
             }
             // A FIN has a number and no octet.
-            let finished = half.said.has(EndFlags::FIN) && half.next == bounds.fin.wrapping_add(1);
+            let finished = half.end_flags.has(EndFlags::FIN) && half.next == bounds.fin.wrapping_add(1);
             let until = if finished { bounds.fin } else { half.next };
             let Some(store) = Store::restore(arena, half.una, seq::gap(half.una, until), &record.pieces)
             else {
