@@ -188,7 +188,7 @@ impl Piece {
 
 /// The result of recording data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Recorded {
+pub(super) struct RecordResult {
     /// The number of octets from the front that are in the store now, as they are in the data; those behind may not go
     /// on.
     pub kept: usize,
@@ -258,7 +258,7 @@ impl Store {
     }
 
     /// Record `data`, the first octet of which has the number `start`. Octets that are in store already replace those
-    /// in `data`, if `rewrite` says so. Recording ends where there is no more room: [`Recorded::kept`].
+    /// in `data`, if `rewrite` says so. Recording ends where there is no more room: [`RecordResult::kept`].
     pub fn record(
         &mut self,
         arena: &mut Arena,
@@ -266,8 +266,8 @@ impl Store {
         start: u32,
         data: &mut [u8],
         rewrite: bool,
-    ) -> Recorded {
-        let mut done = Recorded::default();
+    ) -> RecordResult {
+        let mut done = RecordResult::default();
         let mut at = self.place(start);
         while done.kept < data.len() {
             let here = start.wrapping_add(done.kept as u32);
@@ -363,8 +363,15 @@ impl Store {
     }
 
     /// Put octets that are not in store in front of piece `at`.
-    fn insert(&mut self, arena: &mut Arena, room: Room, mut at: usize, start: u32, data: &[u8]) -> Written {
-        let mut written = Written::default();
+    fn insert(
+        &mut self,
+        arena: &mut Arena,
+        room: Room,
+        mut at: usize,
+        start: u32,
+        data: &[u8],
+    ) -> WriteResult {
+        let mut written = WriteResult::default();
         let mut size = 0;
         if let Some(last) = at.checked_sub(1).and_then(|at| self.pieces.get_mut(at))
             && last.end() == start
@@ -407,8 +414,8 @@ impl Store {
         at: usize,
         start: u32,
         data: &[u8],
-        mut written: Written,
-    ) -> Written {
+        mut written: WriteResult,
+    ) -> WriteResult {
         for octets in data.get(written.octets..).unwrap_or(&[]).chunks(room.unit.max(1)) {
             let Some(chunk) = arena.take_hash(octets) else { break };
             let start = start.wrapping_add(written.octets as u32);
@@ -455,7 +462,7 @@ pub(super) struct Mark {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Written {
+struct WriteResult {
     octets: usize,
     pieces: usize,
 }
