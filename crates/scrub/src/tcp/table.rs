@@ -2,12 +2,12 @@
 //! is in a wheel.
 
 mod feed;
-mod news;
+mod pending;
 mod saved;
 
 pub(crate) use saved::ConnectionRecord;
 
-use news::News;
+use pending::PendingUpdates;
 
 use super::connection::{Connection, Ends, State, Work, is_half_open, millis};
 use super::segment::Segment;
@@ -63,7 +63,7 @@ pub struct Connections {
     due: Option<Time>,
     arena: Arena,
     /// The news for a standby; `None`: there is no standby.
-    news: Option<News>,
+    news: Option<PendingUpdates>,
 }
 
 fn hash(key: &[u8; 16], what: &impl Hash) -> u64 {
@@ -90,7 +90,7 @@ impl Connections {
             now: Time::default(),
             due: None,
             arena: Arena::new(&config.store, seed),
-            news: News::of(config),
+            news: PendingUpdates::of(config),
         }
     }
 

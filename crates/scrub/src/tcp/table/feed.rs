@@ -2,7 +2,7 @@
 
 use super::super::connection::is_half_open;
 use super::Connections;
-use super::news::News;
+use super::pending::PendingUpdates;
 use super::saved::ConnectionRecord;
 use crate::config::{Config, Feed};
 use crate::saved::What;
@@ -38,7 +38,7 @@ impl Connections {
 
     /// Begin, or end, to note changes.
     pub(crate) fn begin_feed(&mut self, config: &Config) {
-        self.news = News::of(config);
+        self.news = PendingUpdates::of(config);
         // Whoever was fed before was told of them, not who comes now.
         self.all.iter_mut().for_each(|connection| connection.news = false);
     }

@@ -11,14 +11,14 @@ const GONE: usize = 1 << 16;
 /// The news that was not told yet. It leaves out connections whose handshake is not done, so that a flood of them
 /// reaches no standby.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct PendingUpdates {
     pub changed: Vec<u32>,
     pub gone: VecDeque<Ends>,
 }
 
-impl News {
-    pub fn of(config: &Config) -> Option<News> {
-        (config.feed != Feed::Off).then(News::default)
+impl PendingUpdates {
+    pub fn of(config: &Config) -> Option<PendingUpdates> {
+        (config.feed != Feed::Off).then(PendingUpdates::default)
     }
 
     pub fn gone(&mut self, connection: &mut Connection) {
