@@ -1,7 +1,7 @@
 //! ICMP and ICMPv6 (rules I.1 to I.4, 6.12).
 
 use crate::rule::Rule;
-use crate::sessions::{Sessions, Talk};
+use crate::sessions::{SessionEnds, Sessions};
 use crate::tcp::Connections;
 use crate::verdict::{Context, Job, Side, Stop};
 use wire::icmp::{self, HEADER_LEN, Icmpv4};
@@ -106,9 +106,9 @@ fn echo(
     }
     let asked = matches!(kind_of(headers.version, kind), Kind::Request);
     let talk = if asked {
-        Talk::echo(from, headers.protocol, headers.src, headers.dst, identifier)
+        SessionEnds::echo(from, headers.protocol, headers.src, headers.dst, identifier)
     } else {
-        Talk::echo(from.other(), headers.protocol, headers.dst, headers.src, identifier)
+        SessionEnds::echo(from.other(), headers.protocol, headers.dst, headers.src, identifier)
     };
     let talk = talk.in_realm(context.arrival.realm);
     if !asked && !sessions.knows(context.now, &talk) {
@@ -242,7 +242,7 @@ fn hide_quoting(
 /// Whether the quoted packet was sent from the side that the error goes to.
 fn is_live(context: &Context<'_>, sessions: &Sessions, connections: &Connections, quoted: &Quoted) -> bool {
     let (sender, realm) = (context.arrival.from.other(), context.arrival.realm);
-    let knows = |talk: Talk| sessions.knows(context.now, &talk.in_realm(realm));
+    let knows = |talk: SessionEnds| sessions.knows(context.now, &talk.in_realm(realm));
     let Quoted { src, dst, protocol, ports, seq, echo, .. } = *quoted;
     match (protocol, ports, seq, echo) {
         (protocol::TCP, Some(_), Some(seq), _) => {
@@ -251,19 +251,19 @@ fn is_live(context: &Context<'_>, sessions: &Sessions, connections: &Connections
         // Nothing says which of its flows it was.
         (protocol::TCP, ..) | (protocol::UDP | protocol::SCTP, None, ..) => false,
         (protocol::UDP | protocol::SCTP, Some((src_port, dst_port)), ..) => {
-            knows(Talk::of(sender, protocol, (src, src_port), (dst, dst_port)))
+            knows(SessionEnds::of(sender, protocol, (src, src_port), (dst, dst_port)))
         }
         (protocol::ICMP | protocol::ICMPV6, _, _, Some((kind, identifier))) => {
             let version = if src.is_ipv4() { 4 } else { 6 };
             let talk = match kind_of(version, kind) {
-                Kind::Request => Talk::echo(sender, protocol, src, dst, identifier),
-                Kind::Reply => Talk::echo(sender.other(), protocol, dst, src, identifier),
+                Kind::Request => SessionEnds::echo(sender, protocol, src, dst, identifier),
+                Kind::Reply => SessionEnds::echo(sender.other(), protocol, dst, src, identifier),
                 _ => return false,
             };
             knows(talk)
         }
         (protocol::ICMP | protocol::ICMPV6, ..) => false,
-        _ => knows(Talk::of(sender, protocol, (src, 0), (dst, 0))),
+        _ => knows(SessionEnds::of(sender, protocol, (src, 0), (dst, 0))),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::counters::Counters;
 use crate::fragments::{Fragments, Taken};
 use crate::rule::Rule;
 use crate::saved::What;
-use crate::sessions::{SessionRecord, Sessions, Talk};
+use crate::sessions::{SessionEnds, SessionRecord, Sessions};
 use crate::tcp::{BATCH, ConnectionRecord, Connections, FastPath};
 use crate::verdict::{Arrival, Context, Emitted, Job, Outcome, Side, Stop, Verdict};
 use crate::{icmp, ip, sctp, security, udp};
@@ -297,7 +297,8 @@ impl Stages<'_> {
     /// Remember a packet's flow, so that errors about it are believed (rule I.2).
     fn note(&mut self, context: &Context<'_>, headers: &Headers, ports: (u16, u16)) {
         let (src, dst) = ((headers.src, ports.0), (headers.dst, ports.1));
-        let talk = Talk::of(context.arrival.from, headers.protocol, src, dst).in_realm(context.arrival.realm);
+        let talk =
+            SessionEnds::of(context.arrival.from, headers.protocol, src, dst).in_realm(context.arrival.realm);
         self.sessions.note(context.now, &talk, context.arrival.from, headers.ttl);
     }
 }

@@ -18,7 +18,7 @@ const ECHO: Duration = Duration::from_secs(30);
 
 /// The two ends of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct Talk {
+pub(crate) struct SessionEnds {
     outside: (IpAddr, u16),
     inside: (IpAddr, u16),
     protocol: u8,
@@ -27,27 +27,27 @@ pub(crate) struct Talk {
     asks: Option<Side>,
 }
 
-impl Talk {
+impl SessionEnds {
     /// The session of a packet that came from the side `from`; ports are zero for protocols without.
-    pub fn of(from: Side, protocol: u8, src: (IpAddr, u16), dst: (IpAddr, u16)) -> Talk {
+    pub fn of(from: Side, protocol: u8, src: (IpAddr, u16), dst: (IpAddr, u16)) -> SessionEnds {
         let (outside, inside) = if from == Side::Outside { (src, dst) } else { (dst, src) };
-        Talk { outside, inside, protocol, realm: 0, asks: None }
+        SessionEnds { outside, inside, protocol, realm: 0, asks: None }
     }
 
     /// The session of an echo request from `src` on the side `asks`, or of the answer to it.
-    pub fn echo(asks: Side, protocol: u8, src: IpAddr, dst: IpAddr, identifier: u16) -> Talk {
-        Talk { asks: Some(asks), ..Talk::of(asks, protocol, (src, identifier), (dst, 0)) }
+    pub fn echo(asks: Side, protocol: u8, src: IpAddr, dst: IpAddr, identifier: u16) -> SessionEnds {
+        SessionEnds { asks: Some(asks), ..SessionEnds::of(asks, protocol, (src, identifier), (dst, 0)) }
     }
 
     /// The same session in another realm.
     #[must_use]
-    pub fn in_realm(self, realm: u32) -> Talk {
-        Talk { realm, ..self }
+    pub fn in_realm(self, realm: u32) -> SessionEnds {
+        SessionEnds { realm, ..self }
     }
 
     /// The session of the same packets if they came from the other side.
-    pub fn turned(&self) -> Talk {
-        Talk { outside: self.inside, inside: self.outside, ..*self }
+    pub fn turned(&self) -> SessionEnds {
+        SessionEnds { outside: self.inside, inside: self.outside, ..*self }
     }
 
     fn end(&self, side: Side) -> IpAddr {
@@ -58,7 +58,7 @@ impl Talk {
 /// The record of a session on its way to another scrubber.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SessionRecord {
-    talk: Talk,
+    talk: SessionEnds,
     opener: Side,
     /// The time since its last packet, in milliseconds.
     silent: u64,
@@ -73,7 +73,7 @@ impl SessionRecord {
 
 #[derive(Clone, Debug)]
 struct Session {
-    talk: Talk,
+    talk: SessionEnds,
     opener: Side,
     last: Time,
     /// The highest time to live of packets from each side.
@@ -125,13 +125,13 @@ impl Sessions {
         }
     }
 
-    fn find(&self, talk: &Talk) -> Option<u32> {
+    fn find(&self, talk: &SessionEnds) -> Option<u32> {
         let same = |at: &u32| self.all.get(*at as usize).is_some_and(|session| session.talk == *talk);
         self.index.find(hash(&self.key, talk), same).copied()
     }
 
     /// Whether the session exists and was not silent for too long.
-    pub fn knows(&self, now: Time, talk: &Talk) -> bool {
+    pub fn knows(&self, now: Time, talk: &SessionEnds) -> bool {
         let limit = if talk.asks.is_some() { ECHO.min(self.limits.idle) } else { self.limits.idle };
         let session = self.find(talk).and_then(|at| self.all.get(at as usize));
         session.is_some_and(|session| now.since(session.last) < limit)
@@ -139,7 +139,7 @@ impl Sessions {
 
     /// Note a packet that passes from the side `from`; the session is opened if need be. Returns the highest time to
     /// live from that side.
-    pub fn note(&mut self, now: Time, talk: &Talk, from: Side, ttl: u8) -> u8 {
+    pub fn note(&mut self, now: Time, talk: &SessionEnds, from: Side, ttl: u8) -> u8 {
         let known = self.knows(now, talk);
         let at = match self.find(talk) {
             Some(at) if known => {
@@ -169,7 +169,7 @@ impl Sessions {
         highest
     }
 
-    fn open(&mut self, talk: &Talk, opener: Side) -> Option<u32> {
+    fn open(&mut self, talk: &SessionEnds, opener: Side) -> Option<u32> {
         let room = (self.limits.count / 2).max(1);
         if opener == Side::Outside && self.of_source(talk) as usize >= self.limits.per_source {
             return None;
@@ -207,13 +207,13 @@ impl Sessions {
         self.free.push(at);
     }
 
-    fn of_source(&self, talk: &Talk) -> u32 {
+    fn of_source(&self, talk: &SessionEnds) -> u32 {
         let source = source(talk.end(Side::Outside));
         let found = self.sources.find(hash(&self.key, &source), |(other, _)| *other == source);
         found.map_or(0, |(_, count)| *count)
     }
 
-    fn count(&mut self, opener: Side, talk: &Talk, one_more: bool) {
+    fn count(&mut self, opener: Side, talk: &SessionEnds, one_more: bool) {
         let change = |count: usize| if one_more { count + 1 } else { count.saturating_sub(1) };
         if let Some(count) = self.counts.get_mut(opener.index()) {
             *count = change(*count);
@@ -335,11 +335,11 @@ mod tests {
         Sessions::new(&config, [3; 16])
     }
 
-    fn talk(from: Side, host: u8, port: u16) -> Talk {
+    fn talk(from: Side, host: u8, port: u16) -> SessionEnds {
         let (other, server) = (IpAddr::from([192, 0, 2, host]), IpAddr::from([198, 51, 100, 1]));
         match from {
-            Side::Outside => Talk::of(from, 17, (other, port), (server, 53)),
-            Side::Inside => Talk::of(from, 17, (server, port), (other, 53)),
+            Side::Outside => SessionEnds::of(from, 17, (other, port), (server, 53)),
+            Side::Inside => SessionEnds::of(from, 17, (server, port), (other, 53)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The rules for UDP (rules U.1, U.2).
 
 use crate::rule::Rule;
-use crate::sessions::{Sessions, Talk};
+use crate::sessions::{SessionEnds, Sessions};
 use crate::verdict::{Context, Job, Side, Stop};
 use wire::ip::{self, Headers};
 use wire::udp::Udp;
@@ -83,7 +83,7 @@ fn check_flow(
     (src_port, dst_port): (u16, u16),
 ) -> Result<u8, Stop> {
     let (from, now) = (context.arrival.from, context.now);
-    let talk = Talk::of(from, headers.protocol, (headers.src, src_port), (headers.dst, dst_port))
+    let talk = SessionEnds::of(from, headers.protocol, (headers.src, src_port), (headers.dst, dst_port))
         .in_realm(context.arrival.realm);
     if !sessions.knows(now, &talk) {
         let service = src_port < FIRST_USER_PORT || REFLECTORS.contains(&src_port);
