@@ -14,7 +14,7 @@ const SHARES: usize = 4;
 const BUFFERS: (usize, usize, usize) = (4096, 64, 4);
 
 /// The result of taking in a fragment.
-pub(crate) enum Taken {
+pub(crate) enum FragmentResult {
     /// The fragment is kept.
     Held,
     /// The fragment was the last one missing. The buffer has the whole packet, whose headers nobody has cleaned yet.
@@ -49,7 +49,7 @@ impl Fragments {
         context: &Context<'_>,
         buf: &mut Buf,
         headers: &Headers,
-    ) -> Result<Taken, Stop> {
+    ) -> Result<FragmentResult, Stop> {
         if is_tiny(buf, headers) {
             job.refuse(Rule::V4TinyFragment)?;
         }
@@ -58,20 +58,20 @@ impl Fragments {
             _ => (&mut self.v6, Rule::V6FragmentLength),
         };
         if !job.watches(rule) {
-            return Ok(Taken::Loose);
+            return Ok(FragmentResult::Loose);
         }
         let reassembly_context = context.arrival.link << 1 | context.arrival.from as u32;
         match table.push(context.now, reassembly_context, buf.as_slice(), headers, &mut self.pool) {
-            Reassembled::Incomplete if job.is_on(rule) => Ok(Taken::Held),
+            Reassembled::Incomplete if job.is_on(rule) => Ok(FragmentResult::Held),
             Reassembled::Incomplete => {
                 job.acts(rule);
-                Ok(Taken::Seen(None))
+                Ok(FragmentResult::Seen(None))
             }
             Reassembled::Complete(whole) if job.acts(rule) => {
                 *buf = whole;
-                Ok(Taken::Whole)
+                Ok(FragmentResult::Whole)
             }
-            Reassembled::Complete(whole) => Ok(Taken::Seen(Some(whole))),
+            Reassembled::Complete(whole) => Ok(FragmentResult::Seen(Some(whole))),
             // Without its place among the others there is nothing to do with it, whatever the rule's mode.
             Reassembled::Rejected(reason) => Err(job.unreadable(rule_of(reason, buf, headers))),
         }

@@ -4,7 +4,7 @@ mod save;
 
 use crate::config::{Config, Feed};
 use crate::counters::Counters;
-use crate::fragments::{Fragments, Taken};
+use crate::fragments::{FragmentResult, Fragments};
 use crate::rule::Rule;
 use crate::saved::What;
 use crate::sessions::{SessionEnds, SessionRecord, Sessions};
@@ -174,14 +174,14 @@ impl Stages<'_> {
         let mut joined = false;
         if headers.fragment.is_some() {
             match self.fragments.take(job, context, buf, &headers)? {
-                Taken::Held => return Ok(Outcome::Hold),
-                Taken::Loose => {}
-                Taken::Whole => {
+                FragmentResult::Held => return Ok(Outcome::Hold),
+                FragmentResult::Loose => {}
+                FragmentResult::Whole => {
                     // What the last fragment's sender left to do is not of what all of them made.
                     *gso = Gso::default();
                     (headers, joined) = (ip::clean(job, buf, gso)?, true);
                 }
-                Taken::Seen(whole) => return self.see(job, context, whole),
+                FragmentResult::Seen(whole) => return self.see(job, context, whole),
             }
         } else {
             ip::answer(job, context, self.answers, buf, &headers, gso)?;
