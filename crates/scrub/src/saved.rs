@@ -21,10 +21,10 @@ pub(crate) const VERSION: u16 = 3;
 
 /// One record of a scrubber's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record(pub(crate) What);
+pub struct Record(pub(crate) RecordKind);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum What {
+pub(crate) enum RecordKind {
     Connection(Box<ConnectionRecord>),
     /// The news that a connection is forgotten.
     Gone {
@@ -46,10 +46,10 @@ impl Record {
     /// it is. `None`: it may be anybody's.
     pub fn hosts(&self) -> Option<(IpAddr, IpAddr)> {
         match &self.0 {
-            What::Connection(record) => Some(record.hosts()),
-            What::Gone { outside, inside, .. } => Some((outside.ip(), inside.ip())),
-            What::Session(record) => Some(record.hosts()),
-            What::Rule(..) | What::Packets(_) | What::End(_) => None,
+            RecordKind::Connection(record) => Some(record.hosts()),
+            RecordKind::Gone { outside, inside, .. } => Some((outside.ip(), inside.ip())),
+            RecordKind::Session(record) => Some(record.hosts()),
+            RecordKind::Rule(..) | RecordKind::Packets(_) | RecordKind::End(_) => None,
         }
     }
 
@@ -125,9 +125,9 @@ impl<'s> Saved<'s> {
             let (record, behind) = Record::read(rest)?;
             rest = behind;
             due = match record.0 {
-                What::End(count) if count == records => None,
-                What::End(_) => return Err(SavedError::Damaged("the number of records")),
-                What::Connection(connection) => {
+                RecordKind::End(count) if count == records => None,
+                RecordKind::End(_) => return Err(SavedError::Damaged("the number of records")),
+                RecordKind::Connection(connection) => {
                     connection.check().map_err(SavedError::Damaged)?;
                     Some(records + 1)
                 }

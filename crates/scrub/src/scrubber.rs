@@ -6,7 +6,7 @@ use crate::config::{Config, Feed};
 use crate::counters::Counters;
 use crate::fragments::{FragmentResult, Fragments};
 use crate::rule::Rule;
-use crate::saved::What;
+use crate::saved::RecordKind;
 use crate::sessions::{SessionEnds, SessionRecord, Sessions};
 use crate::tcp::{BATCH, ConnectionRecord, Connections, FastPath};
 use crate::verdict::{Arrival, Context, Emitted, Job, Outcome, Side, Stop, Verdict};
@@ -131,7 +131,7 @@ impl Scrubber {
         self.connections.restore(&self.config, now, record)
     }
 
-    pub(crate) fn take_news(&mut self, now: Time) -> Option<What> {
+    pub(crate) fn take_news(&mut self, now: Time) -> Option<RecordKind> {
         self.connections.take_news(&self.config, now)
     }
 

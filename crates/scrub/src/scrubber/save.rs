@@ -4,7 +4,7 @@ use super::Scrubber;
 use crate::config::Feed;
 use crate::counters::Counters;
 use crate::rule::Rule;
-use crate::saved::{MAGIC, Record, Restored, Saved, VERSION, What};
+use crate::saved::{MAGIC, Record, RecordKind, Restored, Saved, VERSION};
 use std::net::IpAddr;
 use wire::Time;
 
@@ -19,9 +19,9 @@ impl Scrubber {
             Record(what).write(out);
         };
         counted(self.counters(), &mut put);
-        self.connections().records(now, true, &mut |record| put(What::Connection(Box::new(record))));
-        self.sessions().records(now, &mut |record| put(What::Session(record)));
-        Record(What::End(count)).write(out);
+        self.connections().records(now, true, &mut |record| put(RecordKind::Connection(Box::new(record))));
+        self.sessions().records(now, &mut |record| put(RecordKind::Session(record)));
+        Record(RecordKind::End(count)).write(out);
     }
 
     /// The next record that a standby has to hear: a connection that changed since it was told of it, or is forgotten.
@@ -55,8 +55,8 @@ impl Scrubber {
                 continue;
             }
             let counts = match record.0 {
-                What::Connection(_) => Some(&mut done.connections),
-                What::Session(_) => Some(&mut done.sessions),
+                RecordKind::Connection(_) => Some(&mut done.connections),
+                RecordKind::Session(_) => Some(&mut done.sessions),
                 _ => None,
             };
             match (self.apply(now, &record), counts) {
@@ -71,34 +71,34 @@ impl Scrubber {
     /// Take over one record. Returns whether there was room. A connection that is known already is replaced.
     pub fn apply(&mut self, now: Time, record: &Record) -> bool {
         match &record.0 {
-            What::Connection(record) => self.restore_connection(now, record),
-            What::Gone { outside, inside, realm } => {
+            RecordKind::Connection(record) => self.restore_connection(now, record),
+            RecordKind::Gone { outside, inside, realm } => {
                 self.forget_connection(*outside, *inside, *realm);
                 true
             }
-            What::Session(record) => self.restore_session(now, record),
-            What::Rule(id, [dropped, changed, observed]) => {
+            RecordKind::Session(record) => self.restore_session(now, record),
+            RecordKind::Rule(id, [dropped, changed, observed]) => {
                 if let Some(rule) = Rule::find(id) {
                     self.counters_mut().add(rule, *dropped, *changed, *observed);
                 }
                 true
             }
-            What::Packets(sums) => {
+            RecordKind::Packets(sums) => {
                 self.counters_mut().add_packets(sums);
                 true
             }
-            What::End(_) => true,
+            RecordKind::End(_) => true,
         }
     }
 }
 
-fn counted(counters: &Counters, put: &mut impl FnMut(What)) {
-    put(What::Packets([counters.packets, counters.forwarded, counters.held]));
+fn counted(counters: &Counters, put: &mut impl FnMut(RecordKind)) {
+    put(RecordKind::Packets([counters.packets, counters.forwarded, counters.held]));
     for rule in Rule::ALL {
         let of = counters.of(*rule);
         let sums = [of.dropped, of.changed, of.observed];
         if sums != [0; 3] {
-            put(What::Rule(rule.id().to_owned(), sums));
+            put(RecordKind::Rule(rule.id().to_owned(), sums));
         }
     }
 }

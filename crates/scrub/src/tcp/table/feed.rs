@@ -5,7 +5,7 @@ use super::Connections;
 use super::pending::PendingUpdates;
 use super::saved::ConnectionRecord;
 use crate::config::{Config, Feed};
-use crate::saved::What;
+use crate::saved::RecordKind;
 use crate::verdict::Side;
 use wire::Time;
 
@@ -54,17 +54,17 @@ impl Connections {
     }
 
     /// The next record to tell of. Connections that are gone come first: the same two ends may have begun anew.
-    pub(crate) fn take_news(&mut self, config: &Config, now: Time) -> Option<What> {
+    pub(crate) fn take_news(&mut self, config: &Config, now: Time) -> Option<RecordKind> {
         let news = self.news.as_mut()?;
         if let Some(ends) = news.gone.pop_front() {
             let (outside, inside) = (ends.end(Side::Outside), ends.end(Side::Inside));
-            return Some(What::Gone { outside, inside, realm: ends.realm() });
+            return Some(RecordKind::Gone { outside, inside, realm: ends.realm() });
         }
         loop {
             let connection = self.all.get_mut(news.changed.pop()? as usize)?;
             if std::mem::take(&mut connection.news) {
                 let record = ConnectionRecord::of(connection, now, config.feed == Feed::Octets);
-                return Some(What::Connection(Box::new(record)));
+                return Some(RecordKind::Connection(Box::new(record)));
             }
         }
     }
