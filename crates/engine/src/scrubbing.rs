@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sadb::spd::Spd;
 use sadb::{FlowCache, FlowKey};
 use scrub::{
-    Arrival, Config, Counters, Emitted, Midstream, Outcome, Profile, Restored, Rule, Saved, SavedError,
+    Arrival, Config, Counters, Emitted, Midstream, Outcome, Profile, RestoreCounts, Rule, Saved, SavedError,
     Scrubber, Side, State as ConnectionState, Verdict,
 };
 use wire::stage::Inner;
@@ -266,7 +266,7 @@ impl Scrubbers {
     ///
     /// # Errors
     /// The reason why the octets are no such state; then nothing is taken over.
-    pub fn restore(&self, now: Time, profile: ScrubId, octets: &[u8]) -> Result<Restored, SavedError> {
+    pub fn restore(&self, now: Time, profile: ScrubId, octets: &[u8]) -> Result<RestoreCounts, SavedError> {
         let saved = Saved::check(octets)?;
         let profile = Profile::of_id(profile).ok_or(SavedError::NotOurs)?;
         Ok(self.state().scrubber(profile).restore(now, &saved, |_| true))

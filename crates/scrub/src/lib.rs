@@ -31,7 +31,7 @@ pub use config::{
 };
 pub use counters::{Counters, RuleCounters};
 pub use rule::{Mode, Rule, Rules};
-pub use saved::{Record, Restored, Saved, SavedError};
+pub use saved::{Record, RestoreCounts, Saved, SavedError};
 pub use scrubber::Scrubber;
 pub use tcp::{Connections, State};
 pub use verdict::{Arrival, Emitted, Met, Outcome, Side, Verdict};

@@ -95,7 +95,7 @@ impl std::error::Error for SavedError {}
 
 /// The result of a restoration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoreCounts {
     /// The number of connections that go on.
     pub connections: u64,
     /// The number of sessions that go on.

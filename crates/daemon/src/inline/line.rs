@@ -11,7 +11,7 @@ use netio::clock;
 use netio::line::Port;
 use netio::link::{Link, Links, Offload, set_offload};
 use netio::packet::FrameDevice;
-use scrub::{Restored, Saved, Scrubber};
+use scrub::{RestoreCounts, Saved, Scrubber};
 use sockmon::SockmonError;
 use sockmon::line::{LineGuard, LineKey, worker};
 use tokio::sync::oneshot;
@@ -158,7 +158,7 @@ impl Ready {
         let numbers = Arc::new(AtomicU64::new(0));
         let [outside, inside] = ports;
         let mut threads = Vec::new();
-        let mut restored = Restored::default();
+        let mut restored = RestoreCounts::default();
         for (at, (outside, inside)) in outside.into_iter().zip(inside).enumerate() {
             let mut seed = [0; 16];
             random(&mut seed)?;
@@ -182,7 +182,7 @@ impl Ready {
             threads.push(Thread { handle, ended });
         }
         if saved.is_some() {
-            let Restored { connections, sessions, lost } = restored;
+            let RestoreCounts { connections, sessions, lost } = restored;
             tracing::info!("taken over: {connections} connections, {sessions} sessions");
             if lost > 0 {
                 tracing::warn!(

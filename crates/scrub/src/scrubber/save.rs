@@ -4,7 +4,7 @@ use super::Scrubber;
 use crate::config::Feed;
 use crate::counters::Counters;
 use crate::rule::Rule;
-use crate::saved::{MAGIC, Record, RecordKind, Restored, Saved, VERSION};
+use crate::saved::{MAGIC, Record, RecordKind, RestoreCounts, Saved, VERSION};
 use std::net::IpAddr;
 use wire::Time;
 
@@ -48,8 +48,8 @@ impl Scrubber {
         now: Time,
         saved: &Saved<'_>,
         mut mine: impl FnMut(Option<(IpAddr, IpAddr)>) -> bool,
-    ) -> Restored {
-        let mut done = Restored::default();
+    ) -> RestoreCounts {
+        let mut done = RestoreCounts::default();
         for record in saved.records() {
             if !mine(record.hosts()) {
                 continue;

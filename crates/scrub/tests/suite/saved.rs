@@ -6,8 +6,8 @@ use kit::traces::conversation;
 use kit::{FIN, SYN, SYN_ACK, World, client, server};
 use proptest::prelude::*;
 use scrub::{
-    Arrival, Config, Feed, Mode, Profile, Protect, Record, Restored, Rule, Saved, SavedError, Scrubber, Side,
-    State,
+    Arrival, Config, Feed, Mode, Profile, Protect, Record, RestoreCounts, Rule, Saved, SavedError, Scrubber,
+    Side, State,
 };
 use std::time::Duration;
 use wire::{Buf, Gso, Time};
@@ -19,7 +19,7 @@ fn saved(world: &World) -> Vec<u8> {
 }
 
 /// The conversation of `world` with another scrubber, whose clock started at another time.
-fn successor(world: &World, config: Config, clock: Time) -> (World, Restored) {
+fn successor(world: &World, config: Config, clock: Time) -> (World, RestoreCounts) {
     let octets = saved(world);
     let mut next = World::new(config);
     (next.now, next.isn) = (clock, world.isn);
@@ -37,7 +37,7 @@ fn what_nobody_has_acknowledged_is_known_to_the_successor() {
     world.pass(&client(0, b"attack")).unchanged();
     world.pass(&client(10, b"tail")).unchanged();
     let (mut next, restored) = successor(&world, standard(), Time::from_secs(5));
-    assert_eq!(restored, Restored { connections: 1, sessions: 0, lost: 0 });
+    assert_eq!(restored, RestoreCounts { connections: 1, sessions: 0, lost: 0 });
     assert_eq!(next.scrubber.connections().stored(), world.scrubber.connections().stored());
     next.pass(&client(0, b"benign")).passed_with(&["Q.8"]).carries(0, b"attack");
     next.pass(&client(6, b"....TAIL")).passed_with(&["Q.8"]).carries(6, b"....tail");
@@ -83,7 +83,7 @@ fn what_there_is_no_room_for_is_lost_and_counted() {
     let mut narrow = standard();
     narrow.store.memory = 500;
     let (next, restored) = successor(&world, narrow, world.now);
-    assert_eq!(restored, Restored { connections: 0, sessions: 0, lost: 1 });
+    assert_eq!(restored, RestoreCounts { connections: 0, sessions: 0, lost: 1 });
     assert_eq!((next.scrubber.connections().len(), next.scrubber.connections().stored()), (0, 0));
     let mut none = standard();
     none.flows.established = 0;
@@ -250,7 +250,7 @@ fn sessions_go_on() {
     };
     world.pass_bytes(Side::Inside, &udp(Side::Inside));
     let (_, restored) = successor(&world, standard(), Time::from_secs(3));
-    assert_eq!(restored, Restored { connections: 0, sessions: 1, lost: 0 });
+    assert_eq!(restored, RestoreCounts { connections: 0, sessions: 1, lost: 0 });
 }
 
 proptest! {
