@@ -1,7 +1,7 @@
 //! The counters of what passed, and of what each rule did.
 
 use crate::rule::Rule;
-use crate::verdict::{Met, Outcome, Side, Verdict};
+use crate::verdict::{Outcome, RuleHits, Side, Verdict};
 
 /// The counters of one rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Counters {
 
     /// Count a packet that went the fast path, where at most one rule has acted.
     #[inline]
-    pub(crate) fn count_fast_path(&mut self, from: Side, met: Met) {
+    pub(crate) fn count_fast_path(&mut self, from: Side, met: RuleHits) {
         for sums in [&mut self.packets, &mut self.forwarded] {
             sums[from.index()] += 1;
         }

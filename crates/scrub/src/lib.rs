@@ -34,4 +34,4 @@ pub use rule::{Mode, Rule, Rules};
 pub use saved::{Record, RestoreCounts, Saved, SavedError};
 pub use scrubber::Scrubber;
 pub use tcp::{Connections, State};
-pub use verdict::{Arrival, Emitted, Met, Outcome, Side, Verdict};
+pub use verdict::{Arrival, Emitted, Outcome, RuleHits, Side, Verdict};

@@ -65,14 +65,14 @@ pub enum Outcome {
 
 /// The rules that a packet met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Met {
+pub struct RuleHits {
     /// The rules that changed or dropped it.
     pub acted: Rules,
     /// The rules that only observe and would have changed or dropped it.
     pub would: Rules,
 }
 
-impl Met {
+impl RuleHits {
     /// Whether it is worth a line in a log. Other numbers of a connection outside (rule Q.4) are not, since each of its
     /// packets has them.
     pub fn is_incident(&self) -> bool {
@@ -86,7 +86,7 @@ pub struct Verdict {
     /// The outcome of the packet.
     pub outcome: Outcome,
     /// The rules that it met.
-    pub met: Met,
+    pub met: RuleHits,
 }
 
 /// A packet of the scrubber's own, or a fragment of one that it cut.
@@ -133,12 +133,12 @@ impl Context<'_> {
 #[derive(Debug)]
 pub(crate) struct Job<'c> {
     pub config: &'c Config,
-    pub met: Met,
+    pub met: RuleHits,
 }
 
 impl<'c> Job<'c> {
     pub fn new(config: &'c Config) -> Job<'c> {
-        Job { config, met: Met::default() }
+        Job { config, met: RuleHits::default() }
     }
 
     /// Count that the rule wants to change something. Returns whether to do it.

@@ -7,7 +7,7 @@ use super::store::Arena;
 use super::table::Connections;
 use crate::config::Config;
 use crate::rule::{Mode, Rule};
-use crate::verdict::{Arrival, Met, Side};
+use crate::verdict::{Arrival, RuleHits, Side};
 use wire::plain::PlainSegment;
 use wire::tcp::Flags;
 use wire::{Buf, Gso, GsoKind, Time, checksum, ipv4, ipv6, protocol};
@@ -76,7 +76,7 @@ impl Connections {
         arrival: Arrival,
         buf: &mut Buf,
         gso: &Gso,
-    ) -> Option<Met> {
+    ) -> Option<RuleHits> {
         let Arrival { from, realm, .. } = arrival;
         let bytes = buf.as_slice();
         let segment = PlainSegment::read(bytes).filter(|_| fast_path.open)?;
@@ -103,7 +103,7 @@ impl Connections {
         let at = self.find_again(&Ends::plain(&segment, from).in_realm(realm))?;
         let (connection, arena) = self.at_work(at, now)?;
         connection.fast_path(config, now, from, arena, &segment, gso)?;
-        let mut met = Met::default();
+        let mut met = RuleHits::default();
         if numbered {
             // Rule 4.4: what is not cut has no number.
             met.acted.insert(Rule::V4Id);
