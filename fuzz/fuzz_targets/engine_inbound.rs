@@ -168,7 +168,7 @@ impl Setup {
 fn seal(sa: &mut OutboundSa, inner: &[u8], pool: &mut Pool) -> Option<Vec<u8>> {
     let buf = Buf::from_slice(inner, ipsec::HEADROOM, ipsec::TAILROOM);
     let packet = Packet::from_host(buf, Meta::default()).advance::<Selected>().advance::<Scheduled>();
-    let packet = ipsec::encap(sa, packet, pool).pass()?;
+    let packet = ipsec::encap(sa, packet, pool).ok()?;
     let headers = Headers::parse(packet.bytes()).expect("what is sealed is a packet");
     headers.upper(packet.bytes()).get(8..).map(<[u8]>::to_vec)
 }

@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use units::units;
 use wire::ip::Headers;
 use wire::stage::{self, Scheduled};
-use wire::{Buf, DropReason, Meta, Packet, Pool, Verdict, checksum};
+use wire::{Buf, DropReason, Meta, Packet, Pool, checksum};
 
 const SUITES: [SuiteId; 3] = [SuiteId::AES_128_GCM, SuiteId::AES_256_GCM, SuiteId::CHACHA20_POLY1305];
 const PORT: u16 = 4500;
@@ -125,7 +125,7 @@ fn upper(packet: &[u8]) -> &[u8] {
 fn seal(sa: &mut OutboundSa, inner: &[u8], pool: &mut Pool) -> Option<Vec<u8>> {
     let buf = Buf::from_slice(inner, ipsec::HEADROOM, ipsec::TAILROOM);
     let packet = Packet::from_host(buf, Meta::default()).advance::<stage::Selected>().advance::<Scheduled>();
-    ipsec::encap(sa, packet, pool).pass().map(|packet| packet.bytes().to_vec())
+    ipsec::encap(sa, packet, pool).ok().map(|packet| packet.bytes().to_vec())
 }
 
 /// Open a packet from the wire.
@@ -135,7 +135,7 @@ fn open(sa: &mut InboundSa, bytes: &[u8], pool: &mut Pool) -> Result<Vec<u8>, Dr
     let packet = Packet::raw(Buf::from_slice(bytes, 0, 0), Meta::default());
     let packet = packet.advance::<stage::Clean>().advance::<stage::Classed>().advance::<Scheduled>();
     match ipsec::decap(sa, packet, &outer, pool) {
-        Verdict::Pass(packet) => Ok(packet.bytes().to_vec()),
-        Verdict::Drop(reason) => Err(reason),
+        Ok(packet) => Ok(packet.bytes().to_vec()),
+        Err(reason) => Err(reason),
     }
 }

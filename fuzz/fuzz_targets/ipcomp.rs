@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::LazyLock;
 use wire::ip::Headers;
 use wire::stage::{self, Scheduled};
-use wire::{Buf, DropReason, Meta, Packet, Pool, Verdict, protocol};
+use wire::{Buf, DropReason, Meta, Packet, Pool, protocol};
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(Registry::new);
 
@@ -82,7 +82,7 @@ fn send(sa: &mut OutboundSa, inner: &[u8], pool: &mut Pool) -> Option<Vec<u8>> {
     let buf = Buf::from_slice(inner, 128, 128);
     let packet = Packet::from_host(buf, Meta::default()).advance::<stage::Selected>().advance::<Scheduled>();
     let sent = CODEC.with_borrow_mut(|codec| ipsec::encap_member(sa, packet, 1500, codec, pool));
-    sent.pass().map(|packet| packet.bytes().to_vec())
+    sent.ok().map(|packet| packet.bytes().to_vec())
 }
 
 fn open(sa: &mut InboundSa, bytes: &[u8], pool: &mut Pool) -> Result<Vec<u8>, DropReason> {
@@ -92,7 +92,7 @@ fn open(sa: &mut InboundSa, bytes: &[u8], pool: &mut Pool) -> Result<Vec<u8>, Dr
     let packet = Packet::raw(Buf::from_slice(bytes, 128, 65_536), Meta::default());
     let packet = packet.advance::<stage::Clean>().advance::<stage::Classed>().advance::<Scheduled>();
     match CODEC.with_borrow_mut(|codec| ipsec::decap_member(sa, packet, &outer, codec, pool)) {
-        Verdict::Pass(packet) => Ok(packet.bytes().to_vec()),
-        Verdict::Drop(reason) => Err(reason),
+        Ok(packet) => Ok(packet.bytes().to_vec()),
+        Err(reason) => Err(reason),
     }
 }

@@ -5,7 +5,7 @@
 use ipsec::Codec;
 use sadb::{Chain, MAX_CHAIN, OutboundSad, SaConfig};
 use wire::stage::{Inner, Outer, Selected};
-use wire::{DropReason, Packet, Pool, Services, Verdict};
+use wire::{DropReason, Packet, Pool, Services};
 
 /// The configurations of the members, in the order in which a packet passes them.
 fn configs<'a>(
@@ -56,12 +56,12 @@ pub(crate) fn seal(
         };
         services = services.union(sa.config().services());
         match ipsec::encap_member(sa, scheduled, limit, codec, pool) {
-            Verdict::Pass(mut outer) if round + 1 == members.len() => {
+            Ok(mut outer) if round + 1 == members.len() => {
                 outer.meta.services = services;
                 return Ok(outer);
             }
-            Verdict::Pass(outer) => scheduled = outer.bundled(),
-            Verdict::Drop(reason) => return Err(reason),
+            Ok(outer) => scheduled = outer.bundled(),
+            Err(reason) => return Err(reason),
         }
     }
     pool.put(scheduled.into_buf());

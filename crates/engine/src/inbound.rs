@@ -52,9 +52,7 @@ use wire::ip::{self, Headers};
 use wire::ipv6::Ipv6;
 use wire::reassembly::Limits;
 use wire::stage::{Classed, Clean, Inner, Raw};
-use wire::{
-    DropReason, Flow, Packet, Pool, Reassembled, Reassembler, ScrubId, Services, Time, Verdict, protocol,
-};
+use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, ScrubId, Services, Time, protocol};
 
 /// The bounds for fragments of outer packets, which come here only as frames (docs/design/0016). Anybody on the way may
 /// send them, so none of [`OUTER_SHARES`] sources has more than its share.
@@ -198,11 +196,11 @@ impl Inbound {
         let settled = sa.is_settled(outer.src, outer.src_port.unwrap_or_default());
         let top = sa.replay.top();
         let opened = ipsec::decap(sa, packet.advance(), outer, pool);
-        if !settled && matches!(opened, Verdict::Pass(_) | Verdict::Drop(DropReason::EspDummy)) {
+        if !settled && matches!(opened, Ok(_) | Err(DropReason::EspDummy)) {
             peer::notice(sa, outer, top, &mut self.events);
         }
         match opened {
-            Verdict::Pass(packet) => {
+            Ok(packet) => {
                 let fragments = &mut self.inner_fragments;
                 let parts = Parts {
                     rules: &mut self.rules,
@@ -218,7 +216,7 @@ impl Inbound {
                     self.nest(now, packet, headers, name, pool, out);
                 }
             }
-            Verdict::Drop(reason) => {
+            Err(reason) => {
                 if reason == DropReason::EspDummy {
                     probes::hear(now, sa, &mut self.events);
                 }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::ip::Headers;
 use wire::stage::{Classed, Inner};
-use wire::{AppId, DropReason, Flow, Meta, Packet, Pool, Verdict, protocol};
+use wire::{AppId, DropReason, Flow, Meta, Packet, Pool, protocol};
 
 /// The state that only members of bundles need.
 #[derive(Debug, Default)]
@@ -125,14 +125,14 @@ pub(crate) fn open<'a>(
         Err(reason) => return Err(give_back(reason, packet, pool)),
     };
     match ipsec::decap_member(sa, packet.nested(), &outer, &mut members.codec, pool) {
-        Verdict::Pass(mut packet) => match unite(&mut packet.meta, &before) {
+        Ok(mut packet) => match unite(&mut packet.meta, &before) {
             Ok(()) => Ok((packet, sa)),
             Err(reason) => {
                 sa.counters.dropped(reason);
                 Err(give_back(reason, packet, pool))
             }
         },
-        Verdict::Drop(reason) => Err((reason, len)),
+        Err(reason) => Err((reason, len)),
     }
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn decap_tunnel(
     packet: Packet<Classed>,
     outer: &Outer,
     pool: &mut Pool,
-) -> Verdict<Packet<Inner>> {
+) -> Result<Packet<Inner>, DropReason> {
     ipsec::decap_member(sa, packet.advance(), outer, &mut members.codec, pool)
 }
 

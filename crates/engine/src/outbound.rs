@@ -64,7 +64,7 @@ use wire::ip::{self, Headers};
 use wire::stage::{Inner, Scheduled, Selected};
 use wire::{
     AppId, Buf, DropReason, Flow, Meta, Packet, Pool, Reassembled, Reassembler, ScrubId, Services, Time,
-    Verdict, fragment, ipv6, record,
+    fragment, ipv6, record,
 };
 
 /// The number of sets of four flows whose decisions are remembered.
@@ -588,11 +588,11 @@ fn seal(
 ) {
     let (about, len) = (About::of(&packet.meta), packet.bytes().len());
     let reason = match ipsec::encap(sa, packet.advance::<Selected>().advance(), pool) {
-        Verdict::Pass(outer) => {
+        Ok(outer) => {
             tally.left(about.app, sa.config().services(), 1, len as u64);
             return out.push(Outcome::Send(outer));
         }
-        Verdict::Drop(reason) => reason,
+        Err(reason) => reason,
     };
     let about = About { spi: sa.spi().0, ..about };
     let dropped = Dropped::new(reason, &about, len, Some(flow));

@@ -6,7 +6,7 @@ use crate::{ah, esp, ipip};
 use sadb::sa::SaProtocol;
 use sadb::{InboundSa, OutboundSa};
 use wire::stage::{self, Inner, Scheduled};
-use wire::{DropReason, Packet, Pool, Verdict};
+use wire::{DropReason, Packet, Pool};
 
 /// Protect a packet by this association: number, encrypt, authenticate, and put the outer headers in front.
 ///
@@ -19,7 +19,7 @@ pub fn encap(
     sa: &mut OutboundSa,
     mut packet: Packet<Scheduled>,
     pool: &mut Pool,
-) -> Verdict<Packet<stage::Outer>> {
+) -> Result<Packet<stage::Outer>, DropReason> {
     let limit = usize::from(sa.config().path_mtu);
     let done = match sa.config().options.protocol {
         SaProtocol::Esp => esp::encap::seal(sa, &mut packet, limit),
@@ -38,7 +38,7 @@ pub fn encap_member(
     limit: usize,
     codec: &mut Codec,
     pool: &mut Pool,
-) -> Verdict<Packet<stage::Outer>> {
+) -> Result<Packet<stage::Outer>, DropReason> {
     let protocol = sa.config().options.protocol;
     let done = match protocol {
         // What other members have put around it may have used up the room that a device leaves.
@@ -57,13 +57,13 @@ fn outbound(
     packet: Packet<Scheduled>,
     pool: &mut Pool,
     done: Result<(), DropReason>,
-) -> Verdict<Packet<stage::Outer>> {
+) -> Result<Packet<stage::Outer>, DropReason> {
     match done {
-        Ok(()) => Verdict::Pass(packet.advance()),
+        Ok(()) => Ok(packet.advance()),
         Err(reason) => {
             sa.counters.dropped(reason);
             pool.put(packet.into_buf());
-            Verdict::Drop(reason)
+            Err(reason)
         }
     }
 }
@@ -80,7 +80,7 @@ pub fn decap(
     mut packet: Packet<Scheduled>,
     outer: &Outer,
     pool: &mut Pool,
-) -> Verdict<Packet<Inner>> {
+) -> Result<Packet<Inner>, DropReason> {
     let done = match sa.config().options.protocol {
         SaProtocol::Esp => esp::decap::open(sa, &mut packet, outer),
         SaProtocol::Ah => ah::verify(sa, &mut packet, outer),
@@ -97,7 +97,7 @@ pub fn decap_member(
     outer: &Outer,
     codec: &mut Codec,
     pool: &mut Pool,
-) -> Verdict<Packet<Inner>> {
+) -> Result<Packet<Inner>, DropReason> {
     let done = match sa.config().options.protocol {
         SaProtocol::Esp => esp::decap::open(sa, &mut packet, outer),
         SaProtocol::Ah => ah::verify(sa, &mut packet, outer),
@@ -113,13 +113,13 @@ fn inbound(
     packet: Packet<Scheduled>,
     pool: &mut Pool,
     done: Result<(), DropReason>,
-) -> Verdict<Packet<Inner>> {
+) -> Result<Packet<Inner>, DropReason> {
     match done {
-        Ok(()) => Verdict::Pass(packet.advance()),
+        Ok(()) => Ok(packet.advance()),
         Err(reason) => {
             sa.counters.dropped(reason);
             pool.put(packet.into_buf());
-            Verdict::Drop(reason)
+            Err(reason)
         }
     }
 }

@@ -7,6 +7,7 @@
 //! RFC 1071 (checksums); IEEE 802.1Q, IEEE 802.2, RFC 2516, RFC 1661, RFC 3032 (links).
 #![forbid(unsafe_code)]
 
+mod acquire;
 pub mod addr;
 pub mod ah;
 pub mod burst;
@@ -40,8 +41,8 @@ pub mod tcp;
 mod time;
 pub mod train;
 pub mod udp;
-mod verdict;
 
+pub use acquire::AcquireId;
 pub use addr::{Flow, Prefix};
 pub use burst::{Burst, BurstMeta, OuterHeader};
 pub use coalesce::Coalescer;
@@ -54,4 +55,3 @@ pub use record::Record;
 pub use segment::SegmentIter;
 pub use time::Time;
 pub use train::Train;
-pub use verdict::{AcquireId, Verdict};

@@ -8,7 +8,7 @@ use daemon::replay::{EngineOptions, Replay};
 use replay_kit::{Line, cut, datagram, hosts, inner_hosts, registry, replay, same, step, step_at};
 use sadb::sa::Padding;
 use wire::stage::Selected;
-use wire::{Buf, Meta, Packet, Pool, Verdict};
+use wire::{Buf, Meta, Packet, Pool};
 
 fn door(file: &str) -> Replay {
     replay(&EngineOptions::default(), file).unwrap()
@@ -156,7 +156,7 @@ fn seal_each(line: &Line, pieces: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let buf = Buf::from_slice(piece, engine::HEADROOM, engine::TAILROOM);
         let packet = Packet::from_host(buf, Meta::default()).advance::<Selected>().advance();
         match ipsec::encap(&mut sa, packet, &mut pool) {
-            Verdict::Pass(outer) => outer.bytes().to_vec(),
+            Ok(outer) => outer.bytes().to_vec(),
             other => panic!("{other:?}"),
         }
     };

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 use wire::ip::Headers;
 use wire::stage::Clean;
-use wire::{Packet, Pool, Time, Verdict, checksum, protocol};
+use wire::{Packet, Pool, Time, checksum, protocol};
 
 use super::outcome::{InboundOutcome, end, record};
 use super::{Inbound, Parts, about, admit};
@@ -56,7 +56,7 @@ impl Inbound {
             return end(tally, packet, wire::DropReason::UnknownTunnel, None, pool, out);
         };
         match nest::decap_tunnel(sa, &mut self.members, packet.advance(), &outer, pool) {
-            Verdict::Pass(mut packet) => {
+            Ok(mut packet) => {
                 finish_checksum(packet.buf_mut().as_mut_slice());
                 let parts = Parts {
                     rules: &mut self.rules,
@@ -71,7 +71,7 @@ impl Inbound {
                     self.nest(now, packet, headers, name, pool, out);
                 }
             }
-            Verdict::Drop(reason) => record(tally, Dropped::new(reason, &about, len, None), out),
+            Err(reason) => record(tally, Dropped::new(reason, &about, len, None), out),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::event::{Event, PathCause, PathChange};
 use crate::probes::{Order, Path, SeenPath, see};
 use sadb::Spi;
 use std::net::IpAddr;
-use wire::{Pool, Time, Verdict};
+use wire::{Pool, Time};
 
 /// The length of an outer packet in octets from which it counts as long. Every path carries shorter ones, as far as is
 /// known.
@@ -38,7 +38,7 @@ impl Outbound {
             let sa = sa.filter(|sa| sa.config().endpoints.local == order.local && sa.is_alive());
             let Some(sa) = sa.filter(|sa| Path::of(sa).is_some()) else { continue };
             // One that cannot be sent is counted at its association.
-            if let Verdict::Pass(packet) = ipsec::probe(sa, now, &order.message, order.size.into(), pool) {
+            if let Ok(packet) = ipsec::probe(sa, now, &order.message, order.size.into(), pool) {
                 sa.counters.dummies += 1;
                 out.push(Outcome::Send(packet));
             }

@@ -8,7 +8,7 @@ use ipsec::udp_encap;
 use sadb::sa::Tfc;
 use sadb::{OutboundSa, OutboundSad, SaIndex};
 use std::time::Duration;
-use wire::{Pool, Time, Verdict};
+use wire::{Pool, Time};
 
 /// The length of the shortest dummy packet in octets, that of a small TCP segment.
 const SHORTEST: usize = 40;
@@ -171,7 +171,7 @@ impl Entry {
         out: &mut Vec<Outcome>,
     ) {
         // One that cannot be sent is counted at its association.
-        if let Verdict::Pass(packet) = ipsec::dummy(sa, now, timers.content(sa), pool) {
+        if let Ok(packet) = ipsec::dummy(sa, now, timers.content(sa), pool) {
             sa.counters.dummies += 1;
             out.push(Outcome::Send(packet));
         }

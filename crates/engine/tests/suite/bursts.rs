@@ -547,9 +547,7 @@ fn inner_fragments_of_a_burst_are_joined() {
     let mut pool = pool();
     let mut sealed = Vec::new();
     for piece in fragment(&whole, 5, 1000) {
-        let wire::Verdict::Pass(outer) = ipsec::encap(&mut sa, scheduled_out(&piece), &mut pool) else {
-            panic!("not sealed")
-        };
+        let Ok(outer) = ipsec::encap(&mut sa, scheduled_out(&piece), &mut pool) else { panic!("not sealed") };
         let headers = Headers::parse(outer.bytes()).unwrap();
         let header = OuterHeader {
             src: alice,

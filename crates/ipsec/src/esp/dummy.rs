@@ -9,18 +9,23 @@ use sadb::sa::{DontFragment, SaProtocol};
 use sadb::{Mode, OutboundSa};
 use wire::probe::Message;
 use wire::stage::{Outer, Selected};
-use wire::{Buf, DropReason, Packet, Pool, Time, Verdict};
+use wire::{Buf, DropReason, Packet, Pool, Time};
 
 /// A packet that its receiver drops, around `content`, which should be random and as long as what it imitates. Its buffer comes
 /// from `pool`, which leaves [`crate::HEADROOM`].
 ///
 /// # Errors
-/// As a verdict: what [`crate::encap`] refuses an association for; [`DropReason::WrongProtocol`] for one that is not ESP in
+/// The reasons for which [`crate::encap`] refuses an association for; [`DropReason::WrongProtocol`] for one that is not ESP in
 /// tunnel mode.
-pub fn dummy(sa: &mut OutboundSa, now: Time, content: &[u8], pool: &mut Pool) -> Verdict<Packet<Outer>> {
+pub fn dummy(
+    sa: &mut OutboundSa,
+    now: Time,
+    content: &[u8],
+    pool: &mut Pool,
+) -> Result<Packet<Outer>, DropReason> {
     if sa.config().mode != Mode::Tunnel {
         sa.counters.dropped(DropReason::WrongProtocol);
-        return Verdict::Drop(DropReason::WrongProtocol);
+        return Err(DropReason::WrongProtocol);
     }
     let limit = sa.config().path_mtu.into();
     build(sa, now, content.len(), limit, pool, |place| place.copy_from_slice(content))
@@ -30,7 +35,7 @@ pub fn dummy(sa: &mut OutboundSa, now: Time, content: &[u8], pool: &mut Pool) ->
 /// allows; never shorter than the message. It must not be fragmented on the way.
 ///
 /// # Errors
-/// As a verdict: what [`crate::encap`] refuses an association for; [`DropReason::WrongProtocol`] for one that is not ESP, or lets
+/// The reasons for which [`crate::encap`] refuses an association for; [`DropReason::WrongProtocol`] for one that is not ESP, or lets
 /// routers fragment its packets.
 pub fn probe(
     sa: &mut OutboundSa,
@@ -38,10 +43,10 @@ pub fn probe(
     message: &Message,
     size: usize,
     pool: &mut Pool,
-) -> Verdict<Packet<Outer>> {
+) -> Result<Packet<Outer>, DropReason> {
     let config = sa.config();
     if config.options.headers.df == DontFragment::Clear && config.endpoints.remote.is_ipv4() {
-        return Verdict::Drop(DropReason::WrongProtocol);
+        return Err(DropReason::WrongProtocol);
     }
     let octets = message.octets();
     let len = mtu::dummy_room(config, size).max(octets.len());
@@ -59,7 +64,7 @@ fn build(
     limit: usize,
     pool: &mut Pool,
     write: impl FnOnce(&mut [u8]),
-) -> Verdict<Packet<Outer>> {
+) -> Result<Packet<Outer>, DropReason> {
     let mut buf: Buf = pool.take();
     let written = buf.push_back(len).map(write).ok_or(DropReason::NoRoom);
     let meta = wire::Meta { received: now, ..wire::Meta::default() };
@@ -94,11 +99,11 @@ fn build(
         Ok(())
     });
     match sealed {
-        Ok(()) => Verdict::Pass(packet.advance()),
+        Ok(()) => Ok(packet.advance()),
         Err(reason) => {
             sa.counters.dropped(reason);
             pool.put(packet.into_buf());
-            Verdict::Drop(reason)
+            Err(reason)
         }
     }
 }
