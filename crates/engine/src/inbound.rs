@@ -12,7 +12,7 @@
 //!    through stages 3 to 6 again, at most four times: see `nest.rs`. ESP in UDP inside an association is refused.
 //! 7. The services that all members together prove.
 //! 8. The rules of the SPD: whether the services that the packet had are those that its rule demands. Where entries of
-//!    sockets stand for policy, those are compared too: see `entered.rs`. After that, packets are scrubbed that policy
+//!    sockets stand for policy, those are compared too: see `entries.rs`. After that, packets are scrubbed that policy
 //!    wants scrubbed.
 //! 9. The mark that proves all this to the kernel half.
 
@@ -20,20 +20,21 @@ mod bare;
 mod burst;
 mod comply;
 mod compressed;
+mod control;
 mod delivery;
-mod entered;
+mod entries;
 mod outcome;
 mod scrubbed;
-mod verbs;
 
 use comply::comply;
 use compressed::{compressed_in, opens_into};
 pub use delivery::{Delivery, Traced};
 pub use outcome::InboundOutcome;
+use outcome::deliver;
 pub(crate) use outcome::unknown;
-use outcome::{deliver, end, record};
 use scrubbed::scrub;
 
+use crate::cx::Cx;
 use crate::event::Events;
 use crate::nest::{self, Members};
 use crate::peer;
@@ -41,6 +42,7 @@ use crate::probes;
 use crate::quoted::{self, InnerIcmp};
 use crate::rules::Rules;
 use crate::scrubbing::Scrubbing;
+use crate::seam;
 use crate::tally::{About, Dropped, Tally};
 use ::scrub::Scrubber;
 use ipsec::Outer;
@@ -51,7 +53,7 @@ use std::net::IpAddr;
 use wire::ip::{self, Headers};
 use wire::ipv6::Ipv6;
 use wire::reassembly::Limits;
-use wire::stage::{Classed, Clean, Inner, Raw};
+use wire::stage::{Classed, Clean, Inner, Raw, Scheduled};
 use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, ScrubId, Services, Time, protocol};
 
 /// The bounds for fragments of outer packets, which come here only as frames (docs/design/0016). Anybody on the way may
@@ -62,6 +64,15 @@ const OUTER_SHARES: usize = 16;
 
 /// The inbound half of the engine.
 pub struct Inbound {
+    stages: Stages,
+    tally: Tally,
+    events: Events,
+    /// The results for packets that came in a burst and were taken one by one.
+    singly: Vec<InboundOutcome>,
+}
+
+/// The state of the stages.
+struct Stages {
     sad: InboundSad,
     /// The state that only members of bundles need.
     members: Members,
@@ -73,8 +84,6 @@ pub struct Inbound {
     tunnels_from: BTreeSet<IpAddr>,
     outer_fragments: Reassembler,
     inner_fragments: Reassembler,
-    events: Events,
-    tally: Tally,
     /// The rules for inbound packets; `None`: there are none.
     rules: Option<Rules>,
     /// The entries of sockets; `None`: the compiled policy decides, in the kernel half alone.
@@ -83,8 +92,6 @@ pub struct Inbound {
     scrubbing: Option<Box<Scrubbing>>,
     /// The scrubber of outer packets; `None`: they stay as they are.
     outer_scrubber: Option<Box<Scrubber>>,
-    /// The results for packets that came in a burst and were taken one by one.
-    singly: Vec<InboundOutcome>,
     /// The packets of a burst that are themselves packets of an association with this host.
     members_waiting: Vec<(Packet<Inner>, Headers)>,
 }
@@ -92,7 +99,7 @@ pub struct Inbound {
 impl Inbound {
     /// An engine without associations that takes UDP datagrams to `port` for ESP ([`ipsec::udp_encap::PORT`]).
     pub fn new(port: u16) -> Inbound {
-        Inbound {
+        let stages = Stages {
             sad: InboundSad::new(),
             members: Members::new(port),
             icmp: InnerIcmp::default(),
@@ -100,15 +107,13 @@ impl Inbound {
             tunnels_from: BTreeSet::new(),
             outer_fragments: Reassembler::sharing(OUTER_FRAGMENTS, OUTER_SHARES).with_the_first_next_header(),
             inner_fragments: Reassembler::default(),
-            events: Events::default(),
-            tally: Tally::new(),
             rules: None,
             entries: None,
             scrubbing: None,
             outer_scrubber: None,
-            singly: Vec::new(),
             members_waiting: Vec::new(),
-        }
+        };
+        Inbound { stages, tally: Tally::new(), events: Events::default(), singly: Vec::new() }
     }
 
     /// Take one packet all the way. Its outcome is appended to `out`; buffers come from `pool` and go back to it.
@@ -120,107 +125,107 @@ impl Inbound {
         out: &mut Vec<InboundOutcome>,
     ) {
         packet.meta.received = now;
+        let Inbound { stages, tally, events, .. } = self;
+        stages.handle(packet, &mut Cx { pool, out, tally, events });
+    }
+}
+
+/// Lend the parts of [`Stages`] that [`admit`] asks while an association of `Stages::sad` is borrowed.
+macro_rules! lend {
+    ($stages:expr, $around:expr) => {
+        $crate::inbound::Parts {
+            rules: &mut $stages.rules,
+            icmp: &$stages.icmp,
+            entries: $stages.entries.as_deref(),
+            scrubbing: $stages.scrubbing.as_deref_mut(),
+            members: &$stages.members,
+            fragments: &mut $stages.inner_fragments,
+            around: $around,
+        }
+    };
+}
+use lend;
+
+impl Stages {
+    /// Stage 1, and what follows it.
+    fn handle(&mut self, mut packet: Packet<Raw>, cx: &mut Cx<'_, InboundOutcome>) {
         if let Some(scrubber) = &mut self.outer_scrubber
             && let Err((reason, rule)) = scrubbed::outer(scrubber, &mut packet)
         {
             let dropped = Dropped::new(reason, &About::of(&packet.meta), packet.bytes().len(), None);
-            record(&mut self.tally, Dropped { scrub: rule, ..dropped }, out);
-            return pool.put(packet.into_buf());
+            cx.report(Dropped { scrub: rule, ..dropped });
+            return cx.pool.put(packet.into_buf());
         }
-        self.handle_clean(now, packet, pool, out);
+        self.handle_clean(packet, cx);
     }
 
-    /// Take one packet all the way behind the scrubber of outer packets; see [`Inbound::handle`].
-    fn handle_clean(
-        &mut self,
-        now: Time,
-        mut packet: Packet<Raw>,
-        pool: &mut Pool,
-        out: &mut Vec<InboundOutcome>,
-    ) {
-        packet.meta.received = now;
+    /// Stage 1 behind the scrubber of outer packets, and what follows it.
+    fn handle_clean(&mut self, mut packet: Packet<Raw>, cx: &mut Cx<'_, InboundOutcome>) {
         // Not moved out of the result: the headers are many, and every packet would pay for the copy.
         let parsed = Headers::parse(packet.bytes());
         let headers = match &parsed {
             Ok(headers) => headers,
-            Err(error) => return end(&mut self.tally, packet, (*error).into(), None, pool, out),
+            Err(error) => return cx.discard(packet, (*error).into(), None),
         };
         packet.buf_mut().truncate(headers.total_len);
         if !ip::checksum_ok(packet.bytes(), headers) {
-            return end(&mut self.tally, packet, DropReason::BadChecksum, None, pool, out);
+            return cx.discard(packet, DropReason::BadChecksum, None);
         }
         if headers.fragment.is_none() {
-            return self.open(now, packet, headers, pool, out);
+            return self.open(packet, headers, cx);
         }
-        let joined = join(&mut self.outer_fragments, now, 0, &mut packet, headers, pool);
-        self.tally.lost_fragments(self.outer_fragments.take_lost());
+        let joined = join(&mut self.outer_fragments, 0, &mut packet, headers, cx.pool);
+        cx.tally.lost_fragments(self.outer_fragments.take_lost());
         match joined {
-            Ok(headers) => self.open(now, packet, &headers, pool, out),
-            Err(reason) => end(&mut self.tally, packet, reason, None, pool, out),
+            Ok(headers) => self.open(packet, &headers, cx),
+            Err(reason) => cx.discard(packet, reason, None),
         }
     }
 
-    /// Stages 2 to 4 for one whole packet.
+    /// Stages 2 to 4 for one whole packet, and what follows them.
     #[inline]
-    fn open(
-        &mut self,
-        now: Time,
-        packet: Packet<Raw>,
-        headers: &Headers,
-        pool: &mut Pool,
-        out: &mut Vec<InboundOutcome>,
-    ) {
-        if self.takes_bare(headers) {
-            return self.open_bare(now, packet.advance(), headers, pool, out);
-        }
-        let tally = &mut self.tally;
+    fn open(&mut self, packet: Packet<Raw>, headers: &Headers, cx: &mut Cx<'_, InboundOutcome>) {
         let mut packet: Packet<Clean> = packet.advance();
+        if self.takes_bare(headers) {
+            return self.open_bare(packet, headers, cx);
+        }
         let found = Outer::find(packet.bytes(), headers, self.port);
         let outer = match &found {
             Ok(outer) => outer,
-            Err(reason) => return end(tally, packet, *reason, None, pool, out),
+            Err(reason) => return cx.discard(packet, *reason, None),
         };
         (packet.meta.spi, packet.meta.sequence) = (outer.spi, outer.sequence.into());
         let sa = match association(&mut self.sad, outer) {
             Ok(sa) => sa,
             Err(reason) => {
-                let about = about(&packet, outer);
-                record(tally, Dropped::new(reason, &about, packet.bytes().len(), None), out);
-                return pool.put(packet.into_buf());
+                cx.report(Dropped::new(reason, &about(&packet, outer), packet.bytes().len(), None));
+                return cx.pool.put(packet.into_buf());
             }
         };
         packet.meta.app = sa.config().selectors.app.unwrap_or_default();
 
-        let packet: Packet<Classed> = packet.advance();
-        let (about, len) = (about(&packet, outer), packet.bytes().len());
+        let (now, about, len) = (packet.meta.received, about(&packet, outer), packet.bytes().len());
         let settled = sa.is_settled(outer.src, outer.src_port.unwrap_or_default());
         let top = sa.replay.top();
-        let opened = ipsec::decap(sa, packet.advance(), outer, pool);
+        let packet: Packet<Classed> = packet.advance();
+        let packet: Packet<Scheduled> = seam::schedule(packet);
+        let opened = ipsec::decap(sa, packet, outer, cx.pool);
         if !settled && matches!(opened, Ok(_) | Err(DropReason::EspDummy)) {
-            peer::notice(sa, outer, top, &mut self.events);
+            peer::notice(sa, outer, top, cx.events);
         }
         match opened {
             Ok(packet) => {
-                let fragments = &mut self.inner_fragments;
-                let parts = Parts {
-                    rules: &mut self.rules,
-                    icmp: &self.icmp,
-                    entries: self.entries.as_deref(),
-                    scrubbing: self.scrubbing.as_deref_mut(),
-                    members: &self.members,
-                    around: &[],
-                };
-                let nested = admit(sa, now, packet, fragments, parts, tally, pool, out);
+                let nested = admit(sa, packet, lend!(self, &[]), cx);
                 if let Some((packet, headers)) = nested {
                     let name = sa.name();
-                    self.nest(now, packet, headers, name, pool, out);
+                    self.nest(packet, headers, name, cx);
                 }
             }
             Err(reason) => {
                 if reason == DropReason::EspDummy {
-                    probes::hear(now, sa, &mut self.events);
+                    probes::hear(now, sa, cx.events);
                 }
-                record(tally, Dropped::new(reason, &about, len, None), out);
+                cx.report(Dropped::new(reason, &about, len, None));
             }
         }
     }
@@ -229,29 +234,23 @@ impl Inbound {
     #[cold]
     fn nest(
         &mut self,
-        now: Time,
         mut packet: Packet<Inner>,
         mut headers: Headers,
         mut name: SaName,
-        pool: &mut Pool,
-        out: &mut Vec<InboundOutcome>,
+        cx: &mut Cx<'_, InboundOutcome>,
     ) {
         let Some(first) = self.sad.get(name).map(|sa| Member::from(sa.config())) else {
-            return end(&mut self.tally, packet, DropReason::UnknownSpi, None, pool, out);
+            return cx.discard(packet, DropReason::UnknownSpi, None);
         };
         let mut around = [first; MAX_CHAIN];
         for round in 1..MAX_CHAIN {
             let before = packet.meta;
             let around_it = compressed_in(&self.sad, name, packet.bytes(), &headers);
-            let (inner, sa) = match nest::open(&mut self.sad, &mut self.members, name, packet, &headers, pool)
-            {
+            let opened = nest::open(&mut self.sad, &mut self.members, name, packet, &headers, cx.pool);
+            let (inner, sa) = match opened {
                 Ok(opened) => opened,
                 Err((reason, len)) => {
-                    return record(
-                        &mut self.tally,
-                        Dropped::new(reason, &About::of(&before), len, None),
-                        out,
-                    );
+                    return cx.report(Dropped::new(reason, &About::of(&before), len, None));
                 }
             };
             name = sa.name();
@@ -259,27 +258,18 @@ impl Inbound {
                 && !opens_into(sa, &selectors, inner.bytes())
             {
                 sa.counters.dropped(DropReason::SelectorMismatch);
-                return end(&mut self.tally, inner, DropReason::SelectorMismatch, None, pool, out);
+                return cx.discard(inner, DropReason::SelectorMismatch, None);
             }
             if let Some(next) = around.get_mut(round) {
                 *next = Member::from(sa.config());
             }
-            let tally = &mut self.tally;
-            let fragments = &mut self.inner_fragments;
-            let parts = Parts {
-                rules: &mut self.rules,
-                icmp: &self.icmp,
-                entries: self.entries.as_deref(),
-                scrubbing: self.scrubbing.as_deref_mut(),
-                members: &self.members,
-                around: around.get(..round).unwrap_or_default(),
-            };
-            match admit(sa, now, inner, fragments, parts, tally, pool, out) {
+            let parts = lend!(self, around.get(..round).unwrap_or_default());
+            match admit(sa, inner, parts, cx) {
                 Some(nested) => (packet, headers) = nested,
                 None => return,
             }
         }
-        end(&mut self.tally, packet, DropReason::NestingLimit, None, pool, out);
+        cx.discard(packet, DropReason::NestingLimit, None);
     }
 }
 
@@ -309,49 +299,42 @@ struct Parts<'a> {
     entries: Option<&'a PerSocket>,
     scrubbing: Option<&'a mut Scrubbing>,
     members: &'a Members,
+    fragments: &'a mut Reassembler,
     /// The associations that the packet came out of before, the outermost first.
     around: &'a [Member],
 }
 
 /// Stages 5 to 9. Returns the packet if it is itself one of an association with this host.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the parts of `Inbound` that are not lent with `sa`, and the packet"
-)]
 fn admit(
     sa: &mut InboundSa,
-    now: Time,
     mut packet: Packet<Inner>,
-    fragments: &mut Reassembler,
     mut parts: Parts<'_>,
-    tally: &mut Tally,
-    pool: &mut Pool,
-    out: &mut Vec<InboundOutcome>,
+    cx: &mut Cx<'_, InboundOutcome>,
 ) -> Option<(Packet<Inner>, Headers)> {
     let parsed = Headers::parse(packet.bytes());
     let headers = match &parsed {
         Ok(headers) => headers,
         Err(error) => {
-            end(tally, packet, (*error).into(), None, pool, out);
+            cx.discard(packet, (*error).into(), None);
             return None;
         }
     };
     packet.buf_mut().truncate(headers.total_len);
     if !ip::checksum_ok(packet.bytes(), headers) {
         sa.counters.dropped(DropReason::BadChecksum);
-        end(tally, packet, DropReason::BadChecksum, None, pool, out);
+        cx.discard(packet, DropReason::BadChecksum, None);
         return None;
     }
     let mut flow = ip::flow(packet.bytes(), headers, false);
     let mut joined_headers = None;
     let answer = if headers.fragment.is_none() {
-        settle(sa, &mut parts, now, &mut packet, headers, &flow)
+        settle(sa, &mut parts, &mut packet, headers, &flow)
     } else {
-        let joined = join_inner(sa, now, &mut packet, headers, &flow, fragments, pool);
-        tally.lost_fragments(fragments.take_lost());
+        let joined = join_inner(sa, &mut packet, headers, &flow, parts.fragments, cx.pool);
+        cx.tally.lost_fragments(parts.fragments.take_lost());
         joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
-            settle(sa, &mut parts, now, &mut packet, joined_headers.insert(headers), &flow)
+            settle(sa, &mut parts, &mut packet, joined_headers.insert(headers), &flow)
         })
     };
     match answer {
@@ -367,16 +350,16 @@ fn admit(
             if packet.meta.scrub != ScrubId::NONE && packet.meta.services == Services::NONE {
                 // Its octets would be what the scrubber holds a protected flow with the same addresses to.
                 sa.counters.dropped(DropReason::Scrubbed);
-                end(tally, packet, DropReason::Scrubbed, Some(&flow), pool, out);
+                cx.discard(packet, DropReason::Scrubbed, Some(&flow));
             } else if packet.meta.scrub != ScrubId::NONE {
-                scrub(sa, app, parts.scrubbing, packet, &flow, tally, pool, out);
+                scrub(sa, app, parts.scrubbing, packet, &flow, cx);
             } else {
-                deliver(packet, tally, out);
+                deliver(packet, cx);
             }
         }
         Err(reason) => {
             sa.counters.dropped(reason);
-            end(tally, packet, reason, Some(&flow), pool, out);
+            cx.discard(packet, reason, Some(&flow));
         }
     }
     None
@@ -388,7 +371,6 @@ fn admit(
 fn settle(
     sa: &InboundSa,
     parts: &mut Parts<'_>,
-    now: Time,
     packet: &mut Packet<Inner>,
     headers: &Headers,
     flow: &Flow,
@@ -396,7 +378,7 @@ fn settle(
     let nested = permit(sa, parts.icmp, packet.bytes(), headers, flow, parts.members)?;
     if !nested {
         comply(parts.rules, sa, parts.around, packet, headers)?;
-        crate::entries::accept(parts.entries, flow, packet.meta.services, now)?;
+        crate::entries::accept(parts.entries, flow, packet.meta.services, packet.meta.received)?;
     }
     Ok(nested)
 }
@@ -443,7 +425,6 @@ fn has_ends(sa: &InboundSa, flow: &Flow) -> bool {
 #[cold]
 fn join_inner(
     sa: &InboundSa,
-    now: Time,
     packet: &mut Packet<Inner>,
     headers: &Headers,
     flow: &Flow,
@@ -453,20 +434,19 @@ fn join_inner(
     if !has_ends(sa, flow) {
         return Err(DropReason::SelectorMismatch);
     }
-    join(fragments, now, sa.context(), packet, headers, pool)
+    join(fragments, sa.context(), packet, headers, pool)
 }
 
 /// Put the whole packet in place of its last fragment.
 #[cold]
 fn join<S>(
     fragments: &mut Reassembler,
-    now: Time,
     context: u32,
     packet: &mut Packet<S>,
     headers: &Headers,
     pool: &mut Pool,
 ) -> Result<Headers, DropReason> {
-    match fragments.push(now, context, packet.bytes(), headers, pool) {
+    match fragments.push(packet.meta.received, context, packet.bytes(), headers, pool) {
         Reassembled::Incomplete => Err(DropReason::FragmentHeld),
         Reassembled::Rejected(reason) => Err(reason),
         Reassembled::Complete(whole) => {

@@ -1,5 +1,5 @@
 //! The engine: the order of the stages. [`outbound`] and [`inbound`] read as prose. Fast paths for the common packet
-//! repeat that order (`outbound/express.rs`, `outbound/gather.rs`, `inbound/burst.rs`); `tests/suite/bursts.rs` holds
+//! repeat that order (`outbound/fast_path.rs`, `outbound/protector/gather.rs`, `inbound/burst.rs`); `tests/suite/bursts.rs` holds
 //! them equal to the single way.
 //!
 //! Outbound, a `Packet<Inner>` enters as the host handed it over, and [`Outcome`]s leave: packets for the wire, packets
@@ -14,14 +14,12 @@
 
 mod answers;
 mod audit;
-mod bundle;
+mod cx;
 mod entries;
 mod event;
-mod fit;
 mod hold;
 mod icmp;
 pub mod inbound;
-mod mss;
 mod nest;
 pub mod outbound;
 mod peer;
@@ -30,6 +28,7 @@ mod probes;
 mod quoted;
 mod rules;
 mod scrubbing;
+mod seam;
 mod tally;
 
 pub use audit::Audited;

@@ -12,7 +12,7 @@ use sadb::{Endpoints, InboundSa, InboundSad, Mode, SaConfig, SaName, Spi};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::ip::Headers;
-use wire::stage::{Classed, Inner};
+use wire::stage::{Inner, Scheduled};
 use wire::{AppId, DropReason, Flow, Meta, Packet, Pool, protocol};
 
 /// The state that only members of bundles need.
@@ -158,11 +158,11 @@ pub(crate) fn tunnel(sad: &mut InboundSad, members: &Members, outer: &Outer) -> 
 pub(crate) fn decap_tunnel(
     sa: &mut InboundSa,
     members: &mut Members,
-    packet: Packet<Classed>,
+    packet: Packet<Scheduled>,
     outer: &Outer,
     pool: &mut Pool,
 ) -> Result<Packet<Inner>, DropReason> {
-    ipsec::decap_member(sa, packet.advance(), outer, &mut members.codec, pool)
+    ipsec::decap_member(sa, packet, outer, &mut members.codec, pool)
 }
 
 fn give_back(reason: DropReason, packet: Packet<Inner>, pool: &mut Pool) -> (DropReason, usize) {

@@ -15,7 +15,6 @@ use scrub::{
     Arrival, Config, Counters, Emitted, Midstream, Outcome, Profile, Restored, Rule, Saved, SavedError,
     Scrubber, Side, State as ConnectionState, Verdict,
 };
-use wire::stage::Inner;
 use wire::{AppId, Buf, Flow, Packet, ScrubId, Services, Time};
 
 /// The largest number of the scrubber's own packets that wait for the outbound half.
@@ -134,11 +133,11 @@ impl Scrubbers {
 
     /// Scrub one packet of a flow; `None` if its profile is unknown. Packets of the scrubber's own are appended to
     /// `own`.
-    pub(crate) fn process(
+    pub(crate) fn process<S>(
         &self,
         from: Side,
         realm: AppId,
-        packet: &mut Packet<Inner>,
+        packet: &mut Packet<S>,
         own: &mut Vec<Own>,
     ) -> Option<Scrubbed> {
         let profile = Profile::of_id(packet.meta.scrub)?;

@@ -261,6 +261,12 @@ impl<S> Packet<S> {
         Packet { buf, meta, stage: PhantomData }
     }
 
+    /// A piece of this packet (a segment, a fragment) in a buffer of its own. It has come as far as the whole.
+    #[inline]
+    pub fn piece(&self, buf: Buf, meta: Meta) -> Packet<S> {
+        Packet { buf, meta, stage: PhantomData }
+    }
+
     /// Moves the packet to the next stage.
     #[inline]
     pub fn advance<T>(self) -> Packet<T>

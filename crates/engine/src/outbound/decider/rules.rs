@@ -9,14 +9,17 @@ use std::sync::Arc;
 use sadb::rules::{Action, Direction, Protection, Rule, RuleKey, Template};
 use sadb::selector::{Condition, Field, field};
 use sadb::spd::{Level, Terms};
-use sadb::{FlowCache, OutboundSa, PacketKey, SaIndex, Snapshot, TrafficSelector};
+use sadb::{FlowCache, OutboundSa, OutboundSad, PacketKey, SaIndex, Snapshot, TrafficSelector};
 use wire::ip::Headers;
 use wire::stage::Inner;
-use wire::{AppId, DropReason, Flow, Packet, ScrubId, Services, Time, record};
+use wire::{AppId, DropReason, Flow, Packet, ScrubId, Services, record};
 
-use super::course::Course;
-use super::rule_cache::{RuleCache, RuleCourse, RuleDecision, SETS, key_of};
-use super::{Outbound, origin};
+use super::Decider;
+use super::rule_cache::{RuleCache, RuleDecision, RuleDisposition, SETS, key_of};
+use crate::cx::Cx;
+use crate::outbound::origin;
+use crate::outbound::outcome::Outcome;
+use crate::outbound::route::Disposition;
 use crate::rules::{self, Rules};
 use crate::tally::Traffic;
 
@@ -35,10 +38,10 @@ static OF_ASSOCIATIONS: [&Field; 8] = [
     &field::APP,
 ];
 
-impl Outbound {
+impl Decider {
     /// Set the rules of the SPD. With `None`, or without a rule for outbound packets, packets without an application's
     /// policy are treated as if there were no SPD. Rules that were there before keep their counts.
-    pub fn set_rules(&mut self, snapshot: Option<Arc<Snapshot>>) {
+    pub(in crate::outbound) fn set_rules(&mut self, snapshot: Option<Arc<Snapshot>>) {
         let (before, answers) = match self.ruling.take() {
             Some(ruling) => (Some(ruling.rules), ruling.answers),
             None => (None, FlowCache::new(SETS, self.seed)),
@@ -51,7 +54,7 @@ impl Outbound {
     }
 
     /// The number of packets that each rule decided, and their octets.
-    pub fn rule_counts(&self) -> Vec<(RuleKey, Traffic)> {
+    pub(in crate::outbound) fn rule_counts(&self) -> Vec<(RuleKey, Traffic)> {
         self.ruling.as_ref().map(|ruling| ruling.rules.counts().collect()).unwrap_or_default()
     }
 
@@ -67,27 +70,34 @@ impl Outbound {
     /// The association that a rule of the SPD has for a flow, by the number that packets carry, without using it.
     /// `None`: there is no such rule, or it protects nothing. What packets have beside their flows (a user, a mark) is
     /// not asked.
-    pub fn preview_rule(&self, number: u32, app: AppId, flow: &Flow) -> Option<Result<SaIndex, DropReason>> {
+    pub(in crate::outbound) fn preview_rule(
+        &self,
+        number: u32,
+        app: AppId,
+        flow: &Flow,
+        sad: &OutboundSad,
+    ) -> Option<Result<SaIndex, DropReason>> {
         let snapshot = &self.ruling.as_ref()?.rules.snapshot;
         let (_, rule) = snapshot.iter().find(|(_, rule)| rules::number(rule.key) == number)?;
         let Action::Protect(protection) = &rule.action else { return None };
         let key = PacketKey::of_flow(flow).app(app);
-        Some(self.association(rule, protection, &key, app, flow))
+        Some(association(rule, protection, &key, app, flow, sad))
     }
 
-    /// The course that the rules give a packet.
+    /// The disposition that the rules give a packet.
     pub(super) fn rule(
         &mut self,
-        now: Time,
         packet: &mut Packet<Inner>,
         headers: &Headers,
         flow: &Flow,
-    ) -> Result<Course, DropReason> {
-        let epoch = self.loads + self.sad.epoch();
+        sad: &OutboundSad,
+        cx: &mut Cx<'_, Outcome>,
+    ) -> Result<Disposition, DropReason> {
+        let epoch = self.epoch(sad);
         let key = key_of(packet, headers);
         let known = self.ruling.as_ref().and_then(|ruling| ruling.answers.get(epoch, &key));
         let ruled = known.unwrap_or_else(|| {
-            let ruled = self.consider_rules(&key, packet.meta.app, flow);
+            let ruled = self.consider_rules(&key, packet.meta.app, flow, sad);
             if let Some(ruling) = &mut self.ruling {
                 ruling.answers.put(epoch, &key, ruled);
             }
@@ -96,8 +106,8 @@ impl Outbound {
         let Some(ruled) = ruled else { return Err(DropReason::NoSpdEntry) };
         packet.meta.rule = rules::number(ruled.key);
         packet.meta.services = ruled.services;
-        packet.meta.scrub = match ruled.course {
-            RuleCourse::Protect(sa) => self.profile(sa, flow),
+        packet.meta.scrub = match ruled.disposition {
+            RuleDisposition::Protect(sa) => self.profile(sa, flow, sad),
             // Of what this host itself sends in clear the answers do not come by here.
             _ if origin::is_forwarded(&packet.meta) => ruled.scrub,
             _ => ScrubId::NONE,
@@ -106,89 +116,95 @@ impl Outbound {
         if let Some(ruling) = &mut self.ruling {
             ruling.rules.count(ruled.slot, len);
         }
-        match ruled.course {
-            RuleCourse::Clear => Ok(Course::Clear),
-            RuleCourse::Protect(sa) => Ok(Course::Protect(sa)),
-            RuleCourse::Refuse(reason) => Err(reason),
-            RuleCourse::Missing(Level::Optional) => {
-                self.announce(now, &packet.meta, flow, &Terms::of(Level::Optional), Some(&key));
-                Ok(Course::Clear)
+        match ruled.disposition {
+            RuleDisposition::Clear => Ok(Disposition::Clear),
+            RuleDisposition::Protect(sa) => Ok(Disposition::Protect(sa)),
+            RuleDisposition::Refuse(reason) => Err(reason),
+            RuleDisposition::Missing(Level::Optional) => {
+                self.announce(&packet.meta, flow, &Terms::of(Level::Optional), Some(&key), cx);
+                Ok(Disposition::Clear)
             }
-            RuleCourse::Missing(Level::AcceptOnly) => Ok(Course::Clear),
-            RuleCourse::Missing(Level::Mandatory) if self.holds.is_some() => Ok(Course::Hold),
-            RuleCourse::Missing(Level::Mandatory) => Err(DropReason::NoSa),
+            RuleDisposition::Missing(Level::AcceptOnly) => Ok(Disposition::Clear),
+            RuleDisposition::Missing(Level::Mandatory) if self.holds.is_some() => Ok(Disposition::Hold),
+            RuleDisposition::Missing(Level::Mandatory) => Err(DropReason::NoSa),
         }
     }
 
     /// The decision of the rules for packets with this key, without remembering it. `None`: no rule matches.
-    pub(super) fn consider_rules(&self, key: &PacketKey, app: AppId, flow: &Flow) -> Option<RuleDecision> {
-        let rules = &self.ruling.as_ref()?.rules;
-        let slot = rules.find(key)?;
-        let rule = rules.snapshot.rule(slot)?;
-        let (services, course) = match &rule.action {
-            Action::Bypass => (Services::NONE, RuleCourse::Clear),
-            Action::Discard => (Services::NONE, RuleCourse::Refuse(DropReason::RuleDiscard)),
-            Action::Protect(protection) => {
-                let course = match self.association(rule, protection, key, app, flow) {
-                    Ok(sa) => RuleCourse::Protect(sa),
-                    Err(DropReason::NoSa) => RuleCourse::Missing(protection.level),
-                    Err(reason) => RuleCourse::Refuse(reason),
-                };
-                (protection.services, course)
-            }
-        };
-        Some(RuleDecision { slot, key: rule.key, services, scrub: rule.scrub, course })
-    }
-
-    /// The association that meets the rule's demand for this packet.
-    fn association(
+    pub(super) fn consider_rules(
         &self,
-        rule: &Rule,
-        protection: &Protection,
         key: &PacketKey,
         app: AppId,
         flow: &Flow,
-    ) -> Result<SaIndex, DropReason> {
-        let share = rule.share(key).map_err(|_| DropReason::PfpUnavailable)?;
-        let find = |need: Services| {
-            self.sad.search_for(app, flow, |sa, follows| {
-                // Only a rule that says which members it wants can mean a later member of a bundle by itself.
-                if follows && protection.bundle.iter().all(|template| *template == Template::ANY)
-                    || !is_narrowed(rule, &share, sa)
-                {
-                    return Err(DropReason::NoSa);
-                }
-                let services = self.bundle(rule, protection, sa).ok_or(DropReason::NoSa)?;
-                if services.satisfies(need) { Ok(()) } else { Err(DropReason::SaTooWeak) }
-            })
-        };
-        match (find(protection.services), protection.level) {
-            // Less than what was asked is still better than clear.
-            (Err(DropReason::SaTooWeak), Level::Optional | Level::AcceptOnly) => find(Services::NONE),
-            (found, _) => found,
-        }
-    }
-
-    /// The services that the bundle which begins with this association gives together; `None` if a member does not fit
-    /// the rule's templates.
-    fn bundle(&self, rule: &Rule, protection: &Protection, head: &OutboundSa) -> Option<Services> {
-        let both = rule.direction == Direction::Both;
-        let mut services = Services::NONE;
-        let mut templates = protection.bundle.iter();
-        let mut member = Some(head);
-        for _ in 0..LONGEST_BUNDLE {
-            let Some(sa) = member else { break };
-            if templates.next().is_some_and(|template| !template.fits(sa.config(), both)) {
-                return None;
+        sad: &OutboundSad,
+    ) -> Option<RuleDecision> {
+        let rules = &self.ruling.as_ref()?.rules;
+        let slot = rules.find(key)?;
+        let rule = rules.snapshot.rule(slot)?;
+        let (services, disposition) = match &rule.action {
+            Action::Bypass => (Services::NONE, RuleDisposition::Clear),
+            Action::Discard => (Services::NONE, RuleDisposition::Refuse(DropReason::RuleDiscard)),
+            Action::Protect(protection) => {
+                let disposition = match association(rule, protection, key, app, flow, sad) {
+                    Ok(sa) => RuleDisposition::Protect(sa),
+                    Err(DropReason::NoSa) => RuleDisposition::Missing(protection.level),
+                    Err(reason) => RuleDisposition::Refuse(reason),
+                };
+                (protection.services, disposition)
             }
-            let own = sa.config().services();
-            services = if own.satisfies(services) { own } else { services };
-            // The member that the chain itself goes to: two peers may have chosen one SPI.
-            member = self.sad.successor(sa).and_then(|index| self.sad.get(index.ok()?));
-        }
-        // What the rule names and the chain lacks.
-        templates.next().is_none().then_some(services)
+        };
+        Some(RuleDecision { slot, key: rule.key, services, scrub: rule.scrub, disposition })
     }
+}
+
+/// The association that meets the rule's demand for this packet.
+fn association(
+    rule: &Rule,
+    protection: &Protection,
+    key: &PacketKey,
+    app: AppId,
+    flow: &Flow,
+    sad: &OutboundSad,
+) -> Result<SaIndex, DropReason> {
+    let share = rule.share(key).map_err(|_| DropReason::PfpUnavailable)?;
+    let find = |need: Services| {
+        sad.search_for(app, flow, |sa, follows| {
+            // Only a rule that says which members it wants can mean a later member of a bundle by itself.
+            if follows && protection.bundle.iter().all(|template| *template == Template::ANY)
+                || !is_narrowed(rule, &share, sa)
+            {
+                return Err(DropReason::NoSa);
+            }
+            let services = bundle(rule, protection, sa, sad).ok_or(DropReason::NoSa)?;
+            if services.satisfies(need) { Ok(()) } else { Err(DropReason::SaTooWeak) }
+        })
+    };
+    match (find(protection.services), protection.level) {
+        // Less than what was asked is still better than clear.
+        (Err(DropReason::SaTooWeak), Level::Optional | Level::AcceptOnly) => find(Services::NONE),
+        (found, _) => found,
+    }
+}
+
+/// The services that the bundle which begins with this association gives together; `None` if a member does not fit
+/// the rule's templates.
+fn bundle(rule: &Rule, protection: &Protection, head: &OutboundSa, sad: &OutboundSad) -> Option<Services> {
+    let both = rule.direction == Direction::Both;
+    let mut services = Services::NONE;
+    let mut templates = protection.bundle.iter();
+    let mut member = Some(head);
+    for _ in 0..LONGEST_BUNDLE {
+        let Some(sa) = member else { break };
+        if templates.next().is_some_and(|template| !template.fits(sa.config(), both)) {
+            return None;
+        }
+        let own = sa.config().services();
+        services = if own.satisfies(services) { own } else { services };
+        // The member that the chain itself goes to: two peers may have chosen one SPI.
+        member = sad.successor(sa).and_then(|index| sad.get(index.ok()?));
+    }
+    // What the rule names and the chain lacks.
+    templates.next().is_none().then_some(services)
 }
 
 /// Whether the association belongs to this packet's values of what the rule populates from it, as far as selectors of

@@ -3,12 +3,13 @@
 //!
 //! The module is pure: [`Timers::next`] says when there is something to do, and the owner of the clock comes back then.
 
-use super::outcome::Outcome;
+use crate::cx::Cx;
+use crate::outbound::outcome::Outcome;
 use ipsec::udp_encap;
 use sadb::sa::Tfc;
 use sadb::{OutboundSa, OutboundSad, SaIndex};
 use std::time::Duration;
-use wire::{Pool, Time};
+use wire::Time;
 
 /// The length of the shortest dummy packet in octets, that of a small TCP segment.
 const SHORTEST: usize = 40;
@@ -72,18 +73,12 @@ impl Timers {
     }
 
     /// Send the keepalives and dummy packets that are due.
-    pub(super) fn send_due(
-        &mut self,
-        now: Time,
-        sad: &mut OutboundSad,
-        pool: &mut Pool,
-        out: &mut Vec<Outcome>,
-    ) {
+    pub(super) fn send_due(&mut self, now: Time, sad: &mut OutboundSad, cx: &mut Cx<'_, Outcome>) {
         let mut entries = std::mem::take(&mut self.entries);
         let mut next: Option<Time> = None;
         entries.retain_mut(|entry| {
             let Some(sa) = sad.get_mut(entry.index) else { return false };
-            let at = entry.turn(now, sa, self, pool, out);
+            let at = entry.turn(now, sa, self, cx);
             next = Some(next.map_or(at, |next| next.min(at)));
             true
         });
@@ -126,8 +121,7 @@ impl Entry {
         now: Time,
         sa: &mut OutboundSa,
         timers: &mut Timers,
-        pool: &mut Pool,
-        out: &mut Vec<Outcome>,
+        cx: &mut Cx<'_, Outcome>,
     ) -> Time {
         if self.started.is_none() {
             (self.started, self.last_keepalive, self.next_dummy) = (Some(now), now, now + self.dummy);
@@ -138,7 +132,7 @@ impl Entry {
             if now >= self.next_dummy {
                 // Whatever left since the last turn did the dummy's work.
                 if sa.counters.packets == self.packets && sa.is_alive() {
-                    self.send_dummy(now, sa, timers, pool, out);
+                    send_dummy(now, sa, timers, cx);
                 }
                 self.packets = sa.counters.packets;
                 // Turns that were missed are not made up for: they would come as a burst.
@@ -150,30 +144,23 @@ impl Entry {
         if !self.keepalive.is_zero() {
             let spoke = sa.counters.last_used.max(self.last_keepalive);
             if now >= spoke + self.keepalive
-                && let Some(packet) = udp_encap::keepalive(sa.config(), now, pool)
+                && let Some(packet) = udp_encap::keepalive(sa.config(), now, cx.pool)
             {
                 sa.counters.keepalives += 1;
                 self.last_keepalive = now;
-                out.push(Outcome::Send(packet));
+                cx.out.push(Outcome::Send(packet));
             }
             let spoke = sa.counters.last_used.max(self.last_keepalive);
             next = next.min((spoke + self.keepalive).max(now + Duration::from_millis(1)));
         }
         next
     }
+}
 
-    fn send_dummy(
-        &mut self,
-        now: Time,
-        sa: &mut OutboundSa,
-        timers: &mut Timers,
-        pool: &mut Pool,
-        out: &mut Vec<Outcome>,
-    ) {
-        // One that cannot be sent is counted at its association.
-        if let Ok(packet) = ipsec::dummy(sa, now, timers.content(sa), pool) {
-            sa.counters.dummies += 1;
-            out.push(Outcome::Send(packet));
-        }
+fn send_dummy(now: Time, sa: &mut OutboundSa, timers: &mut Timers, cx: &mut Cx<'_, Outcome>) {
+    // One that cannot be sent is counted at its association.
+    if let Ok(packet) = ipsec::dummy(sa, now, timers.content(sa), cx.pool) {
+        sa.counters.dummies += 1;
+        cx.out.push(Outcome::Send(packet));
     }
 }

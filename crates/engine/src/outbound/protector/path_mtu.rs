@@ -6,56 +6,48 @@
 //! that this very packet exceeded. Whoever sees our packets could drop them as well, so a lie of theirs takes nothing
 //! more away; the floor bounds it.
 
-use super::Outbound;
-use crate::event::{Event, PathCause, PathChange, SeenError};
+use super::Protector;
+use crate::event::{Event, Events, PathCause, PathChange, SeenError};
 use crate::icmp::{IcmpKind, IcmpPolicy};
-use crate::tally::{About, Dropped};
 use sadb::sa::{Encapsulation, Learned, PathMtuLimits, SaProtocol};
 use sadb::{OutboundSa, Spi};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::quote::{IcmpError, Quote};
-use wire::{DropReason, Packet, Pool, Time, protocol, stage};
+use wire::{DropReason, Packet, Time, protocol, stage};
 
 /// The number of later packets after which an error about a packet comes too late: what a link of 10 Gbit/s sends in
 /// full packets within 80 ms. A stranger who has guessed the SPI still has to guess the place.
 const RECENT: u64 = 1 << 16;
 
-impl Outbound {
+impl Protector {
     /// Set the policy for unauthenticated ICMP errors.
-    pub fn set_icmp(&mut self, policy: IcmpPolicy) {
+    pub(in crate::outbound) fn set_icmp(&mut self, policy: IcmpPolicy) {
         self.listening.policy = policy;
     }
 
-    /// Take in an ICMP error that arrived in clear, as a whole packet. The result is counted:
+    /// Take in an ICMP error that arrived in clear, as a whole packet. The result is to be counted:
     /// [`DropReason::IcmpTaken`], or the reason why it was not believed. `None`: it is about a packet of no
     /// association, and the host's other programs cause such errors.
-    pub fn hear_icmp(
+    pub(in crate::outbound) fn hear_icmp(
         &mut self,
-        now: Time,
-        mut packet: Packet<stage::Raw>,
-        pool: &mut Pool,
+        packet: &mut Packet<stage::Raw>,
+        events: &mut Events,
     ) -> Option<DropReason> {
-        packet.meta.received = now;
-        let heard = match IcmpError::parse(packet.bytes()) {
+        let now = packet.meta.received;
+        match IcmpError::parse(packet.bytes()) {
             Ok(error) if !is_ours(&error.quote, self.listening.policy.port) => None,
             Ok(error) => {
                 if let Some((spi, sequence)) = error.quote.name {
                     (packet.meta.spi, packet.meta.sequence) = (spi, sequence.into());
                 }
-                Some(self.believe(now, &error).err().unwrap_or(DropReason::IcmpTaken))
+                Some(self.believe(now, &error, events).err().unwrap_or(DropReason::IcmpTaken))
             }
             Err(reason) => Some(reason),
-        };
-        if let Some(reason) = heard {
-            let len = packet.bytes().len();
-            self.tally.dropped(Dropped::new(reason, &About::of(&packet.meta), len, None));
         }
-        pool.put(packet.into_buf());
-        heard
     }
 
-    fn believe(&mut self, now: Time, error: &IcmpError) -> Result<(), DropReason> {
+    fn believe(&mut self, now: Time, error: &IcmpError, events: &mut Events) -> Result<(), DropReason> {
         let IcmpError { from, version, kind, code, .. } = *error;
         if !IcmpKind::lists(&self.listening.policy.accept, version, kind, code) {
             return Err(DropReason::IcmpRefused);
@@ -75,11 +67,11 @@ impl Outbound {
         sa.counters.dropped(DropReason::IcmpTaken);
         match event {
             Taught::Path(before) => {
-                self.events.push(Event::Pmtu(PathChange::of(sa, before, Some(from), PathCause::Error)));
+                events.push(Event::Pmtu(PathChange::of(sa, before, Some(from), PathCause::Error)));
             }
             Taught::Seen => {
                 let remote = sa.config().endpoints.remote;
-                self.events.push(Event::Icmp(SeenError { spi: sa.spi(), remote, from, version, kind, code }));
+                events.push(Event::Icmp(SeenError { spi: sa.spi(), remote, from, version, kind, code }));
             }
             Taught::Nothing => {}
         }
@@ -87,38 +79,48 @@ impl Outbound {
     }
 
     /// The path MTU in force towards the peer that has this SPI; `None` if there is no such association.
-    pub fn path_mtu(&self, spi: Spi, remote: IpAddr) -> Option<u16> {
+    pub(in crate::outbound) fn path_mtu(&self, spi: Spi, remote: IpAddr) -> Option<u16> {
         self.sad.named(spi, remote).map(|sa| sa.config().path_mtu)
     }
 
     /// The path MTU in force towards the peer that has this SPI, if it is one that was learned.
-    pub fn learned_path_mtu(&self, spi: Spi, remote: IpAddr) -> Option<u16> {
+    pub(in crate::outbound) fn learned_path_mtu(&self, spi: Spi, remote: IpAddr) -> Option<u16> {
         let path = self.sad.named(spi, remote)?.path();
         path.learned().map(|_| path.in_force())
     }
 
     /// The outer source and destination addresses of the associations, each pair once.
-    pub fn ends(&self) -> BTreeSet<(IpAddr, IpAddr)> {
+    pub(in crate::outbound) fn ends(&self) -> BTreeSet<(IpAddr, IpAddr)> {
         let ends = |sa: &OutboundSa| (sa.config().endpoints.local, sa.config().endpoints.remote);
         self.sad.list().map(|(_, sa)| ends(sa)).collect()
     }
 
     /// Take in how many octets the routes between these addresses carry, and let the associations between them follow.
     /// Associations between other addresses stay as they are.
-    pub fn follow_routes(&mut self, routes: &BTreeMap<(IpAddr, IpAddr), u16>) {
+    pub(in crate::outbound) fn follow_routes(
+        &mut self,
+        routes: &BTreeMap<(IpAddr, IpAddr), u16>,
+        events: &mut Events,
+    ) {
         for sa in self.sad.list_mut() {
             let ends = &sa.config().endpoints;
             let Some(mtu) = routes.get(&(ends.local, ends.remote)) else { continue };
             let before = sa.config().path_mtu;
             if sa.follow_route(*mtu) {
-                self.events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Route)));
+                events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Route)));
             }
         }
     }
 
     /// Take in that the kernel refused an outer packet of `len` octets of this association, though the route says
     /// nothing of it. Packets are smaller from now on, for as long as the teaching of an ICMP error is believed.
-    pub fn refused_by_route(&mut self, now: Time, spi: Spi, remote: IpAddr, len: usize) {
+    pub(in crate::outbound) fn refused_by_route(
+        &mut self,
+        now: Time,
+        (spi, remote): (Spi, IpAddr),
+        len: usize,
+        events: &mut Events,
+    ) {
         let limits = self.listening.policy.path;
         let Some(sa) = self.sad.named_mut(spi, remote) else { return };
         let before = sa.config().path_mtu;
@@ -128,17 +130,17 @@ impl Outbound {
         // No size is known: the next smaller one that links have.
         let mtu = if remote.is_ipv4() { 0 } else { sadb::sa::MIN_PATH_MTU_V6.into() };
         if sa.hear_mtu(now, mtu, len, &limits) == Learned::Lowered {
-            self.events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Refused)));
+            events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Refused)));
         }
     }
 
     /// Forget what was learned too long ago. Call this about once a second.
-    pub(super) fn age_paths(&mut self, now: Time) {
+    pub(in crate::outbound) fn age_paths(&mut self, now: Time, events: &mut Events) {
         let limits = self.listening.policy.path;
         for sa in self.sad.list_mut() {
             let before = sa.config().path_mtu;
             if sa.age_mtu(now, &limits) {
-                self.events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Age)));
+                events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Age)));
             }
         }
     }
