@@ -21,6 +21,7 @@ mod headers;
 mod inner;
 pub mod ipcomp;
 mod ipip;
+mod job;
 mod lengths;
 pub mod mtu;
 mod nat;
@@ -33,6 +34,10 @@ pub mod udp_encap;
 
 pub use esp::{HEADROOM, TAILROOM, dummy, goes_alone, probe, seal_alone, slot};
 pub use ipcomp::Codec;
+pub use job::{Authentic, OpenJob, SealJob, Sealed};
 pub use mtu::{bundle_mtu, inner_mtu, overhead, own_header, probe_lengths};
-pub use process::{decap, decap_member, encap, encap_member};
+pub use process::{
+    decap, decap_member, encap, encap_member, finish_open, finish_seal, prepare_open, prepare_seal,
+    prepare_seal_member,
+};
 pub use udp_encap::Outer;

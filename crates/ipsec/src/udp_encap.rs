@@ -32,6 +32,13 @@ pub(crate) fn fill_checksum(datagram: &mut [u8], ends: &Endpoints) -> Result<(),
     Ok(())
 }
 
+/// The addresses for the checksum of a UDP header between these ends, where the standards ask for one: see
+/// [`fill_checksum`].
+#[inline]
+pub(crate) fn checksum_ends(ends: &Endpoints) -> Option<(IpAddr, IpAddr)> {
+    ends.remote.is_ipv6().then_some((ends.local, ends.remote))
+}
+
 /// A NAT keepalive for the peer of this association (RFC 3948 section 2.3): one octet 0xff in UDP, in a buffer of `pool`. `None`
 /// if the association is bare, or the buffer too small.
 pub fn keepalive(config: &SaConfig, now: Time, pool: &mut Pool) -> Option<Packet<stage::Outer>> {

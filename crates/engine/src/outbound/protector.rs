@@ -179,7 +179,7 @@ impl Protector {
         let app = packet.meta.app;
         let seal = |sa: &mut OutboundSa| {
             let services = sa.config().services();
-            ipsec::seal_alone(sa, plain, packet).map(|()| services)
+            ipsec::seal_alone(sa, plain, packet).map(|_| services)
         };
         match self.sad.get_mut(index).map(seal) {
             Some(Ok(services)) => {

@@ -4,8 +4,8 @@
 //! values, without the layout that serves every mode and protocol.
 
 use super::slot::{self, Frame};
+use crate::job::{EspSeal, Sealed};
 use crate::{mtu, udp_encap};
-use sadb::sa::Key;
 use sadb::{Mode, OutboundSa};
 use std::net::IpAddr;
 use wire::ipv4::{self, Ipv4Repr};
@@ -35,7 +35,11 @@ pub fn goes_alone(sa: &OutboundSa, plain: &Plain) -> bool {
 /// The association's limits, its sequence numbers, room in the buffer. Nothing is counted then and the packet is as it was:
 /// [`super::encap`] would refuse it too.
 #[inline]
-pub fn seal_alone(sa: &mut OutboundSa, plain: &Plain, packet: &mut Packet<Inner>) -> Result<(), DropReason> {
+pub fn seal_alone(
+    sa: &mut OutboundSa,
+    plain: &Plain,
+    packet: &mut Packet<Inner>,
+) -> Result<Sealed, DropReason> {
     let frame = Frame::tunnel(sa, protocol::IPV4, plain.tos, plain.ttl, plain.dont_fragment);
     let (len, now) = (plain.total_len, packet.meta.received);
     let datagram = frame.slot_len(len);
@@ -66,8 +70,8 @@ pub fn seal_alone(sa: &mut OutboundSa, plain: &Plain, packet: &mut Packet<Inner>
     let (_, head) = head.split_at_mut_checked(ipv4::HEADER_LEN).ok_or(DropReason::NoRoom)?;
     udp_encap::write(head, &sa.config().endpoints, payload_len)?;
     frame.write(slot, len, sequence)?;
-    let Key::Esp(key) = sa.key() else { return Err(DropReason::WrongProtocol) };
-    key.seal(slot::seal_op(sa.shape(), slot, sequence)?);
+    let job = EspSeal { sequence, at: FRONT, shape: sa.shape(), checksum: None };
+    let sealed = job.compute(sa.key(), packet.bytes_mut())?;
     sa.counters.carried(now, len);
-    Ok(())
+    Ok(sealed)
 }

@@ -93,13 +93,13 @@ fn build(
         })?;
         layout.check_room(&packet)?;
         let sequence = sa.next_packet(now, 0)?;
-        encap::enclose(sa, &mut packet, &inner, &layout, 0, sequence)?;
+        let job = encap::enclose(sa, &mut packet, &inner, &layout, 0, sequence)?;
         // Not data: packets count for the lifetime, octets do not.
         sa.counters.carried(now, 0);
-        Ok(())
+        job.compute(sa.key(), packet.bytes_mut())
     });
     match sealed {
-        Ok(()) => Ok(packet.advance()),
+        Ok(_) => Ok(packet.advance()),
         Err(reason) => {
             sa.counters.dropped(reason);
             pool.put(packet.into_buf());

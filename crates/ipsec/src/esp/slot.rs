@@ -7,7 +7,8 @@
 //! Outbound, enters: a slot with the inner packet, or its upper layer in transport mode, behind [`Frame::front`]. Inbound,
 //! enters: datagrams of one association, back to back; leaves: where in each of them the inner packet lies.
 
-use super::{HEADER, pad};
+use super::{HEADER, decap, pad};
+use crate::job::Sealed;
 use crate::{headers, lengths, nat, transport, tunnel};
 use crypto::{OpenOp, SealOp};
 use sadb::sa::{Counters, Encapsulation, HeaderPolicy, Key, SaProtocol, Shape, Tfc};
@@ -193,19 +194,21 @@ fn most(sa: &OutboundSa, ip: usize) -> u16 {
     usize::from(sa.config().path_mtu).saturating_sub(ip + around) as u16
 }
 
-/// Seal slots that are complete but for IV and ICV; their sequence numbers follow one another from `first` on.
+/// Seal slots that are complete but for IV and ICV; their sequence numbers follow one another from `first` on. This is
+/// the cipher's work alone: the owner of the association has taken the numbers and counted the packets before, and a
+/// clone of `key` may be another thread's.
 ///
 /// # Errors
-/// If a slot is too short for the suite, or the association has no key for ESP: then some are not sealed, and none may
-/// leave.
+/// If a slot is too short for the suite of this shape, or the key is not one of ESP: then some are not sealed, and none
+/// may leave.
 #[inline]
 pub fn seal<'a>(
-    sa: &OutboundSa,
+    key: &Key,
+    shape: Shape,
     first: u64,
     slots: impl Iterator<Item = &'a mut [u8]>,
-) -> Result<(), DropReason> {
-    let Key::Esp(key) = sa.key() else { return Err(DropReason::WrongProtocol) };
-    let shape = sa.shape();
+) -> Result<Sealed, DropReason> {
+    let Key::Esp(key) = key else { return Err(DropReason::WrongProtocol) };
     let mut slots = slots.zip(first..);
     loop {
         let mut ops: [SealOp<'_>; BATCH] = from_fn(|_| no_seal_op());
@@ -218,7 +221,7 @@ pub fn seal<'a>(
             key.seal_batch(ops.get_mut(..count).unwrap_or_default());
         }
         if count < BATCH {
-            return Ok(());
+            return Ok(Sealed::done());
         }
     }
 }
@@ -234,7 +237,7 @@ fn no_open_op<'a>() -> OpenOp<'a> {
 }
 
 #[inline]
-pub(super) fn seal_op(shape: Shape, slot: &mut [u8], sequence: u64) -> Result<SealOp<'_>, DropReason> {
+pub(crate) fn seal_op(shape: Shape, slot: &mut [u8], sequence: u64) -> Result<SealOp<'_>, DropReason> {
     let (header, rest) = slot.split_first_chunk_mut::<HEADER>().ok_or(DropReason::NoRoom)?;
     let (iv, rest) = rest.split_at_mut_checked(shape.iv.into()).ok_or(DropReason::NoRoom)?;
     let data_len = rest.len().checked_sub(shape.icv.into()).ok_or(DropReason::NoRoom)?;
@@ -286,75 +289,104 @@ pub fn open(
     (stride, lead): (usize, usize),
     opened: &mut [Opened],
 ) {
-    // What an extended number is depends on those before it.
-    let batch = if sa.config().options.extended_sequence { 1 } else { BATCH };
-    let batches = datagrams.chunks_mut(stride.max(1).saturating_mul(batch));
-    for (datagrams, opened) in batches.zip(opened.chunks_mut(batch)) {
-        open_batch(sa, datagrams, (stride, lead), opened);
-        for (datagram, opened) in datagrams.chunks_mut(stride.max(1)).zip(opened) {
-            if let Err(reason) = finish(sa, now, outer, (datagram, lead), opened) {
-                opened.dropped = Some(reason);
-                sa.counters.dropped(reason);
-            }
-        }
+    let size = batch_len(sa);
+    let batches = datagrams.chunks_mut(stride.max(1).saturating_mul(size));
+    for (datagrams, opened) in batches.zip(opened.chunks_mut(size)) {
+        prepare_batch(sa, datagrams, (stride, lead), opened);
+        compute_batch(sa.key(), sa.shape(), datagrams, (stride, lead), opened);
+        finish_batch(sa, now, outer, datagrams, (stride, lead), opened);
     }
 }
 
-/// Decrypt what may be decrypted. `dropped` says what may not, and [`DropReason::AuthFailed`] of what could not.
+/// The largest number of datagrams of this association that [`prepare_batch`] may be given at once. What an extended
+/// sequence number is depends on the packets before it.
 #[inline]
-fn open_batch(sa: &InboundSa, datagrams: &mut [u8], (stride, lead): (usize, usize), opened: &mut [Opened]) {
+pub fn batch_len(sa: &InboundSa) -> usize {
+    if sa.config().options.extended_sequence { 1 } else { BATCH }
+}
+
+/// The owner's first part of [`open`], for at most [`batch_len`] datagrams: lengths, sequence numbers, replay window.
+#[inline]
+pub fn prepare_batch(
+    sa: &InboundSa,
+    datagrams: &[u8],
+    (stride, lead): (usize, usize),
+    opened: &mut [Opened],
+) {
+    for (datagram, opened) in datagrams.chunks(stride.max(1)).zip(opened) {
+        let reason = prepare(sa, datagram.get(lead..).unwrap_or_default(), opened).err();
+        opened.dropped = Some(reason.unwrap_or(NOT_PROVED));
+    }
+}
+
+/// The reason to drop a datagram that nobody has found authentic yet.
+const NOT_PROVED: DropReason = DropReason::AuthFailed;
+
+#[inline]
+fn prepare(sa: &InboundSa, datagram: &[u8], opened: &mut Opened) -> Result<(), DropReason> {
+    let low = Esp::new_checked(datagram).map_err(|_| DropReason::EspTooShort)?.sequence();
+    opened.sequence = low.into();
+    decap::check_lengths(sa.shape(), datagram.len())?;
+    if !matches!(sa.key(), Key::Esp(_)) {
+        return Err(DropReason::WrongProtocol);
+    }
+    opened.sequence = sa.whole_sequence(low);
+    Ok(sa.replay.check(opened.sequence)?)
+}
+
+/// The cipher's part of [`open`], for datagrams that [`prepare_batch`] has seen. It needs nothing of the association but
+/// its key and the shape of its suite, so that another thread may do it. A datagram is dropped unless it is proved here.
+#[inline]
+pub fn compute_batch(
+    key: &Key,
+    shape: Shape,
+    datagrams: &mut [u8],
+    (stride, lead): (usize, usize),
+    opened: &mut [Opened],
+) {
+    let Key::Esp(key) = key else { return };
     let mut ops: [OpenOp<'_>; BATCH] = from_fn(|_| no_open_op());
     let (mut count, mut tried) = (0, [0; BATCH]);
-    for (index, (datagram, opened)) in datagrams.chunks_mut(stride.max(1)).zip(opened.iter_mut()).enumerate()
-    {
+    for (index, (datagram, opened)) in datagrams.chunks_mut(stride.max(1)).zip(opened.iter()).enumerate() {
+        if opened.dropped != Some(NOT_PROVED) {
+            continue;
+        }
         let datagram = datagram.get_mut(lead..).unwrap_or_default();
-        opened.dropped = match open_op(sa, datagram, opened) {
-            Ok(next) => {
-                if let (Some(op), Some(at)) = (ops.get_mut(count), tried.get_mut(count)) {
-                    (*op, *at) = (next, index);
-                    count += 1;
-                }
-                None
-            }
-            Err(reason) => Some(reason),
-        };
+        let next = decap::open_op(shape, datagram, opened.sequence);
+        if let (Some(next), Some(op), Some(at)) = (next, ops.get_mut(count), tried.get_mut(count)) {
+            (*op, *at) = (next, index);
+            count += 1;
+        }
     }
-    let Key::Esp(key) = sa.key() else { return };
     let ops = ops.get_mut(..count).unwrap_or_default();
     if count > 0 {
         key.open_batch(ops);
     }
     for (op, index) in ops.iter().zip(tried) {
-        if let Some(opened) = opened.get_mut(index).filter(|_| !op.ok) {
-            opened.dropped = Some(DropReason::AuthFailed);
+        if let Some(opened) = opened.get_mut(index).filter(|_| op.ok) {
+            opened.dropped = None;
         }
     }
 }
 
+/// The owner's last part of [`open`]: everything behind the ICV, in the order in which the datagrams came.
 #[inline]
-fn open_op<'a>(
-    sa: &InboundSa,
-    datagram: &'a mut [u8],
-    opened: &mut Opened,
-) -> Result<OpenOp<'a>, DropReason> {
-    let shape = sa.shape();
-    let low = Esp::new_checked(&datagram).map_err(|_| DropReason::EspTooShort)?.sequence();
-    opened.sequence = low.into();
-    let (header, rest) = datagram.split_first_chunk_mut::<HEADER>().ok_or(DropReason::EspTooShort)?;
-    let (iv, rest) = rest.split_at_mut_checked(shape.iv.into()).ok_or(DropReason::EspTooShort)?;
-    let data_len = rest.len().checked_sub(shape.icv.into()).ok_or(DropReason::EspTooShort)?;
-    let (data, icv) = rest.split_at_mut_checked(data_len).ok_or(DropReason::EspTooShort)?;
-    if data.is_empty() {
-        return Err(DropReason::EspTooShort);
-    } else if data.len() & (usize::from(shape.align) - 1) != 0 {
-        return Err(DropReason::EspAlignment);
+pub fn finish_batch(
+    sa: &mut InboundSa,
+    now: Time,
+    outer: &OuterHeader,
+    datagrams: &mut [u8],
+    (stride, lead): (usize, usize),
+    opened: &mut [Opened],
+) {
+    for (datagram, opened) in datagrams.chunks_mut(stride.max(1)).zip(opened) {
+        if let Err(reason) = finish(sa, now, outer, (datagram, lead), opened) {
+            opened.dropped = Some(reason);
+            // As it travelled.
+            opened.sequence = u64::from(opened.sequence as u32);
+            sa.counters.dropped(reason);
+        }
     }
-    if !matches!(sa.key(), Key::Esp(_)) {
-        return Err(DropReason::WrongProtocol);
-    }
-    let sequence = sa.whole_sequence(low);
-    sa.replay.check(sequence)?;
-    Ok(OpenOp { sequence, header, iv, data, icv, ok: false })
 }
 
 /// Everything behind the ICV, for one datagram.
@@ -366,13 +398,14 @@ fn finish(
     (datagram, lead): (&mut [u8], usize),
     opened: &mut Opened,
 ) -> Result<(), DropReason> {
-    let sequence = sa.whole_sequence(opened.sequence as u32);
+    let sequence = opened.sequence;
     match opened.dropped {
         // One of the same batch may have taken its number, or moved the window past it, before it was its turn.
         Some(DropReason::AuthFailed) => {
             return Err(sa.replay.check(sequence).err().unwrap_or(DropReason::AuthFailed));
         }
         Some(reason) => {
+            let sequence = sa.whole_sequence(sequence as u32);
             return Err(sa.replay.check(sequence).err().filter(|_| is_replay(reason)).unwrap_or(reason));
         }
         None => sa.replay.commit(sequence)?,
@@ -399,7 +432,7 @@ fn finish(
         }
     };
     sa.carry(now, len)?;
-    (opened.sequence, opened.start, opened.len) = (sequence, start as u32, len as u32);
+    (opened.start, opened.len) = (start as u32, len as u32);
     Ok(())
 }
 

@@ -62,7 +62,7 @@ impl Open {
     /// Seal the datagrams that are not sealed yet.
     fn seal(&mut self, sa: &OutboundSa) -> Result<(), DropReason> {
         let first = self.burst.meta.sequence + self.sealed as u64;
-        slot::seal(sa, first, self.burst.datagrams_mut().skip(self.sealed))?;
+        slot::seal(sa.key(), sa.shape(), first, self.burst.datagrams_mut().skip(self.sealed))?;
         self.sealed = self.burst.count();
         Ok(())
     }
