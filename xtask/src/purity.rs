@@ -29,6 +29,27 @@ const ABSENT: &[(&[&str], &str, &[&str])] = &[
         &["engine/src/scrubbing.rs"],
     ),
     (
+        &[
+            "Evidence<Raw",
+            "Evidence<Clean",
+            "Evidence<Classed",
+            "Evidence<Scheduled",
+            "Evidence<Inner",
+            "Evidence<Selected",
+            "Evidence<stage",
+            "Evidence<wire",
+        ],
+        "makes evidence for a step of a packet; only who does what the step stands for may",
+        &[
+            "sadb/src/sa/inbound.rs",
+            "ipsec/src/job.rs",
+            "engine/src/seam.rs",
+            "engine/src/inbound/burst.rs",
+            "engine/src/inbound/permit.rs",
+            "engine/src/outbound/selection.rs",
+        ],
+    ),
+    (
         &["Packet::raw("],
         "makes a packet from the wire, which only devices and replay do: a decrypted packet never goes back to the front door",
         &[],

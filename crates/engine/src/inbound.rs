@@ -24,6 +24,7 @@ mod control;
 mod delivery;
 mod entries;
 mod outcome;
+mod permit;
 mod scrubbed;
 
 use comply::comply;
@@ -32,6 +33,7 @@ pub use delivery::{Delivery, Traced};
 pub use outcome::InboundOutcome;
 use outcome::deliver;
 pub(crate) use outcome::unknown;
+use permit::Permit;
 use scrubbed::scrub;
 
 use crate::cx::Cx;
@@ -185,7 +187,7 @@ impl Stages {
     /// Stages 2 to 4 for one whole packet, and what follows them.
     #[inline]
     fn open(&mut self, packet: Packet<Raw>, headers: &Headers, cx: &mut Cx<'_, InboundOutcome>) {
-        let mut packet: Packet<Clean> = packet.advance();
+        let mut packet: Packet<Clean> = packet.advance(headers);
         if self.takes_bare(headers) {
             return self.open_bare(packet, headers, cx);
         }
@@ -207,7 +209,7 @@ impl Stages {
         let (now, about, len) = (packet.meta.received, about(&packet, outer), packet.bytes().len());
         let settled = sa.is_settled(outer.src, outer.src_port.unwrap_or_default());
         let top = sa.replay.top();
-        let packet: Packet<Classed> = packet.advance();
+        let packet: Packet<Classed> = packet.advance(&*sa);
         let packet: Packet<Scheduled> = seam::schedule(packet);
         let opened = ipsec::decap(sa, packet, outer, cx.pool);
         if !settled && matches!(opened, Ok(_) | Err(DropReason::EspDummy)) {
@@ -338,11 +340,11 @@ fn admit(
         })
     };
     match answer {
-        Ok(true) => {
+        Ok(None) => {
             let headers = joined_headers.unwrap_or(*headers);
             return Some((packet, headers));
         }
-        Ok(false) => {
+        Ok(Some(permit)) => {
             let app = sa.config().selectors.app.unwrap_or_default();
             if let Some(scrubbing) = parts.scrubbing.as_deref_mut() {
                 packet.meta.scrub = packet.meta.scrub.max(scrubbing.profile(app, &flow));
@@ -352,9 +354,9 @@ fn admit(
                 sa.counters.dropped(DropReason::Scrubbed);
                 cx.discard(packet, DropReason::Scrubbed, Some(&flow));
             } else if packet.meta.scrub != ScrubId::NONE {
-                scrub(sa, app, parts.scrubbing, packet, &flow, cx);
+                scrub(sa, app, parts.scrubbing, (packet, permit), &flow, cx);
             } else {
-                deliver(packet, cx);
+                deliver(packet, permit, cx);
             }
         }
         Err(reason) => {
@@ -365,8 +367,8 @@ fn admit(
     None
 }
 
-/// Stages 6 and 8. Returns whether the packet is itself one of an association with this host. Rules see only what is at
-/// the end of a bundle, with the services of all its members.
+/// Stages 6 and 8. `None`: the packet is itself one of an association with this host. Rules see only what is at the end
+/// of a bundle, with the services of all its members.
 #[inline]
 fn settle(
     sa: &InboundSa,
@@ -374,13 +376,14 @@ fn settle(
     packet: &mut Packet<Inner>,
     headers: &Headers,
     flow: &Flow,
-) -> Result<bool, DropReason> {
+) -> Result<Option<Permit>, DropReason> {
     let nested = permit(sa, parts.icmp, packet.bytes(), headers, flow, parts.members)?;
-    if !nested {
-        comply(parts.rules, sa, parts.around, packet, headers)?;
-        crate::entries::accept(parts.entries, flow, packet.meta.services, packet.meta.received)?;
+    if nested {
+        return Ok(None);
     }
-    Ok(nested)
+    comply(parts.rules, sa, parts.around, packet, headers)?;
+    crate::entries::accept(parts.entries, flow, packet.meta.services, packet.meta.received)?;
+    Ok(Some(Permit::granted()))
 }
 
 /// Stage 6: check that this association may carry the packet. Returns whether the packet is itself one of an

@@ -6,6 +6,7 @@
 //! bare protocols count, and only for this host. Members without a key (IPComp, IP in IP) are taken here, and from the
 //! wire only where `inbound/bare.rs` says so.
 
+use crate::seam;
 use ipsec::{Codec, Outer};
 use sadb::sa::SaProtocol;
 use sadb::{Endpoints, InboundSa, InboundSad, Mode, SaConfig, SaName, Spi};
@@ -124,7 +125,7 @@ pub(crate) fn open<'a>(
         },
         Err(reason) => return Err(give_back(reason, packet, pool)),
     };
-    match ipsec::decap_member(sa, packet.nested(), &outer, &mut members.codec, pool) {
+    match ipsec::decap_member(sa, seam::schedule_nested(packet), &outer, &mut members.codec, pool) {
         Ok(mut packet) => match unite(&mut packet.meta, &before) {
             Ok(()) => Ok((packet, sa)),
             Err(reason) => {

@@ -104,9 +104,9 @@ impl Stages {
         match self.fast_path(&mut packet, cx) {
             FastPath::No => {}
             FastPath::Gathered => return cx.pool.put(packet.into_buf()),
-            FastPath::Sealed(_) => {
-                let packet = seam::schedule(packet.advance::<Selected>());
-                return cx.out.push(Outcome::Send(packet.advance()));
+            FastPath::Sealed(selection, sealed) => {
+                let packet = seam::schedule(packet.advance(&selection));
+                return cx.out.push(Outcome::Send(packet.advance(&sealed)));
             }
         }
         // Not moved out of the result: the headers are many, and every packet would pay for the copy.
@@ -179,7 +179,7 @@ impl Stages {
             Ok(selection) => selection,
             Err(reason) => return self.set_aside(reason, packet, headers, joined, &flow, cx),
         };
-        let packet: Packet<Selected> = packet.advance();
+        let packet: Packet<Selected> = packet.advance(&selection);
         if packet.meta.scrub != ScrubId::NONE {
             return self.scrub(selection, packet, joined, &flow, cx);
         }

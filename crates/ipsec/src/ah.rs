@@ -9,7 +9,7 @@
 //! a UDP header would break it.
 
 use crate::frame::{self, Layout};
-use crate::job::{Authentic, Sealed};
+use crate::job::{IcvProof, InnerProof, SealProof};
 use crate::opened::Opened;
 use crate::restore;
 use crate::udp_encap::Outer;
@@ -93,7 +93,7 @@ pub(crate) fn sign(
     sa: &mut OutboundSa,
     packet: &mut Packet<Scheduled>,
     limit: usize,
-) -> Result<Sealed, DropReason> {
+) -> Result<SealProof, DropReason> {
     let job = prepare_seal(sa, packet, limit)?;
     compute_seal(&job, sa.key(), packet.bytes_mut())
 }
@@ -128,7 +128,7 @@ pub(crate) fn prepare_seal(
 }
 
 /// Write IV and ICV of a packet that is prepared.
-pub(crate) fn compute_seal(job: &AhSeal, key: &Key, bytes: &mut [u8]) -> Result<Sealed, DropReason> {
+pub(crate) fn compute_seal(job: &AhSeal, key: &Key, bytes: &mut [u8]) -> Result<SealProof, DropReason> {
     let AhSeal { sequence, at, total, extended } = *job;
     let Key::Ah(key) = key else { return Err(DropReason::WrongProtocol) };
     let from = at + FIXED_LEN;
@@ -138,7 +138,7 @@ pub(crate) fn compute_seal(job: &AhSeal, key: &Key, bytes: &mut [u8]) -> Result<
     key.sign(sequence, &Covered::new(bytes, at, total, extended, sequence)?.parts(), icv);
     let place = bytes.get_mut(from..from + icv.len()).ok_or(DropReason::NoRoom)?;
     place.copy_from_slice(icv);
-    Ok(Sealed::done())
+    Ok(SealProof::done())
 }
 
 /// A packet with AH whose lengths and sequence number are plausible.
@@ -165,7 +165,7 @@ pub(crate) fn verify(
     sa: &mut InboundSa,
     packet: &mut Packet<Scheduled>,
     outer: &Outer,
-) -> Result<(), DropReason> {
+) -> Result<InnerProof, DropReason> {
     let job = prepare_open(sa, packet.bytes(), outer)?;
     let authentic = job.compute(sa.key(), packet.bytes_mut())?;
     finish_open(sa, packet, outer, &job, authentic)
@@ -201,7 +201,7 @@ pub(crate) fn prepare_open(sa: &InboundSa, bytes: &[u8], outer: &Outer) -> Resul
 
 impl AhOpen {
     /// Verify the packet; zeros are left where its ICV was.
-    pub(crate) fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<Authentic, DropReason> {
+    pub(crate) fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<IcvProof, DropReason> {
         let Key::Ah(key) = key else { return Err(DropReason::WrongProtocol) };
         let from = self.at + FIXED_LEN;
         let place = bytes.get_mut(from..from + key.len()).ok_or(DropReason::AhTooShort)?;
@@ -210,7 +210,7 @@ impl AhOpen {
         icv.copy_from_slice(place);
         place.iter_mut().skip(self.iv_len).for_each(|octet| *octet = 0);
         let covered = Covered::new(bytes, self.at, self.end, self.extended, self.sequence)?;
-        Authentic::if_right(key.verify(&covered.parts(), icv))
+        IcvProof::if_right(key.verify(&covered.parts(), icv))
     }
 }
 
@@ -220,8 +220,8 @@ pub(crate) fn finish_open(
     packet: &mut Packet<Scheduled>,
     outer: &Outer,
     job: &AhOpen,
-    _: Authentic,
-) -> Result<(), DropReason> {
+    _: IcvProof,
+) -> Result<InnerProof, DropReason> {
     sa.replay.commit(job.sequence)?;
     let (payload, next_header) = (job.at + job.header_len, job.next_header);
     let opened =

@@ -2,6 +2,7 @@
 //! only out of an association that has one.
 
 use crate::frame::{self, Layout};
+use crate::job::InnerProof;
 use crate::opened::Opened;
 use crate::restore;
 use crate::udp_encap::Outer;
@@ -36,7 +37,7 @@ pub(crate) fn unwrap(
     sa: &mut InboundSa,
     packet: &mut Packet<Scheduled>,
     outer: &Outer,
-) -> Result<(), DropReason> {
+) -> Result<InnerProof, DropReason> {
     if !matches!(outer.protocol, protocol::IPV4 | protocol::IPV6) || sa.config().mode != Mode::Tunnel {
         return Err(DropReason::WrongProtocol);
     }

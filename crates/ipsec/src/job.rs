@@ -10,8 +10,9 @@ use std::net::IpAddr;
 use crate::ah::{self, AhSeal};
 use crate::esp::slot::seal_op;
 use sadb::sa::{Key, Shape};
-use wire::DropReason;
+use wire::stage::{self, Scheduled};
 use wire::udp::{self, Udp};
+use wire::{DropReason, Evidence};
 
 /// The work that is left for a packet which is to be sealed.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +28,7 @@ pub(crate) enum Seal {
 
 /// The proof that a packet is sealed: no octet of it is to be changed any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sealed(());
+pub struct SealProof(());
 
 impl SealJob {
     /// Encrypt and authenticate `bytes`, the packet that was prepared for this job, with the key of its association.
@@ -35,34 +36,49 @@ impl SealJob {
     /// # Errors
     /// [`DropReason::WrongProtocol`] if the key is of another protocol, [`DropReason::NoRoom`] if the packet is not the
     /// one that was prepared. The packet must not leave then.
-    pub fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<Sealed, DropReason> {
+    pub fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<SealProof, DropReason> {
         match &self.0 {
             Seal::Esp(job) => job.compute(key, bytes),
             Seal::Ah(job) => ah::compute_seal(job, key, bytes),
-            Seal::Done => Ok(Sealed::done()),
+            Seal::Done => Ok(SealProof::done()),
         }
     }
 }
 
-impl Sealed {
+impl Evidence<Scheduled, stage::Outer> for SealProof {}
+
+impl SealProof {
     /// The proof, where the last octet was written.
-    pub(crate) fn done() -> Sealed {
-        Sealed(())
+    pub(crate) fn done() -> SealProof {
+        SealProof(())
     }
 }
 
 /// The proof that the ICV of a packet was right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Authentic(());
+pub struct IcvProof(());
 
-impl Authentic {
+impl IcvProof {
     /// The proof, if the ICV was right.
     ///
     /// # Errors
     /// [`DropReason::AuthFailed`].
     #[inline]
-    pub(crate) fn if_right(right: bool) -> Result<Authentic, DropReason> {
-        if right { Ok(Authentic(())) } else { Err(DropReason::AuthFailed) }
+    pub(crate) fn if_right(right: bool) -> Result<IcvProof, DropReason> {
+        if right { Ok(IcvProof(())) } else { Err(DropReason::AuthFailed) }
+    }
+}
+
+/// The proof that the inner packet lies alone in its buffer, and was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InnerProof(());
+
+impl Evidence<Scheduled, stage::Inner> for InnerProof {}
+
+impl InnerProof {
+    /// The proof, where the packet was counted.
+    pub(crate) fn done() -> InnerProof {
+        InnerProof(())
     }
 }
 
@@ -79,7 +95,7 @@ pub(crate) struct EspSeal {
 
 impl EspSeal {
     #[inline]
-    pub(crate) fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<Sealed, DropReason> {
+    pub(crate) fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<SealProof, DropReason> {
         let Key::Esp(key) = key else { return Err(DropReason::WrongProtocol) };
         let esp = bytes.get_mut(self.at..).ok_or(DropReason::NoRoom)?;
         key.seal(seal_op(self.shape, esp, self.sequence)?);
@@ -87,7 +103,7 @@ impl EspSeal {
             let from = self.at.checked_sub(udp::HEADER_LEN).ok_or(DropReason::NoRoom)?;
             Udp::new_checked(bytes.get_mut(from..).ok_or(DropReason::NoRoom)?)?.fill_checksum(src, dst);
         }
-        Ok(Sealed::done())
+        Ok(SealProof::done())
     }
 }
 
@@ -107,7 +123,7 @@ impl OpenJob {
     /// # Errors
     /// [`DropReason::AuthFailed`], and the reasons why what is authenticated cannot be put together. The content of the
     /// packet is worthless then.
-    pub fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<Authentic, DropReason> {
+    pub fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<IcvProof, DropReason> {
         match &self.0 {
             Open::Esp(job) => job.compute(key, bytes),
             Open::Ah(job) => job.compute(key, bytes),

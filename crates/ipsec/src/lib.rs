@@ -34,7 +34,7 @@ pub mod udp_encap;
 
 pub use esp::{HEADROOM, TAILROOM, dummy, goes_alone, probe, seal_alone, slot};
 pub use ipcomp::Codec;
-pub use job::{Authentic, OpenJob, SealJob, Sealed};
+pub use job::{IcvProof, InnerProof, OpenJob, SealJob, SealProof};
 pub use mtu::{bundle_mtu, inner_mtu, overhead, own_header, probe_lengths};
 pub use process::{
     decap, decap_member, encap, encap_member, finish_open, finish_seal, prepare_open, prepare_seal,

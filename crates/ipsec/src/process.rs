@@ -2,7 +2,7 @@
 //! finish.
 
 use crate::ipcomp::{self, Codec};
-use crate::job::{Authentic, Open, OpenJob, Seal, SealJob, Sealed};
+use crate::job::{IcvProof, InnerProof, Open, OpenJob, Seal, SealJob, SealProof};
 use crate::udp_encap::Outer;
 use crate::{ah, esp, ipip};
 use sadb::sa::SaProtocol;
@@ -26,7 +26,7 @@ pub fn encap(
     let done = match sa.config().options.protocol {
         SaProtocol::Esp => esp::encap::seal(sa, &mut packet, limit),
         SaProtocol::Ah => ah::sign(sa, &mut packet, limit),
-        SaProtocol::IpIp => ipip::wrap(sa, &mut packet, limit).map(|()| Sealed::done()),
+        SaProtocol::IpIp => ipip::wrap(sa, &mut packet, limit).map(|()| SealProof::done()),
         SaProtocol::IpComp => Err(DropReason::WrongProtocol),
     };
     finish_seal(sa, packet, done, pool)
@@ -98,11 +98,11 @@ pub fn prepare_seal_member(
 pub fn finish_seal(
     sa: &mut OutboundSa,
     packet: Packet<Scheduled>,
-    done: Result<Sealed, DropReason>,
+    done: Result<SealProof, DropReason>,
     pool: &mut Pool,
 ) -> Result<Packet<stage::Outer>, DropReason> {
     match done {
-        Ok(_) => Ok(packet.advance()),
+        Ok(sealed) => Ok(packet.advance(&sealed)),
         Err(reason) => {
             sa.counters.dropped(reason);
             pool.put(packet.into_buf());
@@ -161,7 +161,7 @@ pub fn finish_open(
     mut packet: Packet<Scheduled>,
     outer: &Outer,
     job: &OpenJob,
-    authentic: Result<Authentic, DropReason>,
+    authentic: Result<IcvProof, DropReason>,
     pool: &mut Pool,
 ) -> Result<Packet<Inner>, DropReason> {
     let done = authentic.and_then(|authentic| match &job.0 {
@@ -194,10 +194,10 @@ fn inbound(
     sa: &mut InboundSa,
     packet: Packet<Scheduled>,
     pool: &mut Pool,
-    done: Result<(), DropReason>,
+    done: Result<InnerProof, DropReason>,
 ) -> Result<Packet<Inner>, DropReason> {
     match done {
-        Ok(()) => Ok(packet.advance()),
+        Ok(restored) => Ok(packet.advance(&restored)),
         Err(reason) => {
             sa.counters.dropped(reason);
             pool.put(packet.into_buf());

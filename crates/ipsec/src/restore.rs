@@ -1,5 +1,6 @@
 //! The inner packet out of what a protocol of any kind has opened.
 
+use crate::job::InnerProof;
 use crate::opened::Opened;
 use crate::udp_encap::Outer;
 use crate::{beet, nat, transport, tunnel};
@@ -34,7 +35,7 @@ pub(crate) fn account(
     packet: &mut Packet<Scheduled>,
     outer: &Outer,
     sequence: u64,
-) -> Result<(), DropReason> {
+) -> Result<InnerProof, DropReason> {
     let (now, len) = (packet.meta.received, packet.bytes().len());
     sa.carry(now, len)?;
     packet.meta.spi = sa.spi().0;
@@ -42,5 +43,5 @@ pub(crate) fn account(
     packet.meta.services = sa.config().services();
     packet.meta.app = sa.config().selectors.app.unwrap_or_default();
     packet.meta.tos = outer.tos;
-    Ok(())
+    Ok(InnerProof::done())
 }

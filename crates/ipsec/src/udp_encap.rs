@@ -1,5 +1,6 @@
 //! What an outer packet carries: ESP in UDP, bare ESP or AH, or something else on the port (RFC 3948 section 2).
 
+use crate::job::SealProof;
 use sadb::sa::Encapsulation;
 use sadb::{Endpoints, SaConfig};
 use std::net::IpAddr;
@@ -11,7 +12,7 @@ use wire::ipcomp::IpComp;
 use wire::ipv4::{self, Ipv4Repr};
 use wire::ipv6::{self, Ipv6Repr};
 use wire::udp::{self, Udp, UdpRepr};
-use wire::{DropReason, Meta, Packet, Pool, Time, checksum, options, protocol, stage};
+use wire::{DropReason, Packet, Pool, checksum, options, protocol, stage};
 
 /// The port of ESP in UDP (RFC 3948 section 2.1).
 pub const PORT: u16 = 4500;
@@ -39,28 +40,32 @@ pub(crate) fn checksum_ends(ends: &Endpoints) -> Option<(IpAddr, IpAddr)> {
     ends.remote.is_ipv6().then_some((ends.local, ends.remote))
 }
 
-/// A NAT keepalive for the peer of this association (RFC 3948 section 2.3): one octet 0xff in UDP, in a buffer of `pool`. `None`
-/// if the association is bare, or the buffer too small.
-pub fn keepalive(config: &SaConfig, now: Time, pool: &mut Pool) -> Option<Packet<stage::Outer>> {
+/// A NAT keepalive for the peer of this association (RFC 3948 section 2.3): one octet 0xff in UDP. `packet` is empty, its
+/// buffer comes from `pool`. `None` if the association is bare, or the buffer too small.
+pub fn keepalive(
+    config: &SaConfig,
+    mut packet: Packet<stage::Scheduled>,
+    pool: &mut Pool,
+) -> Option<Packet<stage::Outer>> {
     const PAYLOAD: [u8; 1] = [0xff];
-    if config.options.encapsulation != Encapsulation::Udp {
-        return None;
-    }
-    let mut buf = pool.take();
     let ends = &config.endpoints;
     let ip = if ends.remote.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
     let payload_len = udp::HEADER_LEN + PAYLOAD.len();
-    let written = buf.push_back(ip + payload_len).and_then(|bytes| {
+    let is_udp = config.options.encapsulation == Encapsulation::Udp;
+    let bytes = if is_udp { packet.buf_mut().push_back(ip + payload_len) } else { None };
+    let written = bytes.and_then(|bytes| {
         write_keepalive(bytes, ip, ends, payload_len).ok()?;
         bytes.last_mut().map(|last| *last = PAYLOAD[0])?;
-        fill_checksum(bytes.get_mut(ip..)?, ends).ok()
+        fill_checksum(bytes.get_mut(ip..)?, ends).ok()?;
+        Some(SealProof::done())
     });
-    if written.is_none() {
-        pool.put(buf);
-        return None;
+    match written {
+        Some(sealed) => Some(packet.advance(&sealed)),
+        None => {
+            pool.put(packet.into_buf());
+            None
+        }
     }
-    let meta = Meta { received: now, ..Meta::default() };
-    Some(Packet::from_host(buf, meta).advance::<stage::Selected>().advance::<stage::Scheduled>().advance())
 }
 
 fn write_keepalive(

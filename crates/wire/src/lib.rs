@@ -49,7 +49,7 @@ pub use coalesce::Coalescer;
 pub use drop::DropReason;
 pub use error::WireError;
 pub use meta::{AppId, Gso, GsoKind, Meta, ScrubId, Services};
-pub use packet::{Buf, Next, Packet, Pool, stage};
+pub use packet::{Buf, Evidence, Next, Packet, Pool, stage};
 pub use reassembly::{LostFragments, Reassembled, Reassembler};
 pub use record::Record;
 pub use segment::SegmentIter;

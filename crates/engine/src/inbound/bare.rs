@@ -56,7 +56,8 @@ impl Stages {
         let Some(sa) = self.sad.get_mut(name) else {
             return cx.discard(packet, wire::DropReason::UnknownTunnel, None);
         };
-        let packet = seam::schedule(packet.advance::<Classed>());
+        let packet: Packet<Classed> = packet.advance(&*sa);
+        let packet = seam::schedule(packet);
         match nest::decap_tunnel(sa, &mut self.members, packet, &outer, cx.pool) {
             Ok(mut packet) => {
                 finish_checksum(packet.buf_mut().as_mut_slice());

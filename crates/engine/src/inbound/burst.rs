@@ -14,9 +14,11 @@ use wire::ip::{self, Headers};
 use wire::plain::Plain;
 use wire::stage::{Classed, Clean, Inner, Raw, Scheduled};
 use wire::{
-    AppId, Burst, DropReason, Flow, Meta, Packet, Pool, Reassembler, ScrubId, Services, Time, protocol,
+    AppId, Burst, DropReason, Evidence, Flow, Meta, Packet, Pool, Reassembler, ScrubId, Services, Time,
+    protocol,
 };
 
+use super::permit::Permit;
 use super::{Delivery, Inbound, InboundOutcome, Parts, Stages, admit, join_inner, permit};
 use crate::cx::Cx;
 use crate::nest::Members;
@@ -43,6 +45,9 @@ struct Runs {
     /// The number of octets that one of them needs in front of each datagram.
     lead: usize,
 }
+
+/// The association of each run was looked for, and datagrams without one are refused where they lie.
+impl Evidence<Clean, Classed> for Runs {}
 
 impl Runs {
     /// Count the next datagram, of this SPI, to the last run; `false` if it begins a new one.
@@ -185,18 +190,21 @@ impl Stages {
         delivery: &mut Delivery,
     ) {
         let mut opened = [Opened::NONE; MAX_DATAGRAMS];
-        let mut burst = seam::schedule_burst(burst.advance::<Clean>().advance::<Classed>());
+        let header = burst.header;
+        let burst: Burst<Clean> = burst.advance(&header);
+        let mut burst = seam::schedule_burst(burst.advance(runs));
         for run in runs.iter() {
             self.open_run(now, &mut burst, run, opened.get_mut(run.from..run.to).unwrap_or_default());
         }
-        let burst: Burst<Inner> = burst.advance();
+        let burst: Burst<Inner> = burst.advance(&slot::restored(&opened));
         let before = delivery.len();
         for run in runs.iter() {
             let opened = opened.get(run.from..run.to).unwrap_or_default();
             self.admit_run(now, &burst, (run, opened), cx, delivery);
         }
         if delivery.len() > before {
-            delivery.push_burst(burst.advance());
+            // Each of its packets that the host is given was admitted by itself.
+            delivery.push_burst(burst.advance(&Permit::granted()));
         } else {
             cx.pool.put(burst.into_buf());
         }
@@ -484,7 +492,7 @@ impl Admission<'_, '_> {
         match answer {
             Ok((false, _)) => {
                 self.cx.tally.protected.count(packet.bytes().len());
-                self.delivery.push_packet(packet.advance(), mark);
+                self.delivery.push_packet(packet.advance(&Permit::granted()), mark);
             }
             Ok((true, headers)) => self.nested.push((packet, headers)),
             Err(reason) => {

@@ -1,5 +1,6 @@
 //! The ends of a packet's way through the inbound half: what its caller does with it.
 
+use super::permit::Permit;
 use crate::cx::Cx;
 use crate::tally::Dropped;
 use sadb::Spi;
@@ -22,12 +23,12 @@ impl From<Dropped> for InboundOutcome {
 }
 
 /// Stage 9: hand the packet to the host with its mark.
-pub(super) fn deliver(packet: Packet<Inner>, cx: &mut Cx<'_, InboundOutcome>) {
+pub(super) fn deliver(packet: Packet<Inner>, permit: Permit, cx: &mut Cx<'_, InboundOutcome>) {
     let bare = packet.meta.services == Services::NONE;
     let traffic = if bare { &mut cx.tally.clear } else { &mut cx.tally.protected };
     traffic.count(packet.bytes().len());
     let mark = crate::arrival_mark(packet.meta.services, packet.meta.app);
-    cx.out.push(InboundOutcome::Deliver(packet.advance(), mark));
+    cx.out.push(InboundOutcome::Deliver(packet.advance(&permit), mark));
 }
 
 /// The reason why there is no association with this SPI.

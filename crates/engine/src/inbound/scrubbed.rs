@@ -6,6 +6,7 @@ use wire::stage::{Inner, Raw};
 use wire::{AppId, DropReason, Flow, Gso, Meta, Packet, Services};
 
 use super::outcome::{InboundOutcome, deliver};
+use super::permit::Permit;
 use crate::cx::Cx;
 use crate::scrubbing::{Own, Scrubbed, Scrubbing};
 use crate::tally::{About, Dropped};
@@ -34,7 +35,7 @@ pub(super) fn scrub(
     sa: &mut InboundSa,
     app: AppId,
     scrubbing: Option<&mut Scrubbing>,
-    mut packet: Packet<Inner>,
+    (mut packet, permit): (Packet<Inner>, Permit),
     flow: &Flow,
     cx: &mut Cx<'_, InboundOutcome>,
 ) {
@@ -45,7 +46,7 @@ pub(super) fn scrub(
     };
     let mut own = std::mem::take(&mut scrubbing.own);
     match scrubbing.scrubbers.process(Side::Outside, app, &mut packet, &mut own) {
-        Some(Scrubbed::Passed) => deliver(packet, cx),
+        Some(Scrubbed::Passed) => deliver(packet, permit, cx),
         Some(Scrubbed::Ended(rule)) => {
             sa.counters.dropped(DropReason::Scrubbed);
             let len = packet.bytes().len();

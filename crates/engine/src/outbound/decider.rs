@@ -24,7 +24,7 @@ use wire::{AppId, DropReason, Flow, Meta, Packet, ScrubId, Services, record};
 use super::origin::{self, asked};
 use super::outcome::Outcome;
 use super::route::{Disposition, Route};
-use super::selection::{Selection, Unselected};
+use super::selection::{Obstacle, Selection};
 use crate::cx::Cx;
 use crate::entries::Entries;
 use crate::hold::Holds;
@@ -56,7 +56,7 @@ pub(super) struct Decider {
 
 /// A decision that is remembered for a plain packet: see [`Decider::remembered`].
 #[derive(Clone, Copy)]
-pub(super) struct Remembered {
+pub(super) struct RouteHit {
     pub selection: Selection,
     pub association: SaIndex,
     pub rule: u32,
@@ -130,7 +130,7 @@ impl Decider {
     /// The decision that is remembered for a plain stamped packet; `None` if there is none, or if it wants more than
     /// protection by one association.
     #[inline]
-    pub(super) fn remembered(&self, meta: &Meta, plain: &Plain, sad: &OutboundSad) -> Option<Remembered> {
+    pub(super) fn remembered(&self, meta: &Meta, plain: &Plain, sad: &OutboundSad) -> Option<RouteHit> {
         let key = FlowKey::leaving(meta.app, plain, asked(meta.mark).bits());
         let route = self.routes.get(self.epoch(sad), &key)?;
         let (Action::Protect { services, .. }, Ok(association)) = (route.decision.action, route.sa) else {
@@ -140,7 +140,7 @@ impl Decider {
             return None;
         }
         let (selection, rule) = (Selection::protected(association), route.decision.rule().0);
-        Some(Remembered { selection, association, rule, services })
+        Some(RouteHit { selection, association, rule, services })
     }
 
     /// The reason to drop a packet before anything is known of it but its record; `None`: somebody may decide about it.
@@ -163,7 +163,7 @@ impl Decider {
         flow: &Flow,
         sad: &mut OutboundSad,
         cx: &mut Cx<'_, Outcome>,
-    ) -> Result<Selection, Unselected> {
+    ) -> Result<Selection, Obstacle> {
         let arrived = origin::has_arrived(&packet.meta);
         let disposition = self.first_decision(packet, headers, flow, sad, cx);
         let disposition = match disposition {
@@ -180,9 +180,9 @@ impl Decider {
         match disposition {
             Ok(Disposition::Protect(sa)) => Ok(Selection::protected(sa)),
             Ok(Disposition::Clear) => Ok(Selection::clear()),
-            Ok(Disposition::Hold) => Err(Unselected::Association),
-            Ok(Disposition::Await) => Err(Unselected::Entry),
-            Err(reason) => Err(Unselected::Refused(reason)),
+            Ok(Disposition::Hold) => Err(Obstacle::Association),
+            Ok(Disposition::Await) => Err(Obstacle::Entry),
+            Err(reason) => Err(Obstacle::Refused(reason)),
         }
     }
 

@@ -15,6 +15,7 @@ use super::outcome::Outcome;
 use super::protector::LONGEST_COPY;
 use super::selection::FastPath;
 use crate::cx::Cx;
+use crate::seam;
 
 /// Whether a packet is one that no stage treats otherwise than the fast path does: stamped, whole, with nothing left to
 /// complete.
@@ -67,13 +68,13 @@ impl Stages {
         (packet.meta.rule, packet.meta.services) = (remembered.rule, remembered.services);
         packet.buf_mut().truncate(plain.total_len);
         if !is_large {
-            self.protector.append(packet, &plain, cx);
+            let turn = seam::turn_of_selected(&remembered.selection);
+            self.protector.append(packet, &plain, turn, cx);
             return FastPath::Gathered;
         }
-        if self.protector.seal_large(remembered.association, &plain, packet, cx) {
-            FastPath::Sealed(remembered.selection)
-        } else {
-            FastPath::No
+        match self.protector.seal_large(remembered.association, &plain, packet, cx) {
+            Some(sealed) => FastPath::Sealed(remembered.selection, sealed),
+            None => FastPath::No,
         }
     }
 }

@@ -8,12 +8,13 @@ mod bundle;
 mod fit;
 mod gather;
 mod mss;
+mod originated;
 mod path_mtu;
 mod pieces;
 mod probes;
 mod timers;
 
-use ipsec::{Codec, slot};
+use ipsec::{Codec, SealProof, slot};
 use sadb::{Chain, OutboundSa, OutboundSad, SaIndex};
 use wire::ip::Headers;
 use wire::plain::Plain;
@@ -25,9 +26,10 @@ use crate::answers::Answers;
 use crate::cx::Cx;
 use crate::icmp::Listening;
 use crate::probes::Orders;
+use crate::seam::Turn;
 use crate::tally::{About, Dropped};
 use gather::Gather;
-use pieces::Fitted;
+use pieces::PacketFit;
 use timers::Timers;
 
 pub(super) use gather::LONGEST_COPY;
@@ -152,13 +154,19 @@ impl Protector {
 
     /// Add a packet to the burst that is [open for](Protector::open_for) it.
     #[inline]
-    pub(super) fn append(&mut self, packet: &Packet<Inner>, plain: &Plain, cx: &mut Cx<'_, Outcome>) {
+    pub(super) fn append(
+        &mut self,
+        packet: &Packet<Inner>,
+        plain: &Plain,
+        turn: Turn,
+        cx: &mut Cx<'_, Outcome>,
+    ) {
         if let Some(gather) = &mut self.gather {
-            gather.append(packet, plain, &mut self.sad, cx);
+            gather.append(packet, plain, turn, &mut self.sad, cx);
         }
     }
 
-    /// Seal a plain packet that is too long for a copy where it lies. Returns whether it is an outer packet now.
+    /// Seal a plain packet that is too long for a copy where it lies. `None`: the packet is as it was.
     #[inline]
     pub(super) fn seal_large(
         &mut self,
@@ -166,28 +174,28 @@ impl Protector {
         plain: &Plain,
         packet: &mut Packet<Inner>,
         cx: &mut Cx<'_, Outcome>,
-    ) -> bool {
+    ) -> Option<SealProof> {
         if !self.sad.chain(index).is_ok_and(|chain| chain.is_single()) {
-            return false;
+            return None;
         }
         let fits = |sa: &OutboundSa| ipsec::goes_alone(sa, plain);
         if !self.sad.get(index).is_some_and(fits) {
-            return false;
+            return None;
         }
         // It must not overtake what was before it.
         self.flush(cx);
         let app = packet.meta.app;
         let seal = |sa: &mut OutboundSa| {
             let services = sa.config().services();
-            ipsec::seal_alone(sa, plain, packet).map(|_| services)
+            ipsec::seal_alone(sa, plain, packet).map(|sealed| (sealed, services))
         };
         match self.sad.get_mut(index).map(seal) {
-            Some(Ok(services)) => {
+            Some(Ok((sealed, services))) => {
                 cx.tally.left(app, services, 1, plain.total_len as u64);
-                true
+                Some(sealed)
             }
             // The stages find the same reason, and tell it.
-            Some(Err(_)) | None => false,
+            Some(Err(_)) | None => None,
         }
     }
 
@@ -228,7 +236,7 @@ impl Protector {
             let serves = known.is_some() || slot::serves(sa.config());
             let frame = if serves { gather.frame(sa, &packet, headers, fit) } else { None };
             if let Some(frame) = frame {
-                let fitted = Fitted { headers, fit, flow };
+                let fitted = PacketFit { headers, fit, flow };
                 return gather.take(index, &frame, packet, &fitted, &mut self.sad, cx);
             }
             // It must not overtake what was before it.
@@ -238,7 +246,7 @@ impl Protector {
             return cx.discard(packet, DropReason::NoSa, Some(flow));
         };
         match fit {
-            Ok(fit) => pieces::cut(packet, &Fitted { headers, fit, flow }, cx, |piece, cx| {
+            Ok(fit) => pieces::cut(packet, &PacketFit { headers, fit, flow }, cx, |piece, cx| {
                 seal(sa, piece, flow, cx);
             }),
             Err(reason) => {
@@ -276,7 +284,7 @@ impl Protector {
             }
         };
         match fit {
-            Ok(fit) => pieces::cut(packet, &Fitted { headers, fit, flow }, cx, through),
+            Ok(fit) => pieces::cut(packet, &PacketFit { headers, fit, flow }, cx, through),
             Err(reason) => {
                 let services = packet.meta.services;
                 self.end_unfit(packet, headers, (reason, mtu, services), flow, cx);

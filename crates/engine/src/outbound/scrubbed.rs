@@ -99,7 +99,7 @@ impl Stages {
         match Headers::parse(packet.bytes()) {
             Ok(headers) => {
                 let flow = ip::flow(packet.bytes(), &headers, true);
-                self.pass_on(selection, packet.advance(), &headers, None, &flow, cx);
+                self.pass_on(selection, packet.advance(&selection), &headers, None, &flow, cx);
             }
             Err(error) => cx.discard(packet, error.into(), None),
         }

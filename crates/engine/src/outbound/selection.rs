@@ -1,18 +1,27 @@
 //! The result of deciding.
 
+use ipsec::SealProof;
 use sadb::SaIndex;
-use wire::DropReason;
+use wire::{DropReason, Evidence, stage};
 
 /// The decision that a packet leaves now: protected by an association, or in clear. Only
-/// [`Decider`](super::decider::Decider) makes one, and a packet is at the stage [`wire::stage::Selected`] by one.
+/// [`Decider`](super::decider::Decider) makes one (but for packets that an association sends by itself), and nothing else
+/// is evidence for the stage [`wire::stage::Selected`].
 #[derive(Clone, Copy)]
 pub(super) struct Selection {
     association: Option<SaIndex>,
 }
 
+impl Evidence<stage::Inner, stage::Selected> for Selection {}
+
 impl Selection {
     /// The packet is protected by this association.
     pub(super) fn protected(association: SaIndex) -> Selection {
+        Selection { association: Some(association) }
+    }
+
+    /// The packet is one that the association sends by itself. It was decided when the association was made.
+    pub(super) fn of_itself(association: SaIndex) -> Selection {
         Selection { association: Some(association) }
     }
 
@@ -30,7 +39,7 @@ impl Selection {
 
 /// The decision that a packet does not leave now.
 #[derive(Clone, Copy)]
-pub(super) enum Unselected {
+pub(super) enum Obstacle {
     /// The packet waits until there is an association.
     Association,
     /// The packet waits until its socket has an entry for it.
@@ -46,6 +55,6 @@ pub(super) enum FastPath {
     No,
     /// A copy of the packet is in the open burst.
     Gathered,
-    /// The packet, which was selected by this decision, is an outer packet now, to be sent.
-    Sealed(Selection),
+    /// The packet, which was selected by this decision, is sealed now, and is to be sent.
+    Sealed(Selection, SealProof),
 }

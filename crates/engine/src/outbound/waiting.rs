@@ -9,7 +9,7 @@ use wire::{AcquireId, DropReason, Flow, Packet, Time, record};
 
 use super::outcome::{Outcome, reply};
 use super::route::final_flow;
-use super::selection::Unselected;
+use super::selection::Obstacle;
 use super::{Stages, origin};
 use crate::cx::Cx;
 
@@ -34,19 +34,19 @@ impl Stages {
     #[cold]
     pub(super) fn set_aside(
         &mut self,
-        reason: Unselected,
+        reason: Obstacle,
         mut packet: Packet<Inner>,
         headers: &Headers,
         joined: Option<u32>,
         flow: &Flow,
         cx: &mut Cx<'_, Outcome>,
     ) {
-        if let Unselected::Refused(reason) = reason {
+        if let Obstacle::Refused(reason) = reason {
             return self.refuse(packet, headers, reason, flow, cx);
         }
         // What was joined stays whole: it is protected or it ends, and never goes out in clear again.
         packet.meta.may_fragment |= joined.is_some();
-        if let Unselected::Association = reason {
+        if let Obstacle::Association = reason {
             let refused = self.decider.hold(packet, headers, flow, self.protector.sad(), cx);
             if let Some((packet, reason)) = refused {
                 self.refuse(packet, headers, reason, flow, cx);

@@ -4,7 +4,7 @@
 //! values, without the layout that serves every mode and protocol.
 
 use super::slot::{self, Frame};
-use crate::job::{EspSeal, Sealed};
+use crate::job::{EspSeal, SealProof};
 use crate::{mtu, udp_encap};
 use sadb::{Mode, OutboundSa};
 use std::net::IpAddr;
@@ -39,7 +39,7 @@ pub fn seal_alone(
     sa: &mut OutboundSa,
     plain: &Plain,
     packet: &mut Packet<Inner>,
-) -> Result<Sealed, DropReason> {
+) -> Result<SealProof, DropReason> {
     let frame = Frame::tunnel(sa, protocol::IPV4, plain.tos, plain.ttl, plain.dont_fragment);
     let (len, now) = (plain.total_len, packet.meta.received);
     let datagram = frame.slot_len(len);

@@ -1,7 +1,7 @@
 //! Inbound: an outer IP packet becomes an inner one (RFC 4303 section 3.4).
 
 use super::{HEADER, pad};
-use crate::job::Authentic;
+use crate::job::{IcvProof, InnerProof};
 use crate::opened::Opened;
 use crate::restore;
 use crate::udp_encap::Outer;
@@ -28,7 +28,7 @@ pub(crate) fn open(
     sa: &mut InboundSa,
     packet: &mut Packet<Scheduled>,
     outer: &Outer,
-) -> Result<(), DropReason> {
+) -> Result<InnerProof, DropReason> {
     let job = prepare(sa, packet.bytes(), outer)?;
     let authentic = job.compute(sa.key(), packet.bytes_mut())?;
     finish(sa, packet, outer, &job, authentic)
@@ -72,10 +72,10 @@ pub(super) fn open_op(shape: Shape, esp: &mut [u8], sequence: u64) -> Option<Ope
 impl EspOpen {
     /// Verify and decrypt the packet.
     #[inline]
-    pub(crate) fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<Authentic, DropReason> {
+    pub(crate) fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<IcvProof, DropReason> {
         let Key::Esp(key) = key else { return Err(DropReason::WrongProtocol) };
         let esp = bytes.get_mut(self.at..self.end).unwrap_or_default();
-        Authentic::if_right(open_op(self.shape, esp, self.sequence).is_some_and(|op| key.open(op)))
+        IcvProof::if_right(open_op(self.shape, esp, self.sequence).is_some_and(|op| key.open(op)))
     }
 }
 
@@ -86,8 +86,8 @@ pub(crate) fn finish(
     packet: &mut Packet<Scheduled>,
     outer: &Outer,
     job: &EspOpen,
-    _: Authentic,
-) -> Result<(), DropReason> {
+    _: IcvProof,
+) -> Result<InnerProof, DropReason> {
     // RFC 1122 section 4.1.3.4. Whoever changed the octets that the ICV covers hears the same as ever.
     if outer.corrupt {
         return Err(DropReason::BadChecksum);

@@ -3,7 +3,7 @@
 use super::{HEADER, pad};
 use crate::frame::{self, Layout};
 use crate::inner::Inner;
-use crate::job::{EspSeal, Sealed};
+use crate::job::{EspSeal, SealProof};
 use crate::udp_encap;
 use sadb::OutboundSa;
 use sadb::sa::Tfc;
@@ -16,7 +16,7 @@ pub(crate) fn seal(
     sa: &mut OutboundSa,
     packet: &mut Packet<Scheduled>,
     limit: usize,
-) -> Result<Sealed, DropReason> {
+) -> Result<SealProof, DropReason> {
     let job = prepare(sa, packet, limit)?;
     job.compute(sa.key(), packet.bytes_mut())
 }

@@ -8,7 +8,7 @@
 //! enters: datagrams of one association, back to back; leaves: where in each of them the inner packet lies.
 
 use super::{HEADER, decap, pad};
-use crate::job::Sealed;
+use crate::job::{InnerProof, SealProof};
 use crate::{headers, lengths, nat, transport, tunnel};
 use crypto::{OpenOp, SealOp};
 use sadb::sa::{Counters, Encapsulation, HeaderPolicy, Key, SaProtocol, Shape, Tfc};
@@ -207,7 +207,7 @@ pub fn seal<'a>(
     shape: Shape,
     first: u64,
     slots: impl Iterator<Item = &'a mut [u8]>,
-) -> Result<Sealed, DropReason> {
+) -> Result<SealProof, DropReason> {
     let Key::Esp(key) = key else { return Err(DropReason::WrongProtocol) };
     let mut slots = slots.zip(first..);
     loop {
@@ -221,7 +221,7 @@ pub fn seal<'a>(
             key.seal_batch(ops.get_mut(..count).unwrap_or_default());
         }
         if count < BATCH {
-            return Ok(Sealed::done());
+            return Ok(SealProof::done());
         }
     }
 }
@@ -303,6 +303,13 @@ pub fn open(
 #[inline]
 pub fn batch_len(sa: &InboundSa) -> usize {
     if sa.config().options.extended_sequence { 1 } else { BATCH }
+}
+
+/// The proof for a whole burst whose datagrams were all given to [`open`]: `opened` says of each whether there is an
+/// inner packet, and where.
+#[inline]
+pub fn restored(_: &[Opened]) -> InnerProof {
+    InnerProof::done()
 }
 
 /// The owner's first part of [`open`], for at most [`batch_len`] datagrams: lengths, sequence numbers, replay window.

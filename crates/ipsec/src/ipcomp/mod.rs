@@ -12,6 +12,7 @@ pub use codec::Codec;
 use crate::frame::{self, Layout};
 use crate::inner::Inner;
 use crate::ipip;
+use crate::job::InnerProof;
 use crate::opened::Opened;
 use crate::restore;
 use crate::udp_encap::Outer;
@@ -104,7 +105,7 @@ pub(crate) fn decompress(
     packet: &mut Packet<Scheduled>,
     outer: &Outer,
     codec: &mut Codec,
-) -> Result<(), DropReason> {
+) -> Result<InnerProof, DropReason> {
     if outer.protocol != protocol::IPCOMP {
         return ipip::unwrap(sa, packet, outer);
     }

@@ -269,7 +269,7 @@ fn header_fields_come_in_by_policy_and_odd_ones_are_counted() {
 fn roomy(sa: &mut sadb::OutboundSa, packet: &[u8]) -> Vec<u8> {
     let packet =
         wire::Packet::from_host(wire::Buf::from_slice(packet, HEADROOM, 2000), wire::Meta::default());
-    let packet = packet.advance::<wire::stage::Selected>().advance();
+    let packet = packet.advance::<wire::stage::Selected>(&Placed).advance(&Placed);
     ipsec::encap(sa, packet, &mut pool()).unwrap().bytes().to_vec()
 }
 
@@ -311,7 +311,9 @@ fn a_dummy_is_sent_and_dropped() {
         for v6 in [false, true] {
             let (mut out, mut inb) = pair_of(&outbound_config(Mode::Tunnel, suite, v6));
             for len in [0, 1, 2, 3, 100, 1400] {
-                let dummy = ipsec::dummy(&mut out, Time(5), &vec![0x5a; len], &mut pool());
+                let mut pool = pool();
+                let packet = scheduled_empty(&mut pool, Time(5));
+                let dummy = ipsec::dummy(&mut out, packet, &vec![0x5a; len], &mut pool);
                 let dummy = dummy.unwrap();
                 assert_eq!(open(&mut inb, dummy.bytes()), Err(DropReason::EspDummy));
                 // As long as a real one.
@@ -321,6 +323,8 @@ fn a_dummy_is_sent_and_dropped() {
         }
     }
     let (mut out, _) = pair_of(&ah_config(Mode::Tunnel, sha256(), false));
-    let verdict = ipsec::dummy(&mut out, Time(5), &[1], &mut pool());
+    let mut pool = pool();
+    let packet = scheduled_empty(&mut pool, Time(5));
+    let verdict = ipsec::dummy(&mut out, packet, &[1], &mut pool);
     assert!(matches!(verdict, Err(DropReason::WrongProtocol)));
 }

@@ -144,13 +144,15 @@ fn without_room_there_is_a_name_and_no_number_is_taken() {
         let packet = alice_to_bob(inner_v6, 0, 5);
         for (head, tail) in [(0, 64), (15, 64), (128, 0), (128, 15)] {
             let buf = Buf::from_slice(&packet, head, tail);
-            let packet = Packet::from_host(buf, Meta::default()).advance::<stage::Selected>().advance();
+            let packet =
+                Packet::from_host(buf, Meta::default()).advance::<stage::Selected>(&Placed).advance(&Placed);
             let verdict = ipsec::encap(&mut out, packet, &mut pool());
             assert!(matches!(verdict, Err(DropReason::NoRoom)), "{head} {tail}");
         }
         assert_eq!(out.next_sequence(), 1);
         let buf = Buf::from_slice(&packet, ipsec::HEADROOM, ipsec::TAILROOM);
-        let packet = Packet::from_host(buf, Meta::default()).advance::<stage::Selected>().advance();
+        let packet =
+            Packet::from_host(buf, Meta::default()).advance::<stage::Selected>(&Placed).advance(&Placed);
         assert!(ipsec::encap(&mut out, packet, &mut pool()).is_ok());
     }
 }

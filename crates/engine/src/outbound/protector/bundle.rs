@@ -3,6 +3,7 @@
 //! computes anything.
 
 use super::fit::{self, Fit};
+use crate::seam;
 use ipsec::Codec;
 use sadb::{Chain, MAX_CHAIN, OutboundSad, SaConfig};
 use wire::ip::Headers;
@@ -88,7 +89,7 @@ pub(super) fn seal(
                 outer.meta.services = services;
                 return Ok(outer);
             }
-            Ok(outer) => scheduled = outer.bundled(),
+            Ok(outer) => scheduled = seam::schedule_bundled(outer),
             Err(reason) => return Err(reason),
         }
     }

@@ -4,6 +4,7 @@
 //! be sent from, sealed there in batches, and leave together. Each takes its sequence number, is counted and asked
 //! against the association's lifetime by itself, as if it went alone.
 
+use ipsec::SealProof;
 use ipsec::slot::{self, Frame};
 use sadb::{OutboundSa, OutboundSad, SaIndex};
 use wire::ip::Headers;
@@ -12,9 +13,10 @@ use wire::stage::{Inner, Scheduled};
 use wire::{AppId, Burst, BurstMeta, DropReason, Flow, Meta, Packet, burst, segment};
 
 use super::fit::Fit;
-use super::pieces::Fitted;
+use super::pieces::PacketFit;
 use crate::cx::Cx;
 use crate::outbound::outcome::Outcome;
+use crate::seam::{self, Turn};
 use crate::tally::{About, Dropped};
 
 /// The length of the longest packet that is copied to go with others, in octets. A longer one (there are few:
@@ -34,6 +36,7 @@ struct Piece<'a> {
     len: usize,
     /// The largest number of octets of an inner packet among those that it goes with.
     longest: usize,
+    turn: Turn,
 }
 
 /// The burst that is being built, if there is one.
@@ -60,11 +63,12 @@ struct Open {
 
 impl Open {
     /// Seal the datagrams that are not sealed yet.
-    fn seal(&mut self, sa: &OutboundSa) -> Result<(), DropReason> {
+    fn seal(&mut self, sa: &OutboundSa) -> Result<SealProof, DropReason> {
         let first = self.burst.meta.sequence + self.sealed as u64;
-        slot::seal(sa.key(), sa.shape(), first, self.burst.datagrams_mut().skip(self.sealed))?;
+        let slots = self.burst.datagrams_mut().skip(self.sealed);
+        let sealed = slot::seal(sa.key(), sa.shape(), first, slots)?;
         self.sealed = self.burst.count();
-        Ok(())
+        Ok(sealed)
     }
 }
 
@@ -95,13 +99,14 @@ impl Gather {
         &mut self,
         packet: &Packet<Inner>,
         plain: &Plain,
+        turn: Turn,
         sad: &mut OutboundSad,
         cx: &mut Cx<'_, Outcome>,
     ) {
         let Some(Open { index, frame, .. }) = self.open else { return };
         let bytes = packet.bytes();
         let (frame, len) = (&frame, bytes.len());
-        let piece = Piece { index, frame, meta: &packet.meta, len, longest: len };
+        let piece = Piece { index, frame, meta: &packet.meta, len, longest: len, turn };
         let write = |slot: &mut [u8]| slot.get_mut(..bytes.len()).map(|slot| slot.copy_from_slice(bytes));
         self.piece(&piece, || plain.flow(true), write, sad, cx);
     }
@@ -133,11 +138,12 @@ impl Gather {
         index: SaIndex,
         frame: &Frame,
         packet: Packet<Scheduled>,
-        fitted: &Fitted<'_>,
+        fitted: &PacketFit<'_>,
         sad: &mut OutboundSad,
         cx: &mut Cx<'_, Outcome>,
     ) {
-        let Fitted { headers, fit, flow } = *fitted;
+        let PacketFit { headers, fit, flow } = *fitted;
+        let turn = seam::turn_of(&packet);
         let (meta, bytes) = (&packet.meta, packet.bytes());
         match fit {
             Fit::Whole => {
@@ -145,7 +151,7 @@ impl Gather {
                 let write =
                     |slot: &mut [u8]| slot.get_mut(..body.len()).map(|slot| slot.copy_from_slice(body));
                 let len = bytes.len();
-                let piece = Piece { index, frame, meta, len, longest: len };
+                let piece = Piece { index, frame, meta, len, longest: len, turn };
                 self.piece(&piece, || *flow, write, sad, cx);
             }
             // There is no frame for it.
@@ -171,7 +177,7 @@ impl Gather {
                         };
                         piece?.ok().map(drop)
                     };
-                    let piece = Piece { index, frame, meta, len, longest };
+                    let piece = Piece { index, frame, meta, len, longest, turn };
                     self.piece(&piece, || *flow, write, sad, cx);
                     if !written {
                         pieces.pass();
@@ -254,14 +260,14 @@ impl Gather {
         sad: &OutboundSad,
         cx: &mut Cx<'_, Outcome>,
     ) -> Result<(), DropReason> {
-        let Piece { index, frame, meta, longest, .. } = *piece;
+        let Piece { index, frame, meta, longest, turn, .. } = *piece;
         let sa = sad.get(index).ok_or(DropReason::NoSa)?;
         let outer = frame.outer(sa, meta.may_fragment);
         let room = if outer.dst.is_ipv4() { burst::MAX_LEN_V4 } else { burst::MAX_LEN_V6 };
         if frame.slot_len(longest) > room {
             return Err(DropReason::TooLong);
         }
-        let burst = Burst::begin(cx.pool.take(), outer, frame.slot_len(longest));
+        let burst = Burst::begin(&turn, cx.pool.take(), outer, frame.slot_len(longest));
         let mut burst = burst.ok_or(DropReason::NoRoom)?;
         burst.meta =
             BurstMeta { received: meta.received, spi: sa.spi().0, app: meta.app, ..BurstMeta::default() };
@@ -275,11 +281,11 @@ impl Gather {
     pub(super) fn close(&mut self, sad: &mut OutboundSad, cx: &mut Cx<'_, Outcome>) {
         let Some(open) = &mut self.open else { return };
         let sealed = match sad.get(open.index) {
-            Some(sa) => open.seal(sa).map(|()| sa.config().services()),
+            Some(sa) => open.seal(sa).map(|sealed| (sealed, sa.config().services())),
             None => Err(DropReason::NoSa),
         };
-        let services = match sealed {
-            Ok(services) => services,
+        let (sealed, services) = match sealed {
+            Ok(done) => done,
             Err(reason) => return self.discard(reason, sad, cx),
         };
         let Some(Open { mut burst, inner, app, .. }) = self.open.take() else { return };
@@ -288,7 +294,7 @@ impl Gather {
         }
         burst.meta.inner_len = inner as u32;
         cx.tally.left(app, services, burst.count() as u64, inner);
-        cx.out.push(Outcome::Burst(burst.advance()));
+        cx.out.push(Outcome::Burst(burst.advance(&sealed)));
     }
 
     /// Drop the burst, since it could not be sealed and nothing of it may leave.

@@ -11,7 +11,7 @@ use crate::cx::Cx;
 use crate::outbound::outcome::Outcome;
 
 /// What is known of a packet whose size was compared with its path.
-pub(super) struct Fitted<'a> {
+pub(super) struct PacketFit<'a> {
     pub headers: &'a Headers,
     pub fit: Fit,
     pub flow: &'a Flow,
@@ -21,7 +21,7 @@ pub(super) struct Fitted<'a> {
 #[inline]
 pub(super) fn cut<S>(
     packet: Packet<S>,
-    fitted: &Fitted<'_>,
+    fitted: &PacketFit<'_>,
     cx: &mut Cx<'_, Outcome>,
     mut then: impl FnMut(Packet<S>, &mut Cx<'_, Outcome>),
 ) {
@@ -74,7 +74,7 @@ pub(in crate::outbound) fn clear(
     cx: &mut Cx<'_, Outcome>,
 ) {
     match fit::clear(&mut packet) {
-        Ok(fit) => cut(packet, &Fitted { headers, fit, flow }, cx, release),
+        Ok(fit) => cut(packet, &PacketFit { headers, fit, flow }, cx, release),
         Err(reason) => cx.discard(packet, reason, Some(flow)),
     }
 }

@@ -1,6 +1,7 @@
 //! The messages about paths that the control plane orders, and what it asks about paths (docs/design/0029).
 
 use super::Protector;
+use super::originated::originate;
 use crate::cx::Cx;
 use crate::event::{Event, Events, PathCause, PathChange};
 use crate::outbound::outcome::Outcome;
@@ -35,12 +36,14 @@ impl Protector {
         // What was gathered has its sequence numbers already.
         self.flush(cx);
         while let Some(order) = self.orders.pop() {
-            let sa = self.sad.named_mut(order.spi, order.remote);
+            let Some(index) = self.sad.index_of(order.spi, order.remote) else { continue };
+            let sa = self.sad.get_mut(index);
             // A peer names the association for its answer: it must lead to that peer and nowhere else.
             let sa = sa.filter(|sa| sa.config().endpoints.local == order.local && sa.is_alive());
             let Some(sa) = sa.filter(|sa| Path::of(sa).is_some()) else { continue };
+            let packet = originate(index, now, cx);
             // One that cannot be sent is counted at its association.
-            if let Ok(packet) = ipsec::probe(sa, now, &order.message, order.size.into(), cx.pool) {
+            if let Ok(packet) = ipsec::probe(sa, packet, &order.message, order.size.into(), cx.pool) {
                 sa.counters.dummies += 1;
                 cx.out.push(Outcome::Send(packet));
             }

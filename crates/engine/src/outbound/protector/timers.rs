@@ -3,6 +3,7 @@
 //!
 //! The module is pure: [`Timers::next`] says when there is something to do, and the owner of the clock comes back then.
 
+use super::originated::originate;
 use crate::cx::Cx;
 use crate::outbound::outcome::Outcome;
 use ipsec::udp_encap;
@@ -132,7 +133,7 @@ impl Entry {
             if now >= self.next_dummy {
                 // Whatever left since the last turn did the dummy's work.
                 if sa.counters.packets == self.packets && sa.is_alive() {
-                    send_dummy(now, sa, timers, cx);
+                    self.send_dummy(now, sa, timers, cx);
                 }
                 self.packets = sa.counters.packets;
                 // Turns that were missed are not made up for: they would come as a burst.
@@ -143,24 +144,30 @@ impl Entry {
         }
         if !self.keepalive.is_zero() {
             let spoke = sa.counters.last_used.max(self.last_keepalive);
-            if now >= spoke + self.keepalive
-                && let Some(packet) = udp_encap::keepalive(sa.config(), now, cx.pool)
-            {
-                sa.counters.keepalives += 1;
-                self.last_keepalive = now;
-                cx.out.push(Outcome::Send(packet));
+            if now >= spoke + self.keepalive {
+                self.send_keepalive(now, sa, cx);
             }
             let spoke = sa.counters.last_used.max(self.last_keepalive);
             next = next.min((spoke + self.keepalive).max(now + Duration::from_millis(1)));
         }
         next
     }
-}
 
-fn send_dummy(now: Time, sa: &mut OutboundSa, timers: &mut Timers, cx: &mut Cx<'_, Outcome>) {
-    // One that cannot be sent is counted at its association.
-    if let Ok(packet) = ipsec::dummy(sa, now, timers.content(sa), cx.pool) {
-        sa.counters.dummies += 1;
-        cx.out.push(Outcome::Send(packet));
+    fn send_keepalive(&mut self, now: Time, sa: &mut OutboundSa, cx: &mut Cx<'_, Outcome>) {
+        let packet = originate(self.index, now, cx);
+        if let Some(packet) = udp_encap::keepalive(sa.config(), packet, cx.pool) {
+            sa.counters.keepalives += 1;
+            self.last_keepalive = now;
+            cx.out.push(Outcome::Send(packet));
+        }
+    }
+
+    fn send_dummy(&self, now: Time, sa: &mut OutboundSa, timers: &mut Timers, cx: &mut Cx<'_, Outcome>) {
+        let packet = originate(self.index, now, cx);
+        // One that cannot be sent is counted at its association.
+        if let Ok(packet) = ipsec::dummy(sa, packet, timers.content(sa), cx.pool) {
+            sa.counters.dummies += 1;
+            cx.out.push(Outcome::Send(packet));
+        }
     }
 }

@@ -72,7 +72,7 @@ pub fn open(sa: &mut InboundSa, outer: &[u8]) -> Result<Vec<u8>, DropReason> {
     };
     // Room for what gets longer, as a buffer of a pool has.
     let packet = Packet::raw(wire::Buf::from_slice(outer, HEADROOM, 65536), wire::Meta::default());
-    let packet = packet.advance::<stage::Clean>().advance::<stage::Classed>().advance();
+    let packet = packet.advance::<stage::Clean>(&Placed).advance::<stage::Classed>(&Placed).advance(&Placed);
     match ipsec::decap_member(sa, packet, &found, &mut Codec::default(), &mut pool()) {
         Ok(inner) => Ok(inner.bytes().to_vec()),
         Err(reason) => Err(reason),
