@@ -32,7 +32,7 @@ mod transport;
 mod tunnel;
 pub mod udp_encap;
 
-pub use esp::{HEADROOM, TAILROOM, dummy, goes_alone, probe, seal_alone, slot};
+pub use esp::{HEADROOM, TAILROOM, dummy, probe, seal_large_packet, slot, takes_large_packet};
 pub use ipcomp::Codec;
 pub use job::{IcvProof, InnerProof, OpenJob, SealJob, SealProof};
 pub use mtu::{bundle_mtu, inner_mtu, overhead, own_header, probe_lengths};

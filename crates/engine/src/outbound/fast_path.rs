@@ -67,12 +67,12 @@ impl Stages {
         }
         (packet.meta.rule, packet.meta.services) = (remembered.rule, remembered.services);
         packet.buf_mut().truncate(plain.total_len);
+        let turn = seam::turn_of_selected(&remembered.selection);
         if !is_large {
-            let turn = seam::turn_of_selected(&remembered.selection);
             self.protector.append(packet, &plain, turn, cx);
             return FastPath::Gathered;
         }
-        match self.protector.seal_large(remembered.association, &plain, packet, cx) {
+        match self.protector.seal_large_packet(remembered.association, &plain, packet, turn, cx) {
             Some(sealed) => FastPath::Sealed(remembered.selection, sealed),
             None => FastPath::No,
         }

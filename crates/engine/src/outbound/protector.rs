@@ -168,17 +168,18 @@ impl Protector {
 
     /// Seal a plain packet that is too long for a copy where it lies. `None`: the packet is as it was.
     #[inline]
-    pub(super) fn seal_large(
+    pub(super) fn seal_large_packet(
         &mut self,
         index: SaIndex,
         plain: &Plain,
         packet: &mut Packet<Inner>,
+        turn: Turn,
         cx: &mut Cx<'_, Outcome>,
     ) -> Option<SealProof> {
         if !self.sad.chain(index).is_ok_and(|chain| chain.is_single()) {
             return None;
         }
-        let fits = |sa: &OutboundSa| ipsec::goes_alone(sa, plain);
+        let fits = |sa: &OutboundSa| ipsec::takes_large_packet(sa, plain);
         if !self.sad.get(index).is_some_and(fits) {
             return None;
         }
@@ -187,7 +188,7 @@ impl Protector {
         let app = packet.meta.app;
         let seal = |sa: &mut OutboundSa| {
             let services = sa.config().services();
-            ipsec::seal_alone(sa, plain, packet).map(|sealed| (sealed, services))
+            ipsec::seal_large_packet(sa, plain, packet, &turn).map(|sealed| (sealed, services))
         };
         match self.sad.get_mut(index).map(seal) {
             Some(Ok((sealed, services))) => {

@@ -8,15 +8,15 @@
 //! Lengths of IV and ICV, and what payload and trailer together are a multiple of, are the suite's
 //! ([`sadb::sa::Shape`]). What is authenticated is the transform's to know.
 
-mod alone;
 pub(crate) mod decap;
 mod dummy;
 pub(crate) mod encap;
+mod large_packet;
 pub(crate) mod pad;
 pub mod slot;
 
-pub use alone::{goes_alone, seal_alone};
 pub use dummy::{dummy, probe};
+pub use large_packet::{seal_large_packet, takes_large_packet};
 
 /// SPI and sequence number.
 pub(crate) const HEADER: usize = wire::esp::HEADER_LEN;

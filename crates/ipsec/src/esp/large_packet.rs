@@ -10,16 +10,16 @@ use sadb::{Mode, OutboundSa};
 use std::net::IpAddr;
 use wire::ipv4::{self, Ipv4Repr};
 use wire::plain::Plain;
-use wire::stage::Inner;
-use wire::{DropReason, Packet, protocol, udp};
+use wire::stage::{Inner, Scheduled, Selected};
+use wire::{DropReason, Evidence, Packet, protocol, udp};
 
 /// Headers in front of ESP.
 const FRONT: usize = ipv4::HEADER_LEN + udp::HEADER_LEN;
 
-/// Whether [`seal_alone`] is for this packet: a tunnel over IPv4 whose datagrams a burst could hold, and a packet that fits its
-/// path and asks for no more than to be sealed.
+/// Whether [`seal_large_packet`] is for this packet: a tunnel over IPv4 whose datagrams a burst could hold, and a packet
+/// that fits its path and asks for no more than to be sealed.
 #[inline]
-pub fn goes_alone(sa: &OutboundSa, plain: &Plain) -> bool {
+pub fn takes_large_packet(sa: &OutboundSa, plain: &Plain) -> bool {
     let config = sa.config();
     config.mode == Mode::Tunnel
         && config.endpoints.remote.is_ipv4()
@@ -28,17 +28,18 @@ pub fn goes_alone(sa: &OutboundSa, plain: &Plain) -> bool {
         && plain.total_len <= mtu::inner_mtu(config)
 }
 
-/// Seal a packet that [`goes_alone`] and fills its buffer exactly. It is an outer packet afterwards, and `meta` says the same as
-/// after [`super::encap`].
+/// Seal a packet that [`takes_large_packet`] and fills its buffer exactly. The evidence is that its turn has come. It is
+/// an outer packet afterwards, and `meta` says the same as after [`super::encap`].
 ///
 /// # Errors
-/// The association's limits, its sequence numbers, room in the buffer. Nothing is counted then and the packet is as it was:
-/// [`super::encap`] would refuse it too.
+/// The association's limits, its sequence numbers, room in the buffer. Nothing is counted then and the packet is as it
+/// was: [`super::encap`] would refuse it too.
 #[inline]
-pub fn seal_alone(
+pub fn seal_large_packet(
     sa: &mut OutboundSa,
     plain: &Plain,
     packet: &mut Packet<Inner>,
+    _: &impl Evidence<Selected, Scheduled>,
 ) -> Result<SealProof, DropReason> {
     let frame = Frame::tunnel(sa, protocol::IPV4, plain.tos, plain.ttl, plain.dont_fragment);
     let (len, now) = (plain.total_len, packet.meta.received);
