@@ -39,7 +39,7 @@ pub use event::{
 pub use hold::HoldLimits;
 pub use icmp::{IcmpKind, IcmpPolicy};
 pub use inbound::{Delivery, Inbound, InboundOutcome, Traced};
-pub use outbound::{Outbound, Outcome};
+pub use outbound::{Outbound, Outcome, Timeout};
 pub use prober::{Act, Prober, Seen};
 pub use probes::{Order, Path, SeenPath};
 pub use quoted::{InnerIcmp, QuotedCheck};

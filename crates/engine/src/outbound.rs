@@ -32,6 +32,7 @@ mod waiting;
 
 pub(crate) use origin::interface;
 pub use outcome::Outcome;
+pub use protector::Timeout;
 
 use crate::cx::Cx;
 use crate::event::Events;

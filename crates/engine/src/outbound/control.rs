@@ -2,11 +2,12 @@
 //!
 //! They come in kinds. Some are called once, before the first packet (those that return `Outbound`). Some set what
 //! decides or protects (`set_*`, `add_*`, `remove_*`). [`Outbound::release`] follows each of those. Some follow what the
-//! network did (`hear_icmp`, `follow`, `follow_routes`, `prove`). [`Outbound::flush`], [`Outbound::beat`] and
+//! network did (`hear_icmp`, `follow`, `follow_routes`, `prove`). [`Outbound::flush`], [`Outbound::handle_timeout`] and
 //! [`Outbound::expire`] are the clock's. All others answer questions.
 
 use super::Outbound;
 use super::outcome::Outcome;
+use super::protector::Timeout;
 use super::route::Route;
 use crate::audit::Audited;
 use crate::event::{Event, Expire, PeerMoved};
@@ -68,15 +69,15 @@ impl Outbound {
         stages.protector.flush(&mut cx);
     }
 
-    /// The time at which [`Outbound::beat`] has something to do; `None`: never, as things are.
-    pub fn next_beat(&self) -> Option<Time> {
-        self.stages.protector.next_timer()
+    /// The time at which [`Outbound::handle_timeout`] has something to do, and the reason; `None`: never, as things are.
+    pub fn poll_timeout(&self) -> Option<(Time, Timeout)> {
+        self.stages.protector.poll_timeout()
     }
 
     /// Send the keepalives and dummy packets that are due.
-    pub fn beat(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
+    pub fn handle_timeout(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
         let (stages, mut cx) = self.lend(pool, out);
-        stages.protector.send_due(now, &mut cx);
+        stages.protector.handle_timeout(now, &mut cx);
     }
 
     /// The rule that decided about the packet that was gathered last, in the form of [`wire::Meta::rule`].

@@ -34,6 +34,7 @@ use timers::Timers;
 
 pub(super) use gather::LONGEST_COPY;
 pub(super) use pieces::{clear, cut_again};
+pub use timers::Timeout;
 
 /// The state that protects outbound packets.
 pub(super) struct Protector {
@@ -96,14 +97,14 @@ impl Protector {
         }
     }
 
-    /// The time at which an association has something to send by itself; `None`: never, as things are.
-    pub(super) fn next_timer(&self) -> Option<Time> {
-        self.timers.next()
+    /// The time at which an association has something to send by itself, and the reason; `None`: never, as things are.
+    pub(super) fn poll_timeout(&self) -> Option<(Time, Timeout)> {
+        self.timers.poll()
     }
 
     /// Send the keepalives and dummy packets that are due.
-    pub(super) fn send_due(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) {
-        if self.timers.next().is_none_or(|next| now < next) {
+    pub(super) fn handle_timeout(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) {
+        if self.timers.poll().is_none_or(|(next, _)| now < next) {
             return;
         }
         // What was gathered has its sequence numbers already.
