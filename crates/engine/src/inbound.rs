@@ -18,7 +18,7 @@
 
 mod bare;
 mod burst;
-mod comply;
+mod check_spd;
 mod compressed;
 mod control;
 mod delivery;
@@ -27,7 +27,7 @@ mod outcome;
 mod permit;
 mod scrubbed;
 
-use comply::comply;
+use check_spd::check_spd;
 use compressed::{compressed_in, opens_into};
 pub use delivery::{Delivery, Traced};
 pub use outcome::InboundOutcome;
@@ -330,13 +330,13 @@ fn admit(
     let mut flow = ip::flow(packet.bytes(), headers, false);
     let mut joined_headers = None;
     let answer = if headers.fragment.is_none() {
-        settle(sa, &mut parts, &mut packet, headers, &flow)
+        check_inner(sa, &mut parts, &mut packet, headers, &flow)
     } else {
         let joined = join_inner(sa, &mut packet, headers, &flow, parts.fragments, cx.pool);
         cx.tally.lost_fragments(parts.fragments.take_lost());
         joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
-            settle(sa, &mut parts, &mut packet, joined_headers.insert(headers), &flow)
+            check_inner(sa, &mut parts, &mut packet, joined_headers.insert(headers), &flow)
         })
     };
     match answer {
@@ -370,25 +370,25 @@ fn admit(
 /// Stages 6 and 8. `None`: the packet is itself one of an association with this host. Rules see only what is at the end
 /// of a bundle, with the services of all its members.
 #[inline]
-fn settle(
+fn check_inner(
     sa: &InboundSa,
     parts: &mut Parts<'_>,
     packet: &mut Packet<Inner>,
     headers: &Headers,
     flow: &Flow,
 ) -> Result<Option<Permit>, DropReason> {
-    let nested = permit(sa, parts.icmp, packet.bytes(), headers, flow, parts.members)?;
+    let nested = check_selectors(sa, parts.icmp, packet.bytes(), headers, flow, parts.members)?;
     if nested {
         return Ok(None);
     }
-    comply(parts.rules, sa, parts.around, packet, headers)?;
+    check_spd(parts.rules, sa, parts.around, packet, headers)?;
     crate::entries::accept(parts.entries, flow, packet.meta.services, packet.meta.received)?;
     Ok(Some(Permit::granted()))
 }
 
 /// Stage 6: check that this association may carry the packet. Returns whether the packet is itself one of an
 /// association with this host.
-fn permit(
+fn check_selectors(
     sa: &InboundSa,
     icmp: &InnerIcmp,
     bytes: &[u8],

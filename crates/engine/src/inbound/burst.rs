@@ -19,7 +19,7 @@ use wire::{
 };
 
 use super::permit::Permit;
-use super::{Delivery, Inbound, InboundOutcome, Parts, Stages, admit, join_inner, permit};
+use super::{Delivery, Inbound, InboundOutcome, Parts, Stages, admit, check_selectors, join_inner};
 use crate::cx::Cx;
 use crate::nest::Members;
 use crate::quoted::InnerIcmp;
@@ -405,7 +405,7 @@ impl Admission<'_, '_> {
             return self.join(sa, octets, sequence, headers);
         }
         let flow = ip::flow(bytes, headers, false);
-        match permit(sa, self.icmp, bytes, headers, &flow, self.members) {
+        match check_selectors(sa, self.icmp, bytes, headers, &flow, self.members) {
             Ok(false) => {
                 self.cx.tally.protected.count(headers.total_len);
                 let Admission { delivery, common, .. } = self;
@@ -487,7 +487,7 @@ impl Admission<'_, '_> {
         self.cx.tally.lost_fragments(self.fragments.take_lost());
         let answer = joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
-            Ok((permit(sa, self.icmp, packet.bytes(), &headers, &flow, self.members)?, headers))
+            Ok((check_selectors(sa, self.icmp, packet.bytes(), &headers, &flow, self.members)?, headers))
         });
         match answer {
             Ok((false, _)) => {
