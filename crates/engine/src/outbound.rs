@@ -36,7 +36,7 @@ pub use protector::Timeout;
 
 use crate::cx::Cx;
 use crate::event::Events;
-use crate::scrubbing::{Own, Scrubbers, scrub_config};
+use crate::scrubbing::{Emitted, Scrubbers, scrub_config};
 use crate::seam;
 use crate::tally::Tally;
 use decider::Decider;
@@ -62,7 +62,7 @@ struct Stages {
     /// The scrubbers of flows whose policy says so.
     scrubbers: Scrubbers,
     /// Packets that the scrubber made itself.
-    own: Vec<Own>,
+    emitted: Vec<Emitted>,
     protector: Protector,
 }
 
@@ -73,7 +73,7 @@ impl Outbound {
             fragments: Reassembler::default(),
             decider: Decider::new(spd, seed),
             scrubbers: Scrubbers::new(scrub_config, [0; 16]),
-            own: Vec::new(),
+            emitted: Vec::new(),
             protector: Protector::new(seed),
         };
         Outbound { stages, tally: Tally::new(), events: Events::default() }

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sadb::spd::Spd;
 use sadb::{FlowCache, FlowKey};
 use scrub::{
-    Arrival, Config, Counters, Emitted, Midstream, Outcome, Profile, Restored, Rule, Saved, SavedError,
-    Scrubber, Side, State as ConnectionState, Verdict,
+    Arrival, Config, Counters, Midstream, Outcome, Profile, Restored, Rule, Saved, SavedError, Scrubber,
+    Side, State as ConnectionState, Verdict,
 };
 use wire::{AppId, Buf, Flow, Packet, ScrubId, Services, Time};
 
@@ -38,7 +38,7 @@ struct State {
     configs: [Config; Profile::ALL.len()],
     seed: [u8; 16],
     made: [Option<Box<Scrubber>>; Profile::ALL.len()],
-    waiting: VecDeque<Own>,
+    waiting: VecDeque<Emitted>,
     /// The number of own packets that found no room to wait in.
     lost: u64,
     witness: Option<Witness>,
@@ -46,7 +46,7 @@ struct State {
 
 /// A packet that the scrubber made itself.
 #[derive(Debug)]
-pub(crate) struct Own {
+pub(crate) struct Emitted {
     pub to: Side,
     pub buf: Buf,
     /// The application that its association is bound to.
@@ -132,13 +132,13 @@ impl Scrubbers {
     }
 
     /// Scrub one packet of a flow; `None` if its profile is unknown. Packets of the scrubber's own are appended to
-    /// `own`.
+    /// `out`.
     pub(crate) fn process<S>(
         &self,
         from: Side,
         realm: AppId,
         packet: &mut Packet<S>,
-        own: &mut Vec<Own>,
+        out: &mut Vec<Emitted>,
     ) -> Option<Scrubbed> {
         let profile = Profile::of_id(packet.meta.scrub)?;
         let mut state = self.state();
@@ -155,7 +155,7 @@ impl Scrubbers {
         packet.meta.gso = gso;
         let services = packet.meta.services;
         while let Some(emitted) = scrubber.poll_emitted() {
-            own.push(Own { services, ..Own::of(emitted) });
+            out.push(Emitted { services, ..Emitted::from_scrubber(emitted) });
         }
         let scrubbed = match verdict.outcome {
             Outcome::Forward => Scrubbed::Passed,
@@ -172,11 +172,11 @@ impl Scrubbers {
 
     /// Leave packets for the outbound half, which sends or delivers them as soon as it can. Returns whether any found
     /// room.
-    pub(crate) fn leave(&self, own: impl Iterator<Item = Own>) -> bool {
+    pub(crate) fn leave(&self, emitted: impl Iterator<Item = Emitted>) -> bool {
         let mut state = self.state();
         let before = state.waiting.len();
-        for own in own {
-            state.wait(own);
+        for one in emitted {
+            state.wait(one);
         }
         let left = state.waiting.len() > before;
         if left {
@@ -186,16 +186,16 @@ impl Scrubbers {
     }
 
     /// The next packet that was left for the outbound half.
-    pub(crate) fn take(&self) -> Option<Own> {
+    pub(crate) fn take(&self) -> Option<Emitted> {
         if !self.0.waits.load(Ordering::Acquire) {
             return None;
         }
         let mut state = self.state();
-        let own = state.waiting.pop_front();
-        if own.is_none() {
+        let emitted = state.waiting.pop_front();
+        if emitted.is_none() {
             self.0.waits.store(false, Ordering::Release);
         }
-        own
+        emitted
     }
 
     /// Forget connections and fragments that are over. Packets that tell of it wait for the outbound half.
@@ -205,7 +205,7 @@ impl Scrubbers {
         for scrubber in made.iter_mut().flatten() {
             scrubber.expire(now);
             while let Some(emitted) = scrubber.poll_emitted() {
-                push(waiting, lost, Own::of(emitted));
+                push(waiting, lost, Emitted::from_scrubber(emitted));
             }
         }
         if !waiting.is_empty() {
@@ -279,22 +279,22 @@ impl State {
         self.made[at].get_or_insert_with(|| Box::new(Scrubber::new(config.clone(), seed)))
     }
 
-    fn wait(&mut self, own: Own) {
-        push(&mut self.waiting, &mut self.lost, own);
+    fn wait(&mut self, emitted: Emitted) {
+        push(&mut self.waiting, &mut self.lost, emitted);
     }
 }
 
-impl Own {
-    fn of(emitted: Emitted) -> Own {
-        let Emitted { to, buf, realm, .. } = emitted;
+impl Emitted {
+    fn from_scrubber(emitted: scrub::Emitted) -> Emitted {
+        let scrub::Emitted { to, buf, realm, .. } = emitted;
         let app = AppId(u16::try_from(realm).unwrap_or_default());
-        Own { to, buf, app, services: Services::ENCRYPTED }
+        Emitted { to, buf, app, services: Services::ENCRYPTED }
     }
 }
 
-fn push(waiting: &mut VecDeque<Own>, lost: &mut u64, own: Own) {
+fn push(waiting: &mut VecDeque<Emitted>, lost: &mut u64, emitted: Emitted) {
     if waiting.len() < MOST_WAITING {
-        waiting.push_back(own);
+        waiting.push_back(emitted);
     } else {
         *lost += 1;
     }
@@ -308,13 +308,13 @@ pub(crate) struct Scrubbing {
     loads: u64,
     /// Whether something was left for the outbound half since the last look.
     pub called: bool,
-    pub own: Vec<Own>,
+    pub emitted: Vec<Emitted>,
 }
 
 impl Scrubbing {
     pub fn new(scrubbers: Scrubbers, spd: Arc<Spd>, seed: u64) -> Scrubbing {
         let known = FlowCache::new(SETS, seed);
-        Scrubbing { scrubbers, spd, known, loads: 0, called: false, own: Vec::new() }
+        Scrubbing { scrubbers, spd, known, loads: 0, called: false, emitted: Vec::new() }
     }
 
     pub fn set_policy(&mut self, spd: Arc<Spd>) {

@@ -8,7 +8,7 @@ use wire::{AppId, DropReason, Flow, Gso, Meta, Packet, Services};
 use super::outcome::{InboundOutcome, deliver};
 use super::permit::Permit;
 use crate::cx::Cx;
-use crate::scrubbing::{Own, Scrubbed, Scrubbing};
+use crate::scrubbing::{Emitted, Scrubbed, Scrubbing};
 use crate::tally::{About, Dropped};
 
 /// Let the scrubber see an outer packet. The error is the reason if it drops the packet.
@@ -44,8 +44,8 @@ pub(super) fn scrub(
         sa.counters.dropped(DropReason::Scrubbed);
         return cx.discard(packet, DropReason::Scrubbed, Some(flow));
     };
-    let mut own = std::mem::take(&mut scrubbing.own);
-    match scrubbing.scrubbers.process(Side::Outside, app, &mut packet, &mut own) {
+    let mut emitted = std::mem::take(&mut scrubbing.emitted);
+    match scrubbing.scrubbers.process(Side::Outside, app, &mut packet, &mut emitted) {
         Some(Scrubbed::Passed) => deliver(packet, permit, cx),
         Some(Scrubbed::Ended(rule)) => {
             sa.counters.dropped(DropReason::Scrubbed);
@@ -61,20 +61,20 @@ pub(super) fn scrub(
             cx.discard(packet, DropReason::Scrubbed, Some(flow));
         }
     }
-    if !own.is_empty() {
+    if !emitted.is_empty() {
         let services = meta.services;
-        own.iter().filter(|own| own.to == Side::Inside).for_each(|own| answer(own, &meta, services, cx));
-        let outward = own.drain(..).filter(|own| own.to == Side::Outside);
+        emitted.iter().filter(|one| one.to == Side::Inside).for_each(|one| answer(one, &meta, services, cx));
+        let outward = emitted.drain(..).filter(|one| one.to == Side::Outside);
         scrubbing.called |= scrubbing.scrubbers.leave(outward);
     }
-    scrubbing.own = own;
+    scrubbing.emitted = emitted;
 }
 
 /// Deliver a packet of the scrubber's own to the host, with the mark of the packet that it is about.
-fn answer(own: &Own, about: &Meta, services: Services, cx: &mut Cx<'_, InboundOutcome>) {
+fn answer(emitted: &Emitted, about: &Meta, services: Services, cx: &mut Cx<'_, InboundOutcome>) {
     let mut room = cx.pool.take();
-    let Some(place) = room.push_back(own.buf.len()) else { return cx.pool.put(room) };
-    place.copy_from_slice(own.buf.as_slice());
+    let Some(place) = room.push_back(emitted.buf.len()) else { return cx.pool.put(room) };
+    place.copy_from_slice(emitted.buf.as_slice());
     let mark = crate::arrival_mark(services, about.app);
     let meta = Meta { received: about.received, app: about.app, mark, services, ..Meta::default() };
     cx.out.push(InboundOutcome::Deliver(Packet::made_for_host(room, meta), mark));

@@ -93,7 +93,7 @@ impl Outbound {
         if stages.decider.awaits_entries() {
             stages.release_entered(now, &mut cx);
         }
-        stages.send_own(now, &mut cx);
+        stages.send_emitted(now, &mut cx);
         stages.protector.send_ordered(now, &mut cx);
         if stages.decider.may_release(stages.protector.sad()) {
             stages.release_answered(now, &mut cx);
@@ -394,7 +394,7 @@ impl Outbound {
         cx.tally.lost_fragments(stages.fragments.take_lost());
         stages.expire_waiting(now, &mut cx);
         stages.scrubbers.expire(now);
-        stages.send_own(now, &mut cx);
+        stages.send_emitted(now, &mut cx);
         stages.protector.age_paths(now, cx.events);
         for (spi, remote) in self.age(now) {
             // Just found, so it is there.

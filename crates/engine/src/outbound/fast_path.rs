@@ -40,7 +40,7 @@ impl Stages {
             fragments: _,
             // A route that wants scrubbing is not remembered for the fast path.
             scrubbers: _,
-            own: _,
+            emitted: _,
         } = self;
         decider.may_use_fast_path() && protector.may_use_fast_path()
     }

@@ -10,7 +10,7 @@ use super::outcome::Outcome;
 use super::selection::Selection;
 use super::{Stages, origin};
 use crate::cx::Cx;
-use crate::scrubbing::{Own, Scrubbed};
+use crate::scrubbing::{Emitted, Scrubbed};
 use crate::tally::{About, Dropped};
 
 impl Stages {
@@ -25,10 +25,10 @@ impl Stages {
         cx: &mut Cx<'_, Outcome>,
     ) {
         let from = if origin::has_arrived(&packet.meta) { Side::Outside } else { Side::Inside };
-        let mut own = std::mem::take(&mut self.own);
+        let mut emitted = std::mem::take(&mut self.emitted);
         let sad = self.protector.sad();
         let realm = selection.association().map_or(AppId::NONE, |index| bound_to(index, sad));
-        let scrubbed = self.scrubbers.process(from, realm, &mut packet, &mut own);
+        let scrubbed = self.scrubbers.process(from, realm, &mut packet, &mut emitted);
         let meta = packet.meta;
         match scrubbed {
             Some(Scrubbed::Passed) => match Headers::parse(packet.bytes()) {
@@ -45,45 +45,51 @@ impl Stages {
             // Nobody knows this profile.
             None => cx.discard(packet, DropReason::Scrubbed, Some(flow)),
         }
-        for own in own.drain(..) {
+        for one in emitted.drain(..) {
             // What came in clear was selected to go on in clear, and answers to it go the same way.
-            let to_host = own.to == Side::Inside && from == Side::Inside;
-            self.send_one(meta.received, own, (!to_host).then_some(selection), cx);
+            let to_host = one.to == Side::Inside && from == Side::Inside;
+            self.send_one(meta.received, one, (!to_host).then_some(selection), cx);
         }
-        self.own = own;
+        self.emitted = emitted;
     }
 
     /// Send the packets that the inbound half left, or that the passing of time brought.
     #[inline]
-    pub(super) fn send_own(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) {
-        while let Some(own) = self.scrubbers.take() {
-            self.send_left(now, own, cx);
+    pub(super) fn send_emitted(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) {
+        while let Some(emitted) = self.scrubbers.take() {
+            self.send_left(now, emitted, cx);
         }
     }
 
     #[cold]
-    fn send_left(&mut self, now: Time, own: Own, cx: &mut Cx<'_, Outcome>) {
-        if own.to == Side::Inside {
-            return self.send_one(now, own, None, cx);
+    fn send_left(&mut self, now: Time, emitted: Emitted, cx: &mut Cx<'_, Outcome>) {
+        if emitted.to == Side::Inside {
+            return self.send_one(now, emitted, None, cx);
         }
-        let flow = Headers::parse(own.buf.as_slice())
+        let flow = Headers::parse(emitted.buf.as_slice())
             .ok()
-            .map(|headers| ip::flow(own.buf.as_slice(), &headers, true));
+            .map(|headers| ip::flow(emitted.buf.as_slice(), &headers, true));
         let selection = flow
             .ok_or(DropReason::BadHeader)
-            .and_then(|flow| self.decider.select_emitted(own.app, &flow, self.protector.sad()));
+            .and_then(|flow| self.decider.select_emitted(emitted.app, &flow, self.protector.sad()));
         match selection {
-            Ok(selection) => self.send_one(now, own, Some(selection), cx),
+            Ok(selection) => self.send_one(now, emitted, Some(selection), cx),
             Err(reason) => {
-                let about = About { at: now, app: own.app, ..About::default() };
-                cx.report(Dropped::new(reason, &about, own.buf.len(), flow.as_ref()));
+                let about = About { at: now, app: emitted.app, ..About::default() };
+                cx.report(Dropped::new(reason, &about, emitted.buf.len(), flow.as_ref()));
             }
         }
     }
 
     /// Send a packet that the scrubber made by this selection; `None`: it is for the host, or for a network behind it.
-    fn send_one(&mut self, now: Time, own: Own, selection: Option<Selection>, cx: &mut Cx<'_, Outcome>) {
-        let Own { buf, app, services, .. } = own;
+    fn send_one(
+        &mut self,
+        now: Time,
+        emitted: Emitted,
+        selection: Option<Selection>,
+        cx: &mut Cx<'_, Outcome>,
+    ) {
+        let Emitted { buf, app, services, .. } = emitted;
         let mark = crate::mark(services, app);
         let meta = Meta { received: now, app, mark, services, ..Meta::default() };
         let mut room = cx.pool.take();
