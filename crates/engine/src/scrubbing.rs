@@ -305,7 +305,7 @@ pub(crate) struct Scrubbing {
     pub scrubbers: Scrubbers,
     spd: Arc<Spd>,
     known: FlowCache<ScrubId>,
-    loads: u64,
+    policy_generation: u64,
     /// Whether something was left for the outbound half since the last look.
     pub called: bool,
     pub emitted: Vec<Emitted>,
@@ -314,12 +314,12 @@ pub(crate) struct Scrubbing {
 impl Scrubbing {
     pub fn new(scrubbers: Scrubbers, spd: Arc<Spd>, seed: u64) -> Scrubbing {
         let known = FlowCache::new(SETS, seed);
-        Scrubbing { scrubbers, spd, known, loads: 0, called: false, emitted: Vec::new() }
+        Scrubbing { scrubbers, spd, known, policy_generation: 0, called: false, emitted: Vec::new() }
     }
 
     pub fn set_policy(&mut self, spd: Arc<Spd>) {
         self.spd = spd;
-        self.loads += 1;
+        self.policy_generation += 1;
     }
 
     pub fn policy(&self) -> &Arc<Spd> {
@@ -339,11 +339,11 @@ impl Scrubbing {
             return ScrubId::NONE;
         }
         let key = FlowKey::new(app, flow, 0);
-        if let Some(profile) = self.known.get(self.loads, &key) {
+        if let Some(profile) = self.known.get(self.policy_generation, &key) {
             return profile;
         }
         let profile = profile(&self.spd, app, flow);
-        self.known.put(self.loads, &key, profile);
+        self.known.put(self.policy_generation, &key, profile);
         profile
     }
 }

@@ -42,14 +42,14 @@ pub(super) struct Decider {
     entries: Option<Box<Entries>>,
     routes: FlowCache<Route>,
     /// The rules for outbound packets; `None`: there are none.
-    ruling: Option<RuleCache>,
+    rule_cache: Option<RuleCache>,
     /// The rules for packets that arrive in clear; `None`: there are none.
     arrivals: Option<Rules>,
     /// The packets that wait for an association; `None`: nobody answers acquires, so nothing waits.
     holds: Option<Holds>,
     seed: u64,
-    /// A number that grows with each change of policy.
-    loads: u64,
+    /// A number that grows with each change of policy, entries or rules.
+    policy_generation: u64,
     /// Whether packets come from a kernel half that lets bypassed ones pass by itself.
     filtered: bool,
 }
@@ -70,11 +70,11 @@ impl Decider {
             spd,
             entries: None,
             routes: FlowCache::new(ROUTE_SETS, !seed),
-            ruling: None,
+            rule_cache: None,
             arrivals: None,
             holds: None,
             seed,
-            loads: 0,
+            policy_generation: 0,
             filtered: false,
         }
     }
@@ -93,14 +93,14 @@ impl Decider {
     pub(super) fn set_policy(&mut self, spd: Arc<Spd>) {
         self.translate_again(&spd);
         self.spd = spd;
-        self.loads += 1;
+        self.policy_generation += 1;
     }
 
     /// A number of its own for each state of policy, entries, rules and associations.
     #[inline]
     pub(super) fn epoch(&self, sad: &OutboundSad) -> u64 {
         // Both grow and neither shrinks, so each state of the two databases has a sum of its own.
-        self.loads + sad.epoch()
+        self.policy_generation + sad.epoch()
     }
 
     /// Whether a remembered route says all that stages 3 and 4 would say. Each field stands here with the reason why it
@@ -109,12 +109,12 @@ impl Decider {
     pub(super) fn may_use_fast_path(&self) -> bool {
         let Decider {
             // Rules choose by what is not in the key of the route cache.
-            ruling,
+            rule_cache,
             // The route cache has what these decided. Its epoch says that they are as they were.
             spd: _,
             entries: _,
             routes: _,
-            loads: _,
+            policy_generation: _,
             // Only a route that protects is taken, and this is about clear ones.
             filtered: _,
             // The seed of hashes decides nothing.
@@ -124,7 +124,7 @@ impl Decider {
             // A route without an association is not taken, so nothing waits or asks.
             holds: _,
         } = self;
-        ruling.is_none()
+        rule_cache.is_none()
     }
 
     /// The decision that is remembered for a plain stamped packet; `None` if there is none, or if it wants more than
@@ -146,7 +146,7 @@ impl Decider {
     /// The reason to drop a packet before anything is known of it but its record; `None`: somebody may decide about it.
     #[inline]
     pub(super) fn refuses(&self, meta: &Meta) -> Option<DropReason> {
-        let ruled = self.ruling.is_some() || self.arrivals.is_some() && origin::has_arrived(meta);
+        let ruled = self.rule_cache.is_some() || self.arrivals.is_some() && origin::has_arrived(meta);
         let nobody_decides = meta.mark & (record::STAMPED | record::PROOF) == 0 && !ruled;
         nobody_decides.then(|| origin::unruled(meta))
     }

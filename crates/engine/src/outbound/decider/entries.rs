@@ -35,7 +35,7 @@ impl Decider {
         change(&mut entries.table);
         if entries.table.version() != before {
             // What is remembered of flows may be of entries that are gone.
-            self.loads += 1;
+            self.policy_generation += 1;
         }
     }
 
@@ -103,7 +103,7 @@ impl Decider {
         }
         self.change_entries(|table| table.expire(now));
         // So that an entry which is in use is asked again, and lives on.
-        self.loads += 1;
+        self.policy_generation += 1;
         self.entries.as_mut().map(|entries| entries.late(now)).unwrap_or_default()
     }
 }

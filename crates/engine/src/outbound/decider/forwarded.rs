@@ -97,7 +97,7 @@ impl Decider {
             };
             return flow.as_ref().map_or(Err(DropReason::NoSa), find).or(disposition);
         }
-        if self.ruling.is_none() {
+        if self.rule_cache.is_none() {
             return disposition;
         }
         let (Some(quoted), Some(flow)) = (quoted, flow) else { return not_in_clear(disposition) };

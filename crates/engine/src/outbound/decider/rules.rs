@@ -42,20 +42,20 @@ impl Decider {
     /// Set the rules of the SPD. With `None`, or without a rule for outbound packets, packets without an application's
     /// policy are treated as if there were no SPD. Rules that were there before keep their counts.
     pub(in crate::outbound) fn set_rules(&mut self, snapshot: Option<Arc<Snapshot>>) {
-        let (before, answers) = match self.ruling.take() {
-            Some(ruling) => (Some(ruling.rules), ruling.answers),
+        let (before, answers) = match self.rule_cache.take() {
+            Some(cache) => (Some(cache.rules), cache.answers),
             None => (None, FlowCache::new(SETS, self.seed)),
         };
         let arrivals = self.arrivals.take();
         self.arrivals = snapshot.clone().and_then(|snapshot| Rules::new(arrivals, snapshot, Direction::In));
         let rules = snapshot.and_then(|snapshot| Rules::new(before, snapshot, Direction::Out));
-        self.ruling = rules.map(|rules| RuleCache { rules, answers });
-        self.loads += 1;
+        self.rule_cache = rules.map(|rules| RuleCache { rules, answers });
+        self.policy_generation += 1;
     }
 
     /// The number of packets that each rule decided, and their octets.
     pub(in crate::outbound) fn rule_counts(&self) -> Vec<(RuleKey, Traffic)> {
-        self.ruling.as_ref().map(|ruling| ruling.rules.counts().collect()).unwrap_or_default()
+        self.rule_cache.as_ref().map(|cache| cache.rules.counts().collect()).unwrap_or_default()
     }
 
     /// Whether rules decide about this packet: it is no answer of the kernel's, and no application's policy speaks for
@@ -64,7 +64,7 @@ impl Decider {
     pub(super) fn is_ruled(&self, packet: &Packet<Inner>) -> bool {
         let meta = &packet.meta;
         let answer = meta.mark & (record::STAMPED | record::PROOF) == record::PROOF;
-        self.ruling.is_some() && !answer && self.spd.get(meta.app).is_none()
+        self.rule_cache.is_some() && !answer && self.spd.get(meta.app).is_none()
     }
 
     /// The association that a rule of the SPD has for a flow, by the number that packets carry, without using it.
@@ -77,7 +77,7 @@ impl Decider {
         flow: &Flow,
         sad: &OutboundSad,
     ) -> Option<Result<SaIndex, DropReason>> {
-        let snapshot = &self.ruling.as_ref()?.rules.snapshot;
+        let snapshot = &self.rule_cache.as_ref()?.rules.snapshot;
         let (_, rule) = snapshot.iter().find(|(_, rule)| rules::number(rule.key) == number)?;
         let Action::Protect(protection) = &rule.action else { return None };
         let key = PacketKey::of_flow(flow).app(app);
@@ -95,11 +95,11 @@ impl Decider {
     ) -> Result<Disposition, DropReason> {
         let epoch = self.epoch(sad);
         let key = key_of(packet, headers);
-        let known = self.ruling.as_ref().and_then(|ruling| ruling.answers.get(epoch, &key));
+        let known = self.rule_cache.as_ref().and_then(|cache| cache.answers.get(epoch, &key));
         let ruled = known.unwrap_or_else(|| {
             let ruled = self.consider_rules(&key, packet.meta.app, flow, sad);
-            if let Some(ruling) = &mut self.ruling {
-                ruling.answers.put(epoch, &key, ruled);
+            if let Some(cache) = &mut self.rule_cache {
+                cache.answers.put(epoch, &key, ruled);
             }
             ruled
         });
@@ -113,8 +113,8 @@ impl Decider {
             _ => ScrubId::NONE,
         };
         let len = packet.bytes().len();
-        if let Some(ruling) = &mut self.ruling {
-            ruling.rules.count(ruled.slot, len);
+        if let Some(cache) = &mut self.rule_cache {
+            cache.rules.count(ruled.slot, len);
         }
         match ruled.disposition {
             RuleDisposition::Clear => Ok(Disposition::Clear),
@@ -138,7 +138,7 @@ impl Decider {
         flow: &Flow,
         sad: &OutboundSad,
     ) -> Option<RuleDecision> {
-        let rules = &self.ruling.as_ref()?.rules;
+        let rules = &self.rule_cache.as_ref()?.rules;
         let slot = rules.find(key)?;
         let rule = rules.snapshot.rule(slot)?;
         let (services, disposition) = match &rule.action {

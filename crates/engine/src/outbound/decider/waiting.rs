@@ -129,7 +129,7 @@ impl Decider {
         let now = meta.received;
         let holds = self.holds.as_mut()?;
         let rule = ruled.and_then(|packet| {
-            let rules = &self.ruling.as_ref()?.rules;
+            let rules = &self.rule_cache.as_ref()?.rules;
             Some((packet, rules.snapshot.rule(rules.find(packet)?)?))
         });
         let mut key = Key::new(meta.app, flow, meta.services, terms);
