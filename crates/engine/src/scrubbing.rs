@@ -93,7 +93,7 @@ pub struct ScrubReport {
 }
 
 /// The result of scrubbing a packet.
-pub(crate) enum Scrubbed {
+pub(crate) enum ScrubResult {
     /// The packet goes on.
     Passed,
     /// The packet is dropped by this rule.
@@ -139,7 +139,7 @@ impl Scrubbers {
         realm: AppId,
         packet: &mut Packet<S>,
         out: &mut Vec<Emitted>,
-    ) -> Option<Scrubbed> {
+    ) -> Option<ScrubResult> {
         let profile = Profile::of_id(packet.meta.scrub)?;
         let mut state = self.state();
         let now = packet.meta.received;
@@ -158,13 +158,13 @@ impl Scrubbers {
             out.push(Emitted { services, ..Emitted::from_scrubber(emitted) });
         }
         let scrubbed = match verdict.outcome {
-            Outcome::Forward => Scrubbed::Passed,
-            Outcome::Drop(rule) => Scrubbed::Ended(rule),
-            Outcome::Hold | Outcome::Fragmented => Scrubbed::Gone,
+            Outcome::Forward => ScrubResult::Passed,
+            Outcome::Drop(rule) => ScrubResult::Ended(rule),
+            Outcome::Hold | Outcome::Fragmented => ScrubResult::Gone,
         };
         if let (true, Some(witness)) = (verdict.met.is_incident(), &mut state.witness) {
             let came = came.get(..whole.min(INCIDENT_OCTETS)).unwrap_or_default();
-            let went = matches!(scrubbed, Scrubbed::Passed).then_some(packet.bytes());
+            let went = matches!(scrubbed, ScrubResult::Passed).then_some(packet.bytes());
             witness(Incident { at: now, profile, from, verdict, came, whole, went });
         }
         Some(scrubbed)

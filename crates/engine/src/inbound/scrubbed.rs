@@ -8,7 +8,7 @@ use wire::{AppId, DropReason, Flow, Gso, Meta, Packet, Services};
 use super::outcome::{InboundOutcome, deliver};
 use super::permit::Permit;
 use crate::cx::Cx;
-use crate::scrubbing::{Emitted, Scrubbed, Scrubbing};
+use crate::scrubbing::{Emitted, ScrubResult, Scrubbing};
 use crate::tally::{About, Dropped};
 
 /// Let the scrubber see an outer packet. The error is the reason if it drops the packet.
@@ -46,15 +46,15 @@ pub(super) fn scrub(
     };
     let mut emitted = std::mem::take(&mut scrubbing.emitted);
     match scrubbing.scrubbers.process(Side::Outside, app, &mut packet, &mut emitted) {
-        Some(Scrubbed::Passed) => deliver(packet, permit, cx),
-        Some(Scrubbed::Ended(rule)) => {
+        Some(ScrubResult::Passed) => deliver(packet, permit, cx),
+        Some(ScrubResult::Ended(rule)) => {
             sa.counters.dropped(DropReason::Scrubbed);
             let len = packet.bytes().len();
             let dropped = Dropped::new(DropReason::Scrubbed, &About::of(&meta), len, Some(flow));
             cx.report(dropped.by(rule));
             cx.pool.put(packet.into_buf());
         }
-        Some(Scrubbed::Gone) => cx.pool.put(packet.into_buf()),
+        Some(ScrubResult::Gone) => cx.pool.put(packet.into_buf()),
         // Nobody knows this profile.
         None => {
             sa.counters.dropped(DropReason::Scrubbed);

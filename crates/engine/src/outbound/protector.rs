@@ -24,7 +24,7 @@ use wire::{DropReason, Flow, Packet, Services, Time};
 use super::outcome::{Outcome, reply};
 use crate::answers::Answers;
 use crate::cx::Cx;
-use crate::icmp::Listening;
+use crate::icmp::IcmpLimits;
 use crate::probes::Orders;
 use crate::seam::Turn;
 use crate::tally::{About, Dropped};
@@ -43,7 +43,7 @@ pub(super) struct Protector {
     gather: Option<Gather>,
     /// The compression state for bundles that compress.
     codec: Codec,
-    listening: Listening,
+    icmp_limits: IcmpLimits,
     answers: Answers,
     timers: Timers,
     orders: Orders,
@@ -56,7 +56,7 @@ impl Protector {
             sad: OutboundSad::new(seed),
             gather: None,
             codec: Codec::default(),
-            listening: Listening::default(),
+            icmp_limits: IcmpLimits::default(),
             answers: Answers::new(seed.rotate_left(17)),
             timers: Timers::new(seed),
             orders: Orders::default(),
@@ -87,7 +87,7 @@ impl Protector {
 
     /// Whether one more sender may be told that its packet is refused.
     pub(super) fn may_refuse(&mut self, now: Time) -> bool {
-        self.listening.may_refuse(now)
+        self.icmp_limits.may_refuse(now)
     }
 
     /// Let an association that was added send packets by itself.
@@ -139,7 +139,7 @@ impl Protector {
             // What does not fit is not taken, so it is not answered.
             answers: _,
             // A plain packet is TCP or UDP, never an ICMP error.
-            listening: _,
+            icmp_limits: _,
             // Timers and orders send packets of their own.
             timers: _,
             orders: _,

@@ -10,7 +10,7 @@ use super::outcome::Outcome;
 use super::selection::Selection;
 use super::{Stages, origin};
 use crate::cx::Cx;
-use crate::scrubbing::{Emitted, Scrubbed};
+use crate::scrubbing::{Emitted, ScrubResult};
 use crate::tally::{About, Dropped};
 
 impl Stages {
@@ -31,17 +31,17 @@ impl Stages {
         let scrubbed = self.scrubbers.process(from, realm, &mut packet, &mut emitted);
         let meta = packet.meta;
         match scrubbed {
-            Some(Scrubbed::Passed) => match Headers::parse(packet.bytes()) {
+            Some(ScrubResult::Passed) => match Headers::parse(packet.bytes()) {
                 Ok(headers) => self.pass_on(selection, packet, &headers, joined, flow, cx),
                 Err(error) => cx.discard(packet, error.into(), Some(flow)),
             },
-            Some(Scrubbed::Ended(rule)) => {
+            Some(ScrubResult::Ended(rule)) => {
                 let about = About::of(&meta);
                 let len = packet.bytes().len();
                 cx.report(Dropped::new(DropReason::Scrubbed, &about, len, Some(flow)).by(rule));
                 cx.pool.put(packet.into_buf());
             }
-            Some(Scrubbed::Gone) => cx.pool.put(packet.into_buf()),
+            Some(ScrubResult::Gone) => cx.pool.put(packet.into_buf()),
             // Nobody knows this profile.
             None => cx.discard(packet, DropReason::Scrubbed, Some(flow)),
         }

@@ -12,7 +12,7 @@ use super::Decider;
 use super::rule_cache::{RuleDecision, RuleDisposition, key_of};
 use crate::cx::Cx;
 use crate::event::{Acquire, Event};
-use crate::hold::{Asked, HoldLimits, Holds, Key};
+use crate::hold::{AcquireState, HoldLimits, Holds, Key};
 use crate::outbound::origin::asked;
 use crate::outbound::outcome::Outcome;
 use crate::outbound::route::{Route, final_flow};
@@ -125,7 +125,7 @@ impl Decider {
         terms: &Terms,
         ruled: Option<&PacketKey>,
         cx: &mut Cx<'_, Outcome>,
-    ) -> Option<Result<Asked, DropReason>> {
+    ) -> Option<Result<AcquireState, DropReason>> {
         let now = meta.received;
         let holds = self.holds.as_mut()?;
         let rule = ruled.and_then(|packet| {
@@ -141,7 +141,7 @@ impl Decider {
             key = key.ruled(rule.key, rule.share(packet).unwrap_or(PacketKey::EMPTY));
         }
         let asked = holds.ask(key, now);
-        if let Ok(Asked { id, new: true, failed }) = asked {
+        if let Ok(AcquireState { id, new: true, failed }) = asked {
             let selectors = rule.and_then(|(packet, rule)| rule.instantiate(packet).ok()).unwrap_or_default();
             let bundle = match rule.map(|(_, rule)| &rule.action) {
                 Some(rules::Action::Protect(protection)) => protection.bundle.clone(),
@@ -182,7 +182,7 @@ impl Decider {
             }
         };
         match self.announce(&packet.meta, flow, &terms, ruled.as_ref(), cx) {
-            Some(Ok(Asked { id, .. })) => match self.holds.as_mut()?.push(id, packet) {
+            Some(Ok(AcquireState { id, .. })) => match self.holds.as_mut()?.push(id, packet) {
                 Ok(()) => {
                     cx.out.push(Outcome::Held(id));
                     None

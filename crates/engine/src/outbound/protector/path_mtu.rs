@@ -23,7 +23,7 @@ const RECENT: u64 = 1 << 16;
 impl Protector {
     /// Set the policy for unauthenticated ICMP errors.
     pub(in crate::outbound) fn set_icmp(&mut self, policy: IcmpPolicy) {
-        self.listening.policy = policy;
+        self.icmp_limits.policy = policy;
     }
 
     /// Take in an ICMP error that arrived in clear, as a whole packet. The result is to be counted:
@@ -36,7 +36,7 @@ impl Protector {
     ) -> Option<DropReason> {
         let now = packet.meta.received;
         match IcmpError::parse(packet.bytes()) {
-            Ok(error) if !is_ours(&error.quote, self.listening.policy.port) => None,
+            Ok(error) if !is_ours(&error.quote, self.icmp_limits.policy.port) => None,
             Ok(error) => {
                 if let Some((spi, sequence)) = error.quote.name {
                     (packet.meta.spi, packet.meta.sequence) = (spi, sequence.into());
@@ -49,7 +49,7 @@ impl Protector {
 
     fn believe(&mut self, now: Time, error: &IcmpError, events: &mut Events) -> Result<(), DropReason> {
         let IcmpError { from, version, kind, code, .. } = *error;
-        if !IcmpKind::lists(&self.listening.policy.accept, version, kind, code) {
+        if !IcmpKind::lists(&self.icmp_limits.policy.accept, version, kind, code) {
             return Err(DropReason::IcmpRefused);
         }
         let (spi, sequence) = error.quote.name.ok_or(DropReason::IcmpShort)?;
@@ -58,22 +58,22 @@ impl Protector {
         // The rate is that of errors which may be true: a stranger's cannot use it up.
         let taught = if !is_recent(sa.next_sequence(), sequence) {
             Err(DropReason::IcmpSequence)
-        } else if !self.listening.has_room(now) {
+        } else if !self.icmp_limits.has_room(now) {
             Err(DropReason::IcmpRate)
         } else {
-            teach(sa, now, error, &self.listening.policy.path)
+            teach(sa, now, error, &self.icmp_limits.policy.path)
         };
         let event = taught.inspect_err(|reason| sa.counters.dropped(*reason))?;
         sa.counters.dropped(DropReason::IcmpTaken);
         match event {
-            Taught::Path(before) => {
+            ErrorEffect::Path(before) => {
                 events.push(Event::Pmtu(PathChange::of(sa, before, Some(from), PathCause::Error)));
             }
-            Taught::Seen => {
+            ErrorEffect::Seen => {
                 let remote = sa.config().endpoints.remote;
                 events.push(Event::Icmp(SeenError { spi: sa.spi(), remote, from, version, kind, code }));
             }
-            Taught::Nothing => {}
+            ErrorEffect::Nothing => {}
         }
         Ok(())
     }
@@ -121,7 +121,7 @@ impl Protector {
         len: usize,
         events: &mut Events,
     ) {
-        let limits = self.listening.policy.path;
+        let limits = self.icmp_limits.policy.path;
         let Some(sa) = self.sad.named_mut(spi, remote) else { return };
         let before = sa.config().path_mtu;
         if usize::from(before) < len {
@@ -136,7 +136,7 @@ impl Protector {
 
     /// Forget what was learned too long ago. Call this about once a second.
     pub(in crate::outbound) fn age_paths(&mut self, now: Time, events: &mut Events) {
-        let limits = self.listening.policy.path;
+        let limits = self.icmp_limits.policy.path;
         for sa in self.sad.list_mut() {
             let before = sa.config().path_mtu;
             if sa.age_mtu(now, &limits) {
@@ -147,7 +147,7 @@ impl Protector {
 }
 
 /// The effect of an error on its association.
-enum Taught {
+enum ErrorEffect {
     /// The path MTU was lowered from this value.
     Path(u16),
     /// The error is of a type that says nothing about the path MTU.
@@ -160,12 +160,12 @@ fn teach(
     now: Time,
     error: &IcmpError,
     limits: &PathMtuLimits,
-) -> Result<Taught, DropReason> {
-    let Some(mtu) = error.mtu else { return Ok(Taught::Seen) };
+) -> Result<ErrorEffect, DropReason> {
+    let Some(mtu) = error.mtu else { return Ok(ErrorEffect::Seen) };
     let before = sa.config().path_mtu;
     match sa.hear_mtu(now, mtu, error.quote.total_len, limits) {
-        Learned::Lowered => Ok(Taught::Path(before)),
-        Learned::Confirmed | Learned::Nothing => Ok(Taught::Nothing),
+        Learned::Lowered => Ok(ErrorEffect::Path(before)),
+        Learned::Confirmed | Learned::Nothing => Ok(ErrorEffect::Nothing),
         Learned::Implausible => Err(DropReason::IcmpMtu),
     }
 }

@@ -58,7 +58,7 @@ impl Protector {
         count: usize,
         wanted: &[(Spi, IpAddr)],
     ) -> (Vec<SeenPath>, usize) {
-        let floor_v4 = self.listening.path_limits().floor_v4;
+        let floor_v4 = self.icmp_limits.path_limits().floor_v4;
         let mut seen = Vec::new();
         let mut looked = 0;
         for sa in self.sad.list_mut().skip(from).take(count) {
@@ -78,7 +78,7 @@ impl Protector {
 
     /// Take in that packets of `mtu` octets arrive by this path: all its associations have that path MTU.
     pub(in crate::outbound) fn prove(&mut self, now: Time, path: &Path, mtu: u16, events: &mut Events) {
-        let limits = self.listening.path_limits();
+        let limits = self.icmp_limits.path_limits();
         for sa in self.sad.list_mut().filter(|sa| Path::of(sa).as_ref() == Some(path)) {
             let before = sa.config().path_mtu;
             if sa.prove_mtu(now, mtu, &limits) {
