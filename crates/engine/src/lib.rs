@@ -20,6 +20,7 @@ mod event;
 mod hold;
 mod icmp;
 pub mod inbound;
+mod incidents;
 mod nest;
 pub mod outbound;
 mod peer;
@@ -39,12 +40,13 @@ pub use event::{
 pub use hold::HoldLimits;
 pub use icmp::{IcmpKind, IcmpPolicy};
 pub use inbound::{Delivery, Inbound, InboundOutcome, Traced};
+pub use incidents::{Excerpt, INCIDENT_OCTETS, Incident};
 pub use outbound::{Outbound, Outcome, Timeout};
 pub use prober::{Act, Prober, Seen};
 pub use probes::{Order, Path, SeenPath};
 pub use quoted::{InnerIcmp, QuotedCheck};
 pub use rules::SPD_RULE;
-pub use scrubbing::{INCIDENT_OCTETS, Incident, ScrubReport, Scrubbers, Witness, scrub_config};
+pub use scrubbing::{ScrubReport, Scrubbers, scrub_config};
 pub use tally::{Dropped, REMEMBERED, Tally, Traffic};
 
 /// The number of octets that a device should leave free in front of a packet. They take outer headers, and the device's

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::incidents::{Excerpt, Incident, Incidents};
 use sadb::spd::Spd;
 use sadb::{FlowCache, FlowKey};
 use scrub::{
@@ -21,8 +22,6 @@ use wire::{AppId, Buf, Flow, Packet, ScrubId, Services, Time};
 const MOST_WAITING: usize = 1024;
 /// The number of sets of four flows whose profile is remembered.
 const SETS: usize = 1024;
-/// The number of octets of a packet as it came that a [`Witness`] is shown: headers, and the beginning of its data.
-pub const INCIDENT_OCTETS: usize = 160;
 
 /// The scrubbers, one for each profile, made when first needed. A clone refers to the same ones.
 #[derive(Clone)]
@@ -41,7 +40,8 @@ struct State {
     waiting: VecDeque<Emitted>,
     /// The number of own packets that found no room to wait in.
     lost: u64,
-    witness: Option<Witness>,
+    /// The packets that rules applied to, by profile; `None`: nobody wants them.
+    incidents: Option<Box<[Incidents; Profile::ALL.len()]>>,
 }
 
 /// A packet that the scrubber made itself.
@@ -54,28 +54,6 @@ pub(crate) struct Emitted {
     /// The services of the packet that it is about; without such a packet, all of them.
     pub services: Services,
 }
-
-/// A packet that scrubber rules applied to.
-#[derive(Clone, Copy, Debug)]
-pub struct Incident<'a> {
-    /// The time at which the packet came.
-    pub at: Time,
-    /// The profile by which it was scrubbed.
-    pub profile: Profile,
-    /// The side that it came from.
-    pub from: Side,
-    /// The verdict: what became of it, and the rules that applied.
-    pub verdict: Verdict,
-    /// Its first octets as it came, [`INCIDENT_OCTETS`] at most.
-    pub came: &'a [u8],
-    /// The length of the packet as it came, in octets.
-    pub whole: usize,
-    /// The packet as it went on, if it did.
-    pub went: Option<&'a [u8]>,
-}
-
-/// A function that is told of every [`Incident`].
-pub type Witness = Box<dyn FnMut(Incident<'_>) + Send>;
 
 /// The report about one profile's scrubber.
 #[derive(Clone, Debug)]
@@ -121,7 +99,7 @@ impl Scrubbers {
             made: Default::default(),
             waiting: VecDeque::new(),
             lost: 0,
-            witness: None,
+            incidents: None,
         };
         Scrubbers(Arc::new(Shared { waits: AtomicBool::new(false), state: Mutex::new(state) }))
     }
@@ -145,11 +123,7 @@ impl Scrubbers {
         let now = packet.meta.received;
         let arrival = Arrival { from, link: 0, realm: realm.0.into() };
         let mut gso = packet.meta.gso;
-        let mut came = [0; INCIDENT_OCTETS];
-        let whole = packet.bytes().len();
-        for (to, from) in came.iter_mut().zip(packet.bytes()) {
-            *to = *from;
-        }
+        let came = Excerpt::of(packet.bytes());
         let scrubber = state.scrubber(profile);
         let verdict = scrubber.process(now, arrival, packet.buf_mut(), &mut gso);
         packet.meta.gso = gso;
@@ -162,10 +136,13 @@ impl Scrubbers {
             Outcome::Drop(rule) => ScrubResult::Ended(rule),
             Outcome::Hold | Outcome::Fragmented => ScrubResult::Gone,
         };
-        if let (true, Some(witness)) = (verdict.met.is_incident(), &mut state.witness) {
-            let came = came.get(..whole.min(INCIDENT_OCTETS)).unwrap_or_default();
-            let went = matches!(scrubbed, ScrubResult::Passed).then_some(packet.bytes());
-            witness(Incident { at: now, profile, from, verdict, came, whole, went });
+        if let (true, Some(incidents)) = (verdict.met.is_incident(), &mut state.incidents) {
+            let incidents = &mut incidents[profile as usize];
+            if incidents.has_room(now) {
+                let passed = matches!(scrubbed, ScrubResult::Passed);
+                let went = passed.then(|| Excerpt::of(packet.bytes()));
+                incidents.push(Incident { at: now, profile, from, verdict, came, went });
+            }
         }
         Some(scrubbed)
     }
@@ -230,9 +207,25 @@ impl Scrubbers {
         .collect()
     }
 
-    /// Set the function that is told of packets that rules apply to.
-    pub fn set_witness(&self, witness: Witness) {
-        self.state().witness = Some(witness);
+    /// Record packets that rules apply to from now on, until [`Scrubbers::take_incidents`] takes them. A bounded number
+    /// of the latest is kept.
+    pub fn record_incidents(&self) {
+        self.state().incidents.get_or_insert_default();
+    }
+
+    /// Take the packets that rules applied to since the last call, in the order in which they came. For each profile,
+    /// `lost` is told the number of those that came too fast to be recorded.
+    pub fn take_incidents(&self, mut lost: impl FnMut(Profile, u64)) -> Vec<Incident> {
+        let mut all = Vec::new();
+        if let Some(incidents) = &mut self.state().incidents {
+            for (profile, incidents) in Profile::ALL.into_iter().zip(incidents.iter_mut()) {
+                let (waiting, unrecorded) = incidents.take();
+                all.extend(waiting);
+                lost(profile, unrecorded);
+            }
+        }
+        all.sort_by_key(|incident| incident.at);
+        all
     }
 
     /// Call `look` for each connection of every scrubber that had something to do.

@@ -9,8 +9,8 @@
 //! a UDP header would break it.
 
 use crate::frame::{self, Layout};
-use crate::job::{IcvProof, InnerProof, SealProof};
 use crate::opened::Opened;
+use crate::proof::{IcvProof, InnerProof, SealProof};
 use crate::restore;
 use crate::udp_encap::Outer;
 use crypto::{MAX_ICV_LEN, MAX_IV_LEN};

@@ -2,8 +2,8 @@
 //! only out of an association that has one.
 
 use crate::frame::{self, Layout};
-use crate::job::InnerProof;
 use crate::opened::Opened;
+use crate::proof::InnerProof;
 use crate::restore;
 use crate::udp_encap::Outer;
 use sadb::{InboundSa, Mode, OutboundSa};

@@ -5,14 +5,12 @@
 //! left: plain data, which with a clone of the key ([`Key`]) and the packet may go to another thread, and outlives the
 //! association. The owner finishes the packet ([`crate::finish_seal`], [`crate::finish_open`]).
 
-use std::net::IpAddr;
-
-use crate::ah::{self, AhSeal};
-use crate::esp::slot::seal_op;
-use sadb::sa::{Key, Shape};
-use wire::stage::{self, Scheduled};
-use wire::udp::{self, Udp};
-use wire::{DropReason, Evidence};
+use crate::ah::{self, AhOpen, AhSeal};
+use crate::esp::decap::EspOpen;
+use crate::esp::encap::EspSeal;
+use crate::proof::{IcvProof, SealProof};
+use sadb::sa::Key;
+use wire::DropReason;
 
 /// The work that is left for a packet which is to be sealed.
 #[derive(Clone, Copy, Debug)]
@@ -25,10 +23,6 @@ pub(crate) enum Seal {
     /// A protocol without a key: nothing is left to do.
     Done,
 }
-
-/// The proof that a packet is sealed: no octet of it is to be changed any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SealProof(());
 
 impl SealJob {
     /// Encrypt and authenticate `bytes`, the packet that was prepared for this job, with the key of its association.
@@ -45,76 +39,14 @@ impl SealJob {
     }
 }
 
-impl Evidence<Scheduled, stage::Outer> for SealProof {}
-
-impl SealProof {
-    /// The proof, where the last octet was written.
-    pub(crate) fn done() -> SealProof {
-        SealProof(())
-    }
-}
-
-/// The proof that the ICV of a packet was right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IcvProof(());
-
-impl IcvProof {
-    /// The proof, if the ICV was right.
-    ///
-    /// # Errors
-    /// [`DropReason::AuthFailed`].
-    #[inline]
-    pub(crate) fn if_right(right: bool) -> Result<IcvProof, DropReason> {
-        if right { Ok(IcvProof(())) } else { Err(DropReason::AuthFailed) }
-    }
-}
-
-/// The proof that the inner packet lies alone in its buffer, and was counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InnerProof(());
-
-impl Evidence<Scheduled, stage::Inner> for InnerProof {}
-
-impl InnerProof {
-    /// The proof, where the packet was counted.
-    pub(crate) fn done() -> InnerProof {
-        InnerProof(())
-    }
-}
-
-/// An ESP packet that is complete but for IV, ciphertext, ICV and the checksum of a UDP header.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EspSeal {
-    pub sequence: u64,
-    /// Offset of the ESP header, which goes to the end of the packet.
-    pub at: usize,
-    pub shape: Shape,
-    /// The addresses for the checksum of the UDP header in front of the ESP header, if it has one.
-    pub checksum: Option<(IpAddr, IpAddr)>,
-}
-
-impl EspSeal {
-    #[inline]
-    pub(crate) fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<SealProof, DropReason> {
-        let Key::Esp(key) = key else { return Err(DropReason::WrongProtocol) };
-        let esp = bytes.get_mut(self.at..).ok_or(DropReason::NoRoom)?;
-        key.seal(seal_op(self.shape, esp, self.sequence)?);
-        if let Some((src, dst)) = self.checksum {
-            let from = self.at.checked_sub(udp::HEADER_LEN).ok_or(DropReason::NoRoom)?;
-            Udp::new_checked(bytes.get_mut(from..).ok_or(DropReason::NoRoom)?)?.fill_checksum(src, dst);
-        }
-        Ok(SealProof::done())
-    }
-}
-
 /// The work that is left for a packet which is to be opened.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenJob(pub(crate) Open);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Open {
-    Esp(crate::esp::decap::EspOpen),
-    Ah(ah::AhOpen),
+    Esp(EspOpen),
+    Ah(AhOpen),
 }
 
 impl OpenJob {

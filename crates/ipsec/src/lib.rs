@@ -27,6 +27,7 @@ pub mod mtu;
 mod nat;
 mod opened;
 mod process;
+mod proof;
 mod restore;
 mod transport;
 mod tunnel;
@@ -34,10 +35,11 @@ pub mod udp_encap;
 
 pub use esp::{HEADROOM, TAILROOM, dummy, probe, seal_large_packet, slot, takes_large_packet};
 pub use ipcomp::Codec;
-pub use job::{IcvProof, InnerProof, OpenJob, SealJob, SealProof};
+pub use job::{OpenJob, SealJob};
 pub use mtu::{bundle_mtu, inner_mtu, overhead, own_header, probe_lengths};
 pub use process::{
     decap, decap_member, encap, encap_member, finish_open, finish_seal, prepare_open, prepare_seal,
     prepare_seal_member,
 };
+pub use proof::{IcvProof, InnerProof, SealProof};
 pub use udp_encap::Outer;

@@ -2,7 +2,8 @@
 //! finish.
 
 use crate::ipcomp::{self, Codec};
-use crate::job::{IcvProof, InnerProof, Open, OpenJob, Seal, SealJob, SealProof};
+use crate::job::{Open, OpenJob, Seal, SealJob};
+use crate::proof::{IcvProof, InnerProof, SealProof};
 use crate::udp_encap::Outer;
 use crate::{ah, esp, ipip};
 use sadb::sa::SaProtocol;

@@ -1,7 +1,7 @@
 //! The inner packet out of what a protocol of any kind has opened.
 
-use crate::job::InnerProof;
 use crate::opened::Opened;
+use crate::proof::InnerProof;
 use crate::udp_encap::Outer;
 use crate::{beet, nat, transport, tunnel};
 use sadb::{InboundSa, Mode};

@@ -1,6 +1,6 @@
 //! What an outer packet carries: ESP in UDP, bare ESP or AH, or something else on the port (RFC 3948 section 2).
 
-use crate::job::SealProof;
+use crate::proof::SealProof;
 use sadb::sa::Encapsulation;
 use sadb::{Endpoints, SaConfig};
 use std::net::IpAddr;

@@ -16,6 +16,7 @@ impl Evidence<stage::Inner, stage::Selected> for Selection {}
 
 impl Selection {
     /// The packet is protected by this association.
+    #[inline]
     pub(super) fn protected(association: SaIndex) -> Selection {
         Selection { association: Some(association) }
     }
@@ -26,6 +27,7 @@ impl Selection {
     }
 
     /// The packet leaves in clear.
+    #[inline]
     pub(super) fn clear() -> Selection {
         Selection { association: None }
     }

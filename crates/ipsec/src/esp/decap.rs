@@ -1,8 +1,8 @@
 //! Inbound: an outer IP packet becomes an inner one (RFC 4303 section 3.4).
 
 use super::{HEADER, pad};
-use crate::job::{IcvProof, InnerProof};
 use crate::opened::Opened;
+use crate::proof::{IcvProof, InnerProof};
 use crate::restore;
 use crate::udp_encap::Outer;
 use crypto::OpenOp;

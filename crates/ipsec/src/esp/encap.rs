@@ -1,13 +1,15 @@
 //! Outbound: an inner IP packet becomes an outer one (RFC 4303 section 3.3).
 
-use super::{HEADER, pad};
+use super::{HEADER, pad, slot};
 use crate::frame::{self, Layout};
 use crate::inner::Inner;
-use crate::job::{EspSeal, SealProof};
+use crate::proof::SealProof;
 use crate::udp_encap;
 use sadb::OutboundSa;
-use sadb::sa::Tfc;
+use sadb::sa::{Key, Shape, Tfc};
+use std::net::IpAddr;
 use wire::stage::Scheduled;
+use wire::udp::{self, Udp};
 use wire::{DropReason, Packet, protocol};
 
 /// Seal a packet whose outer packet should not be longer than `limit` where that is ours to choose.
@@ -91,4 +93,29 @@ pub(crate) fn enclose(
     wire::esp::emit(header, sa.spi().0, sequence as u32)?;
     let checksum = if layout.udp > 0 { udp_encap::checksum_ends(&sa.config().endpoints) } else { None };
     Ok(EspSeal { sequence, at, shape, checksum })
+}
+
+/// An ESP packet that is complete but for IV, ciphertext, ICV and the checksum of a UDP header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EspSeal {
+    pub sequence: u64,
+    /// Offset of the ESP header, which goes to the end of the packet.
+    pub at: usize,
+    pub shape: Shape,
+    /// The addresses for the checksum of the UDP header in front of the ESP header, if it has one.
+    pub checksum: Option<(IpAddr, IpAddr)>,
+}
+
+impl EspSeal {
+    #[inline]
+    pub(crate) fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<SealProof, DropReason> {
+        let Key::Esp(key) = key else { return Err(DropReason::WrongProtocol) };
+        let esp = bytes.get_mut(self.at..).ok_or(DropReason::NoRoom)?;
+        key.seal(slot::seal_op(self.shape, esp, self.sequence)?);
+        if let Some((src, dst)) = self.checksum {
+            let from = self.at.checked_sub(udp::HEADER_LEN).ok_or(DropReason::NoRoom)?;
+            Udp::new_checked(bytes.get_mut(from..).ok_or(DropReason::NoRoom)?)?.fill_checksum(src, dst);
+        }
+        Ok(SealProof::done())
+    }
 }

@@ -3,8 +3,9 @@
 //! The same packet as that of [`super::encap`], with the frame of [`super::slot`]: headers are written straight from its
 //! values, without the layout that serves every mode and protocol.
 
+use super::encap::EspSeal;
 use super::slot::{self, Frame};
-use crate::job::{EspSeal, SealProof};
+use crate::proof::SealProof;
 use crate::{mtu, udp_encap};
 use sadb::{Mode, OutboundSa};
 use std::net::IpAddr;

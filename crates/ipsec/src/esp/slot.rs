@@ -8,7 +8,7 @@
 //! enters: datagrams of one association, back to back; leaves: where in each of them the inner packet lies.
 
 use super::{HEADER, decap, pad};
-use crate::job::{InnerProof, SealProof};
+use crate::proof::{InnerProof, SealProof};
 use crate::{headers, lengths, nat, transport, tunnel};
 use crypto::{OpenOp, SealOp};
 use sadb::sa::{Counters, Encapsulation, HeaderPolicy, Key, SaProtocol, Shape, Tfc};
