@@ -41,7 +41,7 @@ const ABSENT: &[(&[&str], &str, &[&str])] = &[
         "makes evidence for a step of a packet; only who does what the step stands for may",
         &[
             "sadb/src/sa/inbound.rs",
-            "ipsec/src/job.rs",
+            "ipsec/src/proof.rs",
             "engine/src/seam.rs",
             "engine/src/inbound/burst.rs",
             "engine/src/inbound/permit.rs",

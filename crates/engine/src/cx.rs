@@ -11,7 +11,7 @@ use crate::tally::{About, Dropped, Tally};
 
 /// The context of a call whose outcomes are of the kind `O`.
 pub(crate) struct Cx<'a, O> {
-    /// The buffers.
+    /// The pool that buffers come from and go back to.
     pub pool: &'a mut Pool,
     /// The outcomes, in the order in which they come about.
     pub out: &'a mut Vec<O>,
@@ -23,6 +23,7 @@ pub(crate) struct Cx<'a, O> {
 
 impl<O: From<Dropped>> Cx<'_, O> {
     /// Count and report a drop whose buffer is not here any more.
+    #[inline]
     pub fn report(&mut self, dropped: Dropped) {
         self.tally.dropped(dropped);
         self.out.push(dropped.into());

@@ -84,7 +84,7 @@ impl Incidents {
         has_room
     }
 
-    /// Record a packet. The oldest one makes room.
+    /// Record a packet, for which the oldest one makes room.
     pub fn push(&mut self, incident: Incident) {
         if self.waiting.len() == KEPT {
             self.waiting.pop_front();
