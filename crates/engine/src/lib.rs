@@ -1,6 +1,6 @@
 //! The engine: the order of the stages. [`outbound`] and [`inbound`] read as prose. Fast paths for the common packet
 //! repeat that order (`outbound/fast_path.rs`, `outbound/protector/gather.rs`, `inbound/burst.rs`); `tests/suite/bursts.rs` holds
-//! them equal to the single way.
+//! them equal to the single way. Between deciding and protecting is a seam (`seam.rs`; docs/design/0031).
 //!
 //! Outbound, a `Packet<Inner>` enters as the host handed it over, and [`Outcome`]s leave: packets for the wire, packets
 //! that policy lets pass in clear, answers to the host, and drops with their reasons. Inbound, a `Packet<Raw>` enters
@@ -10,6 +10,12 @@
 //!
 //! Standards: RFC 4301 sections 5.1 and 5.2 (processing), 7 (fragments), 8.2 (path MTU), RFC 3948, RFC 4303. Design:
 //! docs/design/0001.
+//!
+//! The order cannot be left: what is sealed has had its turn, and only the seam gives turns.
+//!
+//! ```compile_fail,E0603
+//! use engine::seam::Turn;
+//! ```
 #![forbid(unsafe_code)]
 
 mod answers;

@@ -10,6 +10,52 @@
 //! rounds through here. Standards: RFC 4303 (ESP), RFC 4302 (AH), RFC 3173 and RFC 2394 (IPComp), RFC 2003 (IP in IP),
 //! RFC 3948 (UDP encapsulation), RFC 4301 section 5 (the processing model), RFC 6040 (ECN),
 //! draft-nikander-esp-beet-mode-09.
+//!
+//! The cipher's part needs neither the association nor its thread ([`SealJob`], [`OpenJob`]):
+//!
+//! ```
+//! use ipsec::{finish_seal, prepare_seal};
+//! use wire::{DropReason, Packet, Pool, stage};
+//!
+//! fn elsewhere(
+//!     sa: &mut sadb::OutboundSa,
+//!     mut packet: Packet<stage::Scheduled>,
+//!     pool: &mut Pool,
+//! ) -> Result<Packet<stage::Outer>, DropReason> {
+//!     let job = prepare_seal(sa, &mut packet, 1500)?;
+//!     let key = sa.key().clone();
+//!     let work = std::thread::spawn(move || {
+//!         let done = job.compute(&key, packet.bytes_mut());
+//!         (packet, done)
+//!     });
+//!     let Ok((packet, done)) = work.join() else { return Err(DropReason::NoRoom) };
+//!     finish_seal(sa, packet, done, pool)
+//! }
+//! ```
+//!
+//! A packet whose turn has not come cannot be sealed:
+//!
+//! ```compile_fail,E0308
+//! use wire::{DropReason, Packet, Pool, stage};
+//!
+//! fn too_early(
+//!     sa: &mut sadb::OutboundSa,
+//!     packet: Packet<stage::Selected>,
+//!     pool: &mut Pool,
+//! ) -> Result<Packet<stage::Outer>, DropReason> {
+//!     ipsec::encap(sa, packet, pool)
+//! }
+//! ```
+//!
+//! Nobody else can say that a packet is sealed:
+//!
+//! ```compile_fail,E0423
+//! use wire::{Packet, stage};
+//!
+//! fn unsealed(packet: Packet<stage::Scheduled>) -> Packet<stage::Outer> {
+//!     packet.advance(&ipsec::SealProof(()))
+//! }
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod ah;

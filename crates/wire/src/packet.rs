@@ -17,7 +17,7 @@
 //!
 //! There is no step back, whatever the evidence:
 //!
-//! ```compile_fail
+//! ```compile_fail,E0277
 //! use wire::{Evidence, Packet, stage::{Inner, Raw}};
 //!
 //! fn back_to_the_door(packet: Packet<Inner>, evidence: &impl Evidence<Inner, Raw>) -> Packet<Raw> {
@@ -27,7 +27,7 @@
 //!
 //! There is no step without evidence, and none by evidence for another step:
 //!
-//! ```compile_fail
+//! ```compile_fail,E0061
 //! use wire::{Packet, stage::{Clean, Raw}};
 //!
 //! fn unchecked(packet: Packet<Raw>) -> Packet<Clean> {
@@ -35,7 +35,7 @@
 //! }
 //! ```
 //!
-//! ```compile_fail
+//! ```compile_fail,E0277
 //! use wire::{Packet, ip::Headers, stage::{Inner, Selected}};
 //!
 //! fn undecided(packet: Packet<Inner>, headers: &Headers) -> Packet<Selected> {
