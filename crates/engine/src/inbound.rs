@@ -1,11 +1,11 @@
 //! The inbound half, from the wire to the host, in the order of its stages.
 //!
-//! 0. The fast path. A burst of datagrams that a UDP socket has put together is opened as a whole: see `burst.rs`, which
-//!    says of every stage why it may be left out, or is walked through there. Everything else begins at 1.
+//! 0. The fast path. A burst of datagrams that a UDP socket has put together is opened as a whole: see `burst.rs`,
+//!    which says of every stage why it may be left out, or is walked through there. Everything else begins at 1.
 //! 1. Outer headers. They are scrubbed first where that is wanted. Fragments (a UDP socket delivers none, a capture
 //!    may) wait until their packet is whole.
 //! 2. The payload behind them: ESP in UDP, or bare.
-//! 3. The association, and whether the packet is from its peer.
+//! 3. The association, and whether the packet is from its peer. Behind it is the seam: see `crate::seam`.
 //! 4. ESP: replay, ICV, trailer, inner packet.
 //! 5. Inner headers. Fragments wait until their packet is whole.
 //! 6. The selectors of the association. A packet that is itself one of an association with this host (a bundle) goes

@@ -1,7 +1,7 @@
 //! The last packets that scrubber rules applied to, for whoever asks why.
 //!
-//! What enters: packets as they came and as they went, under the lock of the scrubbers. What leaves: [`Incident`]s, when
-//! somebody takes them. Nothing is kept before [`crate::Scrubbers::record_incidents`].
+//! What enters: packets as they came and as they went, under the lock of the scrubbers. What leaves: [`Incident`]s,
+//! when somebody takes them. Nothing is kept before [`crate::Scrubbers::record_incidents`].
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,7 @@
 //! The engine: the order of the stages. [`outbound`] and [`inbound`] read as prose. Fast paths for the common packet
-//! repeat that order (`outbound/fast_path.rs`, `outbound/protector/gather.rs`, `inbound/burst.rs`); `tests/suite/bursts.rs` holds
-//! them equal to the single way. Between deciding and protecting is a seam (`seam.rs`; docs/design/0031).
+//! repeat that order (`outbound/fast_path.rs`, `outbound/protector/gather.rs`, `inbound/burst.rs`);
+//! `tests/suite/bursts.rs` holds them equal to the single way. Between deciding and protecting is a seam (`seam.rs`;
+//! docs/design/0031).
 //!
 //! Outbound, a `Packet<Inner>` enters as the host handed it over, and [`Outcome`]s leave: packets for the wire, packets
 //! that policy lets pass in clear, answers to the host, and drops with their reasons. Inbound, a `Packet<Raw>` enters

@@ -1,7 +1,7 @@
 //! The outbound half, from the host to the wire, in the order of its stages.
 //!
-//! 0. The fast path. A plain packet whose flow has been decided goes straight into the open burst, or is sealed where it
-//!    lies: see `fast_path.rs`, which says of every other stage why it may be left out. Everything else begins at 1.
+//! 0. The fast path. A plain packet whose flow has been decided goes straight into the open burst, or is sealed where
+//!    it lies: see `fast_path.rs`, which says of every other stage why it may be left out. Everything else begins at 1.
 //! 1. Headers.
 //! 2. Fragments wait until their packet is whole.
 //! 3. The owner of the packet. A packet of an application that has a policy is decided by that policy. An answer that
@@ -156,8 +156,8 @@ impl Stages {
         cx.discard(packet, reason, Some(&flow));
     }
 
-    /// Stages 3 and 4 and what follows them, for a whole packet. `joined` is the identification of the fragments that it
-    /// was joined from.
+    /// Stages 3 and 4 and what follows them, for a whole packet. `joined` is the identification of the fragments that
+    /// it was joined from.
     #[inline]
     fn dispatch(
         &mut self,

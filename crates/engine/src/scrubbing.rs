@@ -105,7 +105,8 @@ impl Scrubbers {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A scrubber keeps no promise across packets that a half-done packet could break: what it does not know it refuses.
+        // A scrubber keeps no promise across packets that a half-done packet could break: what it does not know it
+        // refuses.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,8 +1,9 @@
 //! The seam between deciding and protecting, in both directions.
 //!
 //! What enters: packets and bursts whose association is known. What leaves: the same, at the stage [`Scheduled`], which
-//! is the only one that cryptography takes. A step to it needs a [`Turn`], and only this module makes one. Nothing waits
-//! here yet: every packet has its turn at once. Queues by class belong here (docs/design/0031-decide-and-protect.md).
+//! is the only one that cryptography takes. A step to it needs a [`Turn`], and only this module makes one. Nothing
+//! waits here yet: every packet has its turn at once. Queues by class belong here
+//! (docs/design/0031-decide-and-protect.md).
 
 use wire::stage::{Classed, Inner, Outer, Scheduled, Selected};
 use wire::{Burst, Evidence, Next, Packet};

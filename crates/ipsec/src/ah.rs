@@ -4,9 +4,9 @@
 //! | IP header, options or extension headers | next 1 | length 1 | 0 0 | SPI 4 | sequence 4 | IV, ICV, padding | payload |
 //! ```
 //!
-//! The ICV covers the headers in front as [`wire::ah::immutable`] turns them, the header with zeros for the ICV (the IV of
-//! AES-GMAC stands in its place: RFC 4543 section 7), the payload, and the upper half of an extended sequence number behind it (sections 2.5.1 and 3.3.3.2.2). Always bare: a NAT or
-//! a UDP header would break it.
+//! The ICV covers the headers in front as [`wire::ah::immutable`] turns them, the header with zeros for the ICV (the IV
+//! of AES-GMAC stands in its place: RFC 4543 section 7), the payload, and the upper half of an extended sequence number
+//! behind it (sections 2.5.1 and 3.3.3.2.2). Always bare: a NAT or a UDP header would break it.
 
 use crate::frame::{self, Layout};
 use crate::opened::Opened;
@@ -20,8 +20,8 @@ use wire::ah::{self, Ah, FIXED_LEN};
 use wire::stage::Scheduled;
 use wire::{DropReason, Packet, protocol};
 
-/// Most octets of IP header, options and extension headers that are authenticated in front of AH: what fits a copy on the
-/// stack. An IPv4 header has 60 at most; more extension headers than this are nobody's honest need.
+/// Most octets of IP header, options and extension headers that are authenticated in front of AH: what fits a copy on
+/// the stack. An IPv4 header has 60 at most; more extension headers than this are nobody's honest need.
 pub const MAX_HEADERS: usize = 512;
 
 /// Octets of explicit IV and ICV of the association.

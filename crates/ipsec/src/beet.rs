@@ -23,8 +23,9 @@ fn hosts(selectors: &Selectors) -> (IpAddr, IpAddr) {
     (addr::from_bits(selectors.local.first()), addr::from_bits(selectors.remote.first()))
 }
 
-/// Read the packet, which must fill its buffer exactly and be between the two inner addresses, and put the pseudo header in
-/// front of its options. `outer_v4`: what the family of the outer header is, which takes the identification or flow label over.
+/// Read the packet, which must fill its buffer exactly and be between the two inner addresses, and put the pseudo
+/// header in front of its options. `outer_v4`: what the family of the outer header is, which takes the identification
+/// or flow label over.
 pub(crate) fn read(bytes: &mut [u8], selectors: &Selectors, outer_v4: bool) -> Result<Inner, DropReason> {
     let (len, addresses, inner) = match bytes.first().map(|first| first >> 4) {
         Some(4) => {
@@ -144,8 +145,8 @@ pub(crate) fn restore(buf: &mut Buf, opened: &Opened<'_>, selectors: &Selectors)
     Ok(())
 }
 
-/// What the header in front has as identification or flow label, and its don't-fragment flag: BEET replaces addresses, and the rest
-/// goes on. Where the families differ there is nothing to go on.
+/// What the header in front has as identification or flow label, and its don't-fragment flag: BEET replaces addresses,
+/// and the rest goes on. Where the families differ there is nothing to go on.
 fn of_outer(bytes: &[u8], inner_v4: bool) -> (u32, bool) {
     if inner_v4 {
         Ipv4::new_checked(bytes).map_or((0, true), |ip| (ip.id().into(), ip.dont_fragment()))
@@ -154,7 +155,8 @@ fn of_outer(bytes: &[u8], inner_v4: bool) -> (u32, bool) {
     }
 }
 
-/// Leave exactly `header` octets in front of what starts at `at`. The inner header may be longer than what was in front.
+/// Leave exactly `header` octets in front of what starts at `at`. The inner header may be longer than what was in
+/// front.
 fn put_front(buf: &mut Buf, at: usize, header: usize) -> Result<(), DropReason> {
     match at.checked_sub(header) {
         Some(excess) if buf.trim_front(excess) => Ok(()),

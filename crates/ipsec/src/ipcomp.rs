@@ -1,8 +1,8 @@
 //! IPComp: payloads made shorter where that pays (RFC 3173), by DEFLATE (RFC 2394).
 //!
-//! A packet leaves compressed or as if the association were not there (RFC 3173 section 2.2); in tunnel mode the latter is IP in
-//! IP. Inbound, compressed packets count only inside an association with a key, so whoever could send a bomb has authenticated
-//! it; its growth is bounded all the same.
+//! A packet leaves compressed or as if the association were not there (RFC 3173 section 2.2); in tunnel mode the latter
+//! is IP in IP. Inbound, compressed packets count only inside an association with a key, so whoever could send a bomb
+//! has authenticated it; its growth is bounded all the same.
 
 mod backoff;
 mod codec;

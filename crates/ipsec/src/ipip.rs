@@ -1,5 +1,5 @@
-//! IP in IP as a member of a bundle (RFC 2003, RFC 2473; RFC 4301 section 4.1): a tunnel without a key, whose packets are taken
-//! only out of an association that has one.
+//! IP in IP as a member of a bundle (RFC 2003, RFC 2473; RFC 4301 section 4.1): a tunnel without a key, whose packets
+//! are taken only out of an association that has one.
 
 use crate::frame::{self, Layout};
 use crate::opened::Opened;

@@ -1,14 +1,14 @@
 //! ESP, AH, IPComp and IP in IP: a packet and its security association in, an outer packet out, and back.
 //!
-//! Outbound enters `Packet<Scheduled>`, a whole inner IP packet, and leaves `Packet<Outer>`, a whole outer IP packet: in transport,
-//! tunnel or BEET mode, for ESP bare or in UDP. Inbound enters `Packet<Scheduled>`, a whole outer packet, with the [`Outer`] that
-//! was read from it, and leaves `Packet<Inner>`. Everything happens in the buffer the packet came in, in its headroom and
-//! tailroom ([`HEADROOM`], [`TAILROOM`]); a packet that ends here gives its buffer back to the pool, so that not even a flood of
-//! forgeries reaches the allocator.
+//! Outbound enters `Packet<Scheduled>`, a whole inner IP packet, and leaves `Packet<Outer>`, a whole outer IP packet:
+//! in transport, tunnel or BEET mode, for ESP bare or in UDP. Inbound enters `Packet<Scheduled>`, a whole outer packet,
+//! with the [`Outer`] that was read from it, and leaves `Packet<Inner>`. Everything happens in the buffer the packet
+//! came in, in its headroom and tailroom ([`HEADROOM`], [`TAILROOM`]); a packet that ends here gives its buffer back to
+//! the pool, so that not even a flood of forgeries reaches the allocator.
 //!
-//! Which association serves which packet is not decided here, and neither is what policy says of it; a bundle is several
-//! rounds through here. Standards: RFC 4303 (ESP), RFC 4302 (AH), RFC 3173 and RFC 2394 (IPComp), RFC 2003 (IP in IP),
-//! RFC 3948 (UDP encapsulation), RFC 4301 section 5 (the processing model), RFC 6040 (ECN),
+//! Which association serves which packet is not decided here, and neither is what policy says of it; a bundle is
+//! several rounds through here. Standards: RFC 4303 (ESP), RFC 4302 (AH), RFC 3173 and RFC 2394 (IPComp), RFC 2003 (IP
+//! in IP), RFC 3948 (UDP encapsulation), RFC 4301 section 5 (the processing model), RFC 6040 (ECN),
 //! draft-nikander-esp-beet-mode-09.
 //!
 //! The cipher's part needs neither the association nor its thread ([`SealJob`], [`OpenJob`]):

@@ -40,8 +40,8 @@ pub(crate) fn checksum_ends(ends: &Endpoints) -> Option<(IpAddr, IpAddr)> {
     ends.remote.is_ipv6().then_some((ends.local, ends.remote))
 }
 
-/// A NAT keepalive for the peer of this association (RFC 3948 section 2.3): one octet 0xff in UDP. `packet` is empty, its
-/// buffer comes from `pool`. `None` if the association is bare, or the buffer too small.
+/// A NAT keepalive for the peer of this association (RFC 3948 section 2.3): one octet 0xff in UDP. `packet` is empty,
+/// its buffer comes from `pool`. `None` if the association is bare, or the buffer too small.
 pub fn keepalive(
     config: &SaConfig,
     mut packet: Packet<stage::Scheduled>,
@@ -117,8 +117,8 @@ pub struct Outer {
     pub spi: u32,
     /// The sequence number as it travels: the low 32 bits.
     pub sequence: u32,
-    /// The checksum of the UDP header is there and wrong. What a UDP socket gave has none any more; over IPv6, too, a tunnel may do without
-    /// one (RFC 6935).
+    /// The checksum of the UDP header is there and wrong. What a UDP socket gave has none any more; over IPv6, too, a
+    /// tunnel may do without one (RFC 6935).
     pub corrupt: bool,
     /// Offset in the packet at which the protocol's header starts.
     pub(crate) at: usize,
@@ -129,14 +129,14 @@ pub struct Outer {
 }
 
 impl Outer {
-    /// Find what is protected in a whole outer IP packet from the wire, whose headers are known. UDP counts when it is for
-    /// `port`.
+    /// Find what is protected in a whole outer IP packet from the wire, whose headers are known. UDP counts when it is
+    /// for `port`.
     ///
     /// # Errors
     /// [`DropReason::Keepalive`], [`DropReason::IkeUnsupported`], [`DropReason::NotEsp`], [`DropReason::EspTooShort`],
-    /// [`DropReason::AhTooShort`], [`DropReason::Fragment`], [`DropReason::RoutingUnfinished`], [`DropReason::BadOption`],
-    /// and what the UDP header is refused for. [`DropReason::Unkeyed`] for IPComp and IP in IP: they prove nothing, and count
-    /// only inside an association that does ([`Self::nested`]).
+    /// [`DropReason::AhTooShort`], [`DropReason::Fragment`], [`DropReason::RoutingUnfinished`],
+    /// [`DropReason::BadOption`], and what the UDP header is refused for. [`DropReason::Unkeyed`] for IPComp and IP in
+    /// IP: they prove nothing, and count only inside an association that does ([`Self::nested`]).
     #[inline]
     pub fn find(bytes: &[u8], headers: &Headers, port: u16) -> Result<Outer, DropReason> {
         match headers.protocol {
@@ -147,8 +147,8 @@ impl Outer {
         }
     }
 
-    /// Find what an inner packet that came out of a keyed association is wrapped in: the next round of a bundle. UDP is not
-    /// looked into.
+    /// Find what an inner packet that came out of a keyed association is wrapped in: the next round of a bundle. UDP is
+    /// not looked into.
     ///
     /// # Errors
     /// As [`Self::find`]; [`DropReason::IpCompTooShort`].

@@ -118,9 +118,9 @@ impl Inbound {
 }
 
 impl Stages {
-    /// Whether a burst of this engine may be opened as a whole: the fast path leaves out no stage that this engine has. Each
-    /// field stands here with the reason why it may be left out, so that a new stage does not compile until somebody has
-    /// given one.
+    /// Whether a burst of this engine may be opened as a whole: the fast path leaves out no stage that this engine has.
+    /// Each field stands here with the reason why it may be left out, so that a new stage does not compile until
+    /// somebody has given one.
     #[inline]
     fn may_use_fast_path(&self) -> bool {
         let Stages {
@@ -137,8 +137,8 @@ impl Stages {
             inner_fragments: _,
             scrubbing: _,
             members_waiting: _,
-            // A burst is of datagrams whose outer headers are whole, without options or fragments, and which nobody passes on
-            // (docs/scrubbed-flows.md): what else arrives in frames comes as single packets.
+            // A burst is of datagrams whose outer headers are whole, without options or fragments, and which nobody
+            // passes on (docs/scrubbed-flows.md): what else arrives in frames comes as single packets.
             outer_fragments: _,
             outer_scrubber: _,
             tunnels_from: _,

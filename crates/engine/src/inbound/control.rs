@@ -77,8 +77,8 @@ impl Inbound {
         self.stages.sad.get_mut(name)
     }
 
-    /// Note that the outbound half was told of this move ([`crate::Outbound::follow`]); until then it is reported every other
-    /// second.
+    /// Note that the outbound half was told of this move ([`crate::Outbound::follow`]); until then it is reported every
+    /// other second.
     pub fn followed(&mut self, moved: &PeerMoved) {
         // Only one that is found by its SPI alone has one peer.
         if let Some(sa) = self.sa_mut(moved.spi) {

@@ -1,9 +1,9 @@
 //! The verbs of the control plane for the outbound half, and those that the clock calls.
 //!
 //! They come in kinds. Some are called once, before the first packet (those that return `Outbound`). Some set what
-//! decides or protects (`set_*`, `add_*`, `remove_*`). [`Outbound::release`] follows each of those. Some follow what the
-//! network did (`hear_icmp`, `follow`, `follow_routes`, `prove`). [`Outbound::flush`], [`Outbound::handle_timeout`] and
-//! [`Outbound::expire`] are the clock's. All others answer questions.
+//! decides or protects (`set_*`, `add_*`, `remove_*`). [`Outbound::release`] follows each of those. Some follow what
+//! the network did (`hear_icmp`, `follow`, `follow_routes`, `prove`). [`Outbound::flush`], [`Outbound::handle_timeout`]
+//! and [`Outbound::expire`] are the clock's. All others answer questions.
 
 use super::Outbound;
 use super::outcome::Outcome;
@@ -69,7 +69,8 @@ impl Outbound {
         stages.protector.flush(&mut cx);
     }
 
-    /// The time at which [`Outbound::handle_timeout`] has something to do, and the reason; `None`: never, as things are.
+    /// The time at which [`Outbound::handle_timeout`] has something to do, and the reason; `None`: never, as things
+    /// are.
     pub fn poll_timeout(&self) -> Option<(Time, Timeout)> {
         self.stages.protector.poll_timeout()
     }

@@ -1,8 +1,8 @@
 //! Stages 3 and 4: who decides about a packet, and the association that the decision leads to.
 //!
-//! What enters: a whole packet with its headers and its flow. What leaves: a [`Selection`], or the reason why the packet
-//! does not leave now. Nothing here touches the octets of a packet or the state of an association. The associations
-//! belong to [`Protector`](super::protector::Protector) and are lent.
+//! What enters: a whole packet with its headers and its flow. What leaves: a [`Selection`], or the reason why the
+//! packet does not leave now. Nothing here touches the octets of a packet or the state of an association. The
+//! associations belong to [`Protector`](super::protector::Protector) and are lent.
 
 mod entries;
 mod forwarded;

@@ -28,8 +28,8 @@ fn is_plain(meta: &Meta) -> bool {
 }
 
 impl Stages {
-    /// Whether the fast path leaves out no stage that this engine has. Each field stands here with the reason why it may be
-    /// left out, so that a new stage does not compile until somebody has given one.
+    /// Whether the fast path leaves out no stage that this engine has. Each field stands here with the reason why it
+    /// may be left out, so that a new stage does not compile until somebody has given one.
     #[inline]
     fn may_use_fast_path(&self) -> bool {
         let Stages {

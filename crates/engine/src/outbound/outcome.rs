@@ -9,8 +9,8 @@ use wire::{AcquireId, Buf, Burst, Meta, Packet, Services, record};
 pub enum Outcome {
     /// The packet is for the wire, protected.
     Send(Packet<Outer>),
-    /// Many protected packets of one association are for the wire. Only an engine that [gathers](crate::Outbound::gathering)
-    /// returns this.
+    /// Many protected packets of one association are for the wire. Only an engine that
+    /// [gathers](crate::Outbound::gathering) returns this.
     Burst(Burst<Outer>),
     /// The packet is for the wire as it is: policy lets it pass in clear.
     Clear(Packet<Selected>),

@@ -5,8 +5,8 @@ use sadb::SaIndex;
 use wire::{DropReason, Evidence, stage};
 
 /// The decision that a packet leaves now: protected by an association, or in clear. Only
-/// [`Decider`](super::decider::Decider) makes one (but for packets that an association sends by itself), and nothing else
-/// is evidence for the stage [`wire::stage::Selected`].
+/// [`Decider`](super::decider::Decider) makes one (but for packets that an association sends by itself), and nothing
+/// else is evidence for the stage [`wire::stage::Selected`].
 #[derive(Clone, Copy)]
 pub(super) struct Selection {
     association: Option<SaIndex>,

@@ -530,7 +530,8 @@ fn a_burst_is_opened_where_it_lies_in_both_modes_and_families() {
         assert_eq!((bursts.len(), came.sent.len()), (1, 40), "{mode} {v6}");
         let mut bob = Receiver::new(&[association.config()]);
         assert_eq!(receive_bursts(&mut bob, &came.sent).len(), 40, "{mode} {v6}");
-        // The one that was received, and one with room in front of each datagram. A packet that leaves its burst takes one of its own.
+        // The one that was received, and one with room in front of each datagram. A packet that leaves its burst takes
+        // one of its own.
         assert!(bob.pool.allocated() <= 2, "{mode} {v6}: {} buffers", bob.pool.allocated());
     }
 }
@@ -610,6 +611,7 @@ fn a_wrong_inner_checksum_stays_wrong() {
     }
     let mut trains = Vec::new();
     delivery.trains(|train| trains.push(train.packets().iter().map(|one| one.to_vec()).collect::<Vec<_>>()));
-    // The one that somebody changed before the tunnel took it in goes as it came, for the host to refuse it (RFC 3948 3.1.2).
+    // The one that somebody changed before the tunnel took it in goes as it came, for the host to refuse it (RFC 3948
+    // 3.1.2).
     assert_eq!(trains, [&segments[..2], &segments[2..3], &segments[3..]]);
 }

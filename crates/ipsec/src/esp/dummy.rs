@@ -1,5 +1,5 @@
-//! Dummy packets (RFC 4303 section 2.6): they hide when there is nothing to say, and ask whether packets of their length arrive
-//! (docs/design/0029).
+//! Dummy packets (RFC 4303 section 2.6): they hide when there is nothing to say, and ask whether packets of their
+//! length arrive (docs/design/0029).
 
 use super::{HEADER, encap, pad};
 use crate::frame::Layout;
@@ -12,8 +12,8 @@ use wire::probe::Message;
 use wire::stage::{Outer, Scheduled};
 use wire::{DropReason, Packet, Pool};
 
-/// A packet that its receiver drops, around `content`, which should be random and as long as what it imitates. `packet` is
-/// empty, its buffer comes from `pool`, which leaves [`crate::HEADROOM`].
+/// A packet that its receiver drops, around `content`, which should be random and as long as what it imitates. `packet`
+/// is empty, its buffer comes from `pool`, which leaves [`crate::HEADROOM`].
 ///
 /// # Errors
 /// The reasons for which [`crate::encap`] refuses an association; [`DropReason::WrongProtocol`] for one that is not ESP
@@ -31,13 +31,13 @@ pub fn dummy(
     build(sa, packet, (content.len(), limit), pool, |place| place.copy_from_slice(content))
 }
 
-/// A packet that holds `message`, and filler up to an outer packet of `size` octets, or as near below it as the cipher's
-/// alignment allows; never shorter than the message. It must not be fragmented on the way. `packet` is empty, its buffer
-/// comes from `pool`.
+/// A packet that holds `message`, and filler up to an outer packet of `size` octets, or as near below it as the
+/// cipher's alignment allows; never shorter than the message. It must not be fragmented on the way. `packet` is empty,
+/// its buffer comes from `pool`.
 ///
 /// # Errors
-/// The reasons for which [`crate::encap`] refuses an association; [`DropReason::WrongProtocol`] for one that is not ESP,
-/// or lets routers fragment its packets. The buffer has gone to `pool` then.
+/// The reasons for which [`crate::encap`] refuses an association; [`DropReason::WrongProtocol`] for one that is not
+/// ESP, or lets routers fragment its packets. The buffer has gone to `pool` then.
 pub fn probe(
     sa: &mut OutboundSa,
     packet: Packet<Scheduled>,

@@ -1,7 +1,7 @@
 //! One plain packet as a datagram of its own, sealed where it lies: what is too long to be copied into a burst.
 //!
-//! The same packet as that of [`super::encap`], with the frame of [`super::slot`]: headers are written straight from its
-//! values, without the layout that serves every mode and protocol.
+//! The same packet as that of [`super::encap`], with the frame of [`super::slot`]: headers are written straight from
+//! its values, without the layout that serves every mode and protocol.
 
 use super::encap::EspSeal;
 use super::slot::{self, Frame};
@@ -17,8 +17,8 @@ use wire::{DropReason, Evidence, Packet, protocol, udp};
 /// Headers in front of ESP.
 const FRONT: usize = ipv4::HEADER_LEN + udp::HEADER_LEN;
 
-/// Whether [`seal_large_packet`] is for this packet: a tunnel over IPv4 whose datagrams a burst could hold, and a packet
-/// that fits its path and asks for no more than to be sealed.
+/// Whether [`seal_large_packet`] is for this packet: a tunnel over IPv4 whose datagrams a burst could hold, and a
+/// packet that fits its path and asks for no more than to be sealed.
 #[inline]
 pub fn takes_large_packet(sa: &OutboundSa, plain: &Plain) -> bool {
     let config = sa.config();
@@ -29,8 +29,8 @@ pub fn takes_large_packet(sa: &OutboundSa, plain: &Plain) -> bool {
         && plain.total_len <= mtu::inner_mtu(config)
 }
 
-/// Seal a packet that [`takes_large_packet`] and fills its buffer exactly. The evidence is that its turn has come. It is
-/// an outer packet afterwards, and `meta` says the same as after [`super::encap`].
+/// Seal a packet that [`takes_large_packet`] and fills its buffer exactly. The evidence is that its turn has come. It
+/// is an outer packet afterwards, and `meta` says the same as after [`super::encap`].
 ///
 /// # Errors
 /// The association's limits, its sequence numbers, room in the buffer. Nothing is counted then and the packet is as it

@@ -1,11 +1,11 @@
 //! ESP without outer headers, in the slots of a burst (RFC 3948: the payload of the UDP datagram *is* the ESP packet).
 //!
-//! The same packets as those of [`super::encap`] and [`super::decap`], for the associations that most traffic has: ESP in UDP,
-//! tunnel or transport mode, nothing that changes header fields or lengths. What their datagrams have in common (outer
-//! headers, lengths, next header) is found once; sealing and opening happen in batches, in place.
+//! The same packets as those of [`super::encap`] and [`super::decap`], for the associations that most traffic has: ESP
+//! in UDP, tunnel or transport mode, nothing that changes header fields or lengths. What their datagrams have in common
+//! (outer headers, lengths, next header) is found once; sealing and opening happen in batches, in place.
 //!
-//! Outbound, enters: a slot with the inner packet, or its upper layer in transport mode, behind [`Frame::front`]. Inbound,
-//! enters: datagrams of one association, back to back; leaves: where in each of them the inner packet lies.
+//! Outbound, enters: a slot with the inner packet, or its upper layer in transport mode, behind [`Frame::front`].
+//! Inbound, enters: datagrams of one association, back to back; leaves: where in each of them the inner packet lies.
 
 use super::{HEADER, decap, pad};
 use crate::proof::{InnerProof, SealProof};
@@ -40,8 +40,9 @@ pub fn serves(config: &SaConfig) -> bool {
         && options.headers == HeaderPolicy::default()
 }
 
-/// Whether received datagrams of this association can be opened in slots, and how many octets each needs in front of it for that. In
-/// transport mode a new IP header has to find room where ESP header, IV, trailer and ICV were: that of IPv6 is longer than these.
+/// Whether received datagrams of this association can be opened in slots, and how many octets each needs in front of it
+/// for that. In transport mode a new IP header has to find room where ESP header, IV, trailer and ICV were: that of
+/// IPv6 is longer than these.
 #[inline]
 pub fn opens_with(config: &SaConfig) -> Option<usize> {
     let shape = Shape::of(config.suite);
@@ -173,8 +174,8 @@ impl Frame {
         self.front() + payload + trailer + usize::from(self.shape.icv)
     }
 
-    /// Write header and trailer of a slot of [`Frame::slot_len`] octets around the payload of an inner packet of `inner`
-    /// octets. IV and ICV come with [`seal`].
+    /// Write header and trailer of a slot of [`Frame::slot_len`] octets around the payload of an inner packet of
+    /// `inner` octets. IV and ICV come with [`seal`].
     #[inline]
     pub fn write(&self, slot: &mut [u8], inner: usize, sequence: u64) -> Result<(), DropReason> {
         wire::esp::emit(slot, self.spi, sequence as u32)?;
@@ -276,10 +277,11 @@ impl Opened {
     }
 }
 
-/// Open datagrams of one association in place, each of `stride` octets, the last perhaps shorter, of which the first `lead` are free (as
-/// many as [`opens_with`] wants, or more); `outer` is what they travelled in. `opened` has one place for each and says of every datagram what [`super::decap`] would have said of it as a
-/// packet, had they come one after the other. Counted and checked in the same order: lengths, replay, ICV, replay again,
-/// trailer, inner header, lifetime.
+/// Open datagrams of one association in place, each of `stride` octets, the last perhaps shorter, of which the first
+/// `lead` are free (as many as [`opens_with`] wants, or more); `outer` is what they travelled in. `opened` has one
+/// place for each and says of every datagram what [`super::decap`] would have said of it as a packet, had they come one
+/// after the other. Counted and checked in the same order: lengths, replay, ICV, replay again, trailer, inner header,
+/// lifetime.
 #[inline]
 pub fn open(
     sa: &mut InboundSa,
@@ -341,8 +343,9 @@ fn prepare(sa: &InboundSa, datagram: &[u8], opened: &mut Opened) -> Result<(), D
     Ok(sa.replay.check(opened.sequence)?)
 }
 
-/// The cipher's part of [`open`], for datagrams that [`prepare_batch`] has seen. It needs nothing of the association but
-/// its key and the shape of its suite, so that another thread may do it. A datagram is dropped unless it is proved here.
+/// The cipher's part of [`open`], for datagrams that [`prepare_batch`] has seen. It needs nothing of the association
+/// but its key and the shape of its suite, so that another thread may do it. A datagram is dropped unless it is proved
+/// here.
 #[inline]
 pub fn compute_batch(
     key: &Key,

@@ -31,7 +31,8 @@ fn beet(protocol: SaProtocol, suite: SuiteId, inner_v6: bool, outer_v6: bool) ->
     config
 }
 
-/// What comes out where the outer header is of the other family: it has no place for the packet's identification or flow label.
+/// What comes out where the outer header is of the other family: it has no place for the packet's identification or
+/// flow label.
 fn without_own_fields(packet: &[u8], outer_v6: bool) -> Vec<u8> {
     let mut packet = packet.to_vec();
     if (packet[0] >> 4 == 6) == outer_v6 {

@@ -29,8 +29,8 @@ fn ends(quoted: &Quoted) -> impl Iterator<Item = IpAddr> {
     std::iter::once(quoted.last).chain(next)
 }
 
-/// The disposition of an error that must not leave in clear, since nobody can tell whether the packet that it quotes was
-/// protected.
+/// The disposition of an error that must not leave in clear, since nobody can tell whether the packet that it quotes
+/// was protected.
 fn not_in_clear(disposition: Result<Disposition, DropReason>) -> Result<Disposition, DropReason> {
     match disposition {
         Ok(Disposition::Clear) => Err(DropReason::ClearRefused),
@@ -69,8 +69,8 @@ impl Decider {
         }
     }
 
-    /// The disposition of a router's ICMP error (from this host, one behind it, or a program that no policy speaks for) that
-    /// no association carries for its own sake. It belongs to the association of the traffic that would answer the
+    /// The disposition of a router's ICMP error (from this host, one behind it, or a program that no policy speaks for)
+    /// that no association carries for its own sake. It belongs to the association of the traffic that would answer the
     /// packet it quotes (RFC 4301 section 6.2). It quotes what was protected, so it leaves protected or not at all.
     #[cold]
     pub(super) fn icmp_error_path(

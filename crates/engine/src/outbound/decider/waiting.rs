@@ -48,7 +48,8 @@ impl Decider {
         self.holds.as_ref().is_some_and(|holds| !holds.is_quiet(self.epoch(sad)))
     }
 
-    /// The packets that wait no longer, since there is an association for them, or a policy that does not let them wait.
+    /// The packets that wait no longer, since there is an association for them, or a policy that does not let them
+    /// wait.
     #[cold]
     pub(in crate::outbound) fn take_answered(&mut self, sad: &OutboundSad) -> VecDeque<Packet<Inner>> {
         let Some(mut holds) = self.holds.take() else { return VecDeque::new() };

@@ -1,5 +1,5 @@
-//! Packets that an association sends by itself: keepalives, dummy packets, probes of its path. Like all others they pass
-//! the seam before they are sealed.
+//! Packets that an association sends by itself: keepalives, dummy packets, probes of its path. Like all others they
+//! pass the seam before they are sealed.
 
 use sadb::SaIndex;
 use wire::stage::{Inner, Scheduled};

@@ -1,4 +1,5 @@
-//! The whole packet of RFC 7634 appendix A: ESP in tunnel mode, without UDP. Used by the tests of this room and of `crypto-mb`.
+//! The whole packet of RFC 7634 appendix A: ESP in tunnel mode, without UDP. Used by the tests of this room and of
+//! `crypto-mb`.
 
 use crate::support;
 use crypto::{Registry, Secret, SuiteId};
