@@ -14,7 +14,7 @@ use sadb::spd::Spd;
 use sadb::{FlowCache, FlowKey};
 use scrub::{
     Arrival, Config, Counters, Midstream, Outcome, Profile, Restored, Rule, Saved, SavedError, Scrubber,
-    Side, State as ConnectionState, Verdict,
+    Side, State as ConnectionState,
 };
 use wire::{AppId, Buf, Flow, Packet, ScrubId, Services, Time};
 
