@@ -137,6 +137,10 @@ fn outward(tun: &Tun, udp: &UdpTransport, header: OuterHeader, way: Way) -> anyh
     }
 }
 
+/// The null tunnel has no engine: its packets go to the wire undecided and unsealed.
+struct Undecided;
+impl<From, To> wire::Evidence<From, To> for Undecided {}
+
 /// Cut a packet into ESP, burst by burst; the next sequence number.
 fn seal(
     packet: &Packet<stage::Inner>,
@@ -155,7 +159,7 @@ fn seal(
     let mut pieces = segments(bytes, &headers, &gso, INNER_MTU).context("a super-packet of the host")?;
     let stride = esp_len(pieces.segment_len());
     while pieces.remaining() > 0 {
-        let mut burst = Burst::begin(arena.take(), header, stride).context("a burst")?;
+        let mut burst = Burst::begin(&Undecided, arena.take(), header, stride).context("a burst")?;
         while let Some(inner) = pieces.next_len() {
             let len = esp_len(inner);
             let Some(slot) = burst.next_slot(len) else { break };
@@ -170,7 +174,7 @@ fn seal(
             ensure!(burst.commit(len), "a slot that was given is taken");
             sequence = sequence.wrapping_add(1);
         }
-        arena.put(send(burst.advance()));
+        arena.put(send(burst.advance(&Undecided)));
     }
     Ok(sequence)
 }

@@ -14,7 +14,11 @@ use std::net::IpAddr;
 use std::sync::LazyLock;
 use wire::ip::{self, Headers};
 use wire::stage::{self, Scheduled};
-use wire::{Buf, DropReason, Meta, Packet, Pool, Verdict};
+use wire::{Buf, DropReason, Meta, Packet, Pool};
+
+/// Evidence of every step, for packets that a test puts at some stage.
+struct Placed;
+impl<From, To> wire::Evidence<From, To> for Placed {}
 
 /// A checksum of 128 bits (FNV-1a). It finds every change of one octet, which is all that this target makes.
 struct Toy;
@@ -126,8 +130,8 @@ fn config(direction: Direction, which: u8) -> SaConfig {
 
 fn sign(sa: &mut OutboundSa, inner: &[u8], pool: &mut Pool) -> Option<Vec<u8>> {
     let buf = Buf::from_slice(inner, ipsec::HEADROOM, ipsec::TAILROOM);
-    let packet = Packet::from_host(buf, Meta::default()).advance::<stage::Selected>().advance::<Scheduled>();
-    ipsec::encap(sa, packet, pool).pass().map(|packet| packet.bytes().to_vec())
+    let packet = Packet::from_host(buf, Meta::default()).advance::<stage::Selected>(&Placed).advance::<Scheduled>(&Placed);
+    ipsec::encap(sa, packet, pool).ok().map(|packet| packet.bytes().to_vec())
 }
 
 fn open(sa: &mut InboundSa, bytes: &[u8], pool: &mut Pool) -> Result<Vec<u8>, DropReason> {
@@ -135,9 +139,9 @@ fn open(sa: &mut InboundSa, bytes: &[u8], pool: &mut Pool) -> Result<Vec<u8>, Dr
     let bytes = &bytes[..headers.total_len];
     let outer = Outer::find(bytes, &headers, 4500)?;
     let packet = Packet::raw(Buf::from_slice(bytes, 0, 0), Meta::default());
-    let packet = packet.advance::<stage::Clean>().advance::<stage::Classed>().advance::<Scheduled>();
+    let packet = packet.advance::<stage::Clean>(&Placed).advance::<stage::Classed>(&Placed).advance::<Scheduled>(&Placed);
     match ipsec::decap(sa, packet, &outer, pool) {
-        Verdict::Pass(packet) => Ok(packet.bytes().to_vec()),
-        Verdict::Drop(reason) => Err(reason),
+        Ok(packet) => Ok(packet.bytes().to_vec()),
+        Err(reason) => Err(reason),
     }
 }

@@ -21,6 +21,10 @@ use wire::ipv4::{self, Ipv4Repr};
 use wire::stage::{Scheduled, Selected};
 use wire::{Buf, Burst, Meta, OuterHeader, Packet, Pool, Time, protocol};
 
+/// Evidence of every step, for packets that a test puts at some stage.
+struct Placed;
+impl<From, To> wire::Evidence<From, To> for Placed {}
+
 const PORT: u16 = 4500;
 const NOW: Time = Time::from_secs(100);
 
@@ -167,8 +171,8 @@ impl Setup {
 /// What would follow the UDP header; nothing if it cannot be sealed.
 fn seal(sa: &mut OutboundSa, inner: &[u8], pool: &mut Pool) -> Option<Vec<u8>> {
     let buf = Buf::from_slice(inner, ipsec::HEADROOM, ipsec::TAILROOM);
-    let packet = Packet::from_host(buf, Meta::default()).advance::<Selected>().advance::<Scheduled>();
-    let packet = ipsec::encap(sa, packet, pool).pass()?;
+    let packet = Packet::from_host(buf, Meta::default()).advance::<Selected>(&Placed).advance::<Scheduled>(&Placed);
+    let packet = ipsec::encap(sa, packet, pool).ok()?;
     let headers = Headers::parse(packet.bytes()).expect("what is sealed is a packet");
     headers.upper(packet.bytes()).get(8..).map(<[u8]>::to_vec)
 }

@@ -16,7 +16,11 @@ use std::net::IpAddr;
 use units::units;
 use wire::ip::Headers;
 use wire::stage::{self, Scheduled};
-use wire::{Buf, DropReason, Meta, Packet, Pool, Verdict, checksum};
+use wire::{Buf, DropReason, Meta, Packet, Pool, checksum};
+
+/// Evidence of every step, for packets that a test puts at some stage.
+struct Placed;
+impl<From, To> wire::Evidence<From, To> for Placed {}
 
 const SUITES: [SuiteId; 3] = [SuiteId::AES_128_GCM, SuiteId::AES_256_GCM, SuiteId::CHACHA20_POLY1305];
 const PORT: u16 = 4500;
@@ -124,8 +128,8 @@ fn upper(packet: &[u8]) -> &[u8] {
 /// Seal a packet of the host; `None` if the association does not take it.
 fn seal(sa: &mut OutboundSa, inner: &[u8], pool: &mut Pool) -> Option<Vec<u8>> {
     let buf = Buf::from_slice(inner, ipsec::HEADROOM, ipsec::TAILROOM);
-    let packet = Packet::from_host(buf, Meta::default()).advance::<stage::Selected>().advance::<Scheduled>();
-    ipsec::encap(sa, packet, pool).pass().map(|packet| packet.bytes().to_vec())
+    let packet = Packet::from_host(buf, Meta::default()).advance::<stage::Selected>(&Placed).advance::<Scheduled>(&Placed);
+    ipsec::encap(sa, packet, pool).ok().map(|packet| packet.bytes().to_vec())
 }
 
 /// Open a packet from the wire.
@@ -133,9 +137,9 @@ fn open(sa: &mut InboundSa, bytes: &[u8], pool: &mut Pool) -> Result<Vec<u8>, Dr
     let headers = Headers::parse(bytes).map_err(DropReason::from)?;
     let outer = Outer::find(bytes, &headers, PORT)?;
     let packet = Packet::raw(Buf::from_slice(bytes, 0, 0), Meta::default());
-    let packet = packet.advance::<stage::Clean>().advance::<stage::Classed>().advance::<Scheduled>();
+    let packet = packet.advance::<stage::Clean>(&Placed).advance::<stage::Classed>(&Placed).advance::<Scheduled>(&Placed);
     match ipsec::decap(sa, packet, &outer, pool) {
-        Verdict::Pass(packet) => Ok(packet.bytes().to_vec()),
-        Verdict::Drop(reason) => Err(reason),
+        Ok(packet) => Ok(packet.bytes().to_vec()),
+        Err(reason) => Err(reason),
     }
 }

@@ -14,7 +14,11 @@ use std::net::IpAddr;
 use std::sync::LazyLock;
 use wire::ip::Headers;
 use wire::stage::{self, Scheduled};
-use wire::{Buf, DropReason, Meta, Packet, Pool, Verdict, protocol};
+use wire::{Buf, DropReason, Meta, Packet, Pool, protocol};
+
+/// Evidence of every step, for packets that a test puts at some stage.
+struct Placed;
+impl<From, To> wire::Evidence<From, To> for Placed {}
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(Registry::new);
 
@@ -80,9 +84,9 @@ fn config(direction: Direction, which: u8) -> SaConfig {
 
 fn send(sa: &mut OutboundSa, inner: &[u8], pool: &mut Pool) -> Option<Vec<u8>> {
     let buf = Buf::from_slice(inner, 128, 128);
-    let packet = Packet::from_host(buf, Meta::default()).advance::<stage::Selected>().advance::<Scheduled>();
+    let packet = Packet::from_host(buf, Meta::default()).advance::<stage::Selected>(&Placed).advance::<Scheduled>(&Placed);
     let sent = CODEC.with_borrow_mut(|codec| ipsec::encap_member(sa, packet, 1500, codec, pool));
-    sent.pass().map(|packet| packet.bytes().to_vec())
+    sent.ok().map(|packet| packet.bytes().to_vec())
 }
 
 fn open(sa: &mut InboundSa, bytes: &[u8], pool: &mut Pool) -> Result<Vec<u8>, DropReason> {
@@ -90,9 +94,9 @@ fn open(sa: &mut InboundSa, bytes: &[u8], pool: &mut Pool) -> Result<Vec<u8>, Dr
     let bytes = &bytes[..headers.total_len];
     let outer = Outer::nested(bytes, &headers)?;
     let packet = Packet::raw(Buf::from_slice(bytes, 128, 65_536), Meta::default());
-    let packet = packet.advance::<stage::Clean>().advance::<stage::Classed>().advance::<Scheduled>();
+    let packet = packet.advance::<stage::Clean>(&Placed).advance::<stage::Classed>(&Placed).advance::<Scheduled>(&Placed);
     match CODEC.with_borrow_mut(|codec| ipsec::decap_member(sa, packet, &outer, codec, pool)) {
-        Verdict::Pass(packet) => Ok(packet.bytes().to_vec()),
-        Verdict::Drop(reason) => Err(reason),
+        Ok(packet) => Ok(packet.bytes().to_vec()),
+        Err(reason) => Err(reason),
     }
 }

@@ -24,20 +24,26 @@ impl Scrubbed {
         let next = Arc::new(AtomicU64::new(0));
         let rings = Profile::ALL.map(|profile| Ring::new(profile as usize, Arc::clone(&next)));
         let rings = Arc::new(Mutex::new(rings));
-        let told = Arc::clone(&rings);
-        scrubbers.set_witness(Box::new(move |incident: Incident<'_>| {
-            let Incident { at, profile, from, verdict, came, whole, went } = incident;
-            let mut rings = told.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(ring) = rings.get_mut(profile as usize) {
-                ring.note(at, from, verdict, &Head::part(came, whole), went);
-            }
-        }));
+        scrubbers.record_incidents();
         Scrubbed { scrubbers, rings }
     }
 
-    /// The rings by profile, in the order of [`Profile::ALL`].
+    /// The rings by profile, in the order of [`Profile::ALL`], with what was recorded until now.
     pub(crate) fn rings(&self) -> MutexGuard<'_, [Ring; Profile::ALL.len()]> {
-        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let incidents = self.scrubbers.take_incidents(|profile, lost| {
+            if let Some(ring) = rings.get_mut(profile as usize) {
+                ring.unrecorded += lost;
+            }
+        });
+        let (now, wall) = (netio::clock::monotonic(), netio::clock::wall());
+        for Incident { at, profile, from, verdict, came, went } in incidents {
+            let head = |excerpt: engine::Excerpt| Head::part(excerpt.octets(), excerpt.whole);
+            if let Some(ring) = rings.get_mut(profile as usize) {
+                ring.keep(wall.saturating_sub(now.since(at)), from, verdict, &head(came), went.map(head));
+            }
+        }
+        rings
     }
 }
 

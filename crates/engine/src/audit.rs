@@ -1,5 +1,5 @@
-//! The drops that must leave a trace for an auditor, which are those that [`DropReason::audited_by`] knows: RFC 4303 and
-//! RFC 4302 section 4, RFC 4301 sections 5.1.1, 5.2 and 6.2.
+//! The drops that must leave a trace for an auditor, which are those that [`DropReason::audited_by`] knows: RFC 4303
+//! and RFC 4302 section 4, RFC 4301 sections 5.1.1, 5.2 and 6.2.
 //!
 //! Anybody may send packets that end here. So a few of each kind are reported in full each second; the others are
 //! counted, and the count is reported when the second is over. While nobody asks, nothing is kept.

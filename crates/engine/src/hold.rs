@@ -144,7 +144,7 @@ pub(crate) struct Holds {
 
 /// The acquire for a key, and whether it must be announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct AcquireState {
     pub id: AcquireId,
     pub new: bool,
     /// Whether the previous acquire for the same key had no good end.
@@ -160,7 +160,7 @@ impl Holds {
     ///
     /// # Errors
     /// [`DropReason::HoldFull`] if there are too many.
-    pub(crate) fn ask(&mut self, key: Key, now: Time) -> Result<Asked, DropReason> {
+    pub(crate) fn ask(&mut self, key: Key, now: Time) -> Result<AcquireState, DropReason> {
         let next = AcquireId(self.next.wrapping_add(1).max(1));
         if let Some(pending) = self.pending.iter_mut().find(|pending| pending.key == key) {
             let again = pending.failed && now.since(pending.asked) >= self.limits.age;
@@ -168,7 +168,7 @@ impl Holds {
                 (pending.id, pending.asked, pending.open) = (next, now, true);
                 self.next = next.0;
             }
-            return Ok(Asked { id: pending.id, new: again, failed: pending.failed });
+            return Ok(AcquireState { id: pending.id, new: again, failed: pending.failed });
         }
         self.make_room(&key)?;
         self.count_ask(&key, now)?;
@@ -181,7 +181,7 @@ impl Holds {
             open: true,
             packets: VecDeque::new(),
         });
-        Ok(Asked { id: next, new: true, failed: false })
+        Ok(AcquireState { id: next, new: true, failed: false })
     }
 
     /// Make room for one more acquire; failures that are only remembered go first.

@@ -59,13 +59,13 @@ impl Default for IcmpPolicy {
 
 /// The policy in force, and the counts of this second.
 #[derive(Debug, Default)]
-pub(crate) struct Listening {
+pub(crate) struct IcmpLimits {
     pub(crate) policy: IcmpPolicy,
     looked_at: PerSecond,
     refused: PerSecond,
 }
 
-impl Listening {
+impl IcmpLimits {
     /// The bounds of what is learned about paths.
     pub(crate) fn path_limits(&self) -> PathMtuLimits {
         self.policy.path

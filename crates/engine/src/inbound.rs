@@ -1,39 +1,42 @@
 //! The inbound half, from the wire to the host, in the order of its stages.
 //!
-//! 0. The fast path. A burst of datagrams that a UDP socket has put together is opened as a whole: see `burst.rs`, which
-//!    says of every stage why it may be left out, or is walked through there. Everything else begins at 1.
+//! 0. The fast path. A burst of datagrams that a UDP socket has put together is opened as a whole: see `burst.rs`,
+//!    which says of every stage why it may be left out, or is walked through there. Everything else begins at 1.
 //! 1. Outer headers. They are scrubbed first where that is wanted. Fragments (a UDP socket delivers none, a capture
 //!    may) wait until their packet is whole.
 //! 2. The payload behind them: ESP in UDP, or bare.
-//! 3. The association, and whether the packet is from its peer.
+//! 3. The association, and whether the packet is from its peer. Behind it is the seam: see `crate::seam`.
 //! 4. ESP: replay, ICV, trailer, inner packet.
 //! 5. Inner headers. Fragments wait until their packet is whole.
 //! 6. The selectors of the association. A packet that is itself one of an association with this host (a bundle) goes
 //!    through stages 3 to 6 again, at most four times: see `nest.rs`. ESP in UDP inside an association is refused.
 //! 7. The services that all members together prove.
 //! 8. The rules of the SPD: whether the services that the packet had are those that its rule demands. Where entries of
-//!    sockets stand for policy, those are compared too: see `entered.rs`. After that, packets are scrubbed that policy
+//!    sockets stand for policy, those are compared too: see `entries.rs`. After that, packets are scrubbed that policy
 //!    wants scrubbed.
 //! 9. The mark that proves all this to the kernel half.
 
 mod bare;
 mod burst;
-mod comply;
+mod check_spd;
 mod compressed;
+mod control;
 mod delivery;
-mod entered;
+mod entries;
 mod outcome;
+mod permit;
 mod scrubbed;
-mod verbs;
 
-use comply::comply;
+use check_spd::check_spd;
 use compressed::{compressed_in, opens_into};
 pub use delivery::{Delivery, Traced};
 pub use outcome::InboundOutcome;
+use outcome::deliver;
 pub(crate) use outcome::unknown;
-use outcome::{deliver, end, record};
+use permit::Permit;
 use scrubbed::scrub;
 
+use crate::cx::Cx;
 use crate::event::Events;
 use crate::nest::{self, Members};
 use crate::peer;
@@ -41,6 +44,7 @@ use crate::probes;
 use crate::quoted::{self, InnerIcmp};
 use crate::rules::Rules;
 use crate::scrubbing::Scrubbing;
+use crate::seam;
 use crate::tally::{About, Dropped, Tally};
 use ::scrub::Scrubber;
 use ipsec::Outer;
@@ -51,10 +55,8 @@ use std::net::IpAddr;
 use wire::ip::{self, Headers};
 use wire::ipv6::Ipv6;
 use wire::reassembly::Limits;
-use wire::stage::{Classed, Clean, Inner, Raw};
-use wire::{
-    DropReason, Flow, Packet, Pool, Reassembled, Reassembler, ScrubId, Services, Time, Verdict, protocol,
-};
+use wire::stage::{Classed, Clean, Inner, Raw, Scheduled};
+use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, ScrubId, Services, Time, protocol};
 
 /// The bounds for fragments of outer packets, which come here only as frames (docs/design/0016). Anybody on the way may
 /// send them, so none of [`OUTER_SHARES`] sources has more than its share.
@@ -64,6 +66,15 @@ const OUTER_SHARES: usize = 16;
 
 /// The inbound half of the engine.
 pub struct Inbound {
+    stages: Stages,
+    tally: Tally,
+    events: Events,
+    /// The results for packets that came in a burst and were taken one by one.
+    singly: Vec<InboundOutcome>,
+}
+
+/// The state of the stages.
+struct Stages {
     sad: InboundSad,
     /// The state that only members of bundles need.
     members: Members,
@@ -75,8 +86,6 @@ pub struct Inbound {
     tunnels_from: BTreeSet<IpAddr>,
     outer_fragments: Reassembler,
     inner_fragments: Reassembler,
-    events: Events,
-    tally: Tally,
     /// The rules for inbound packets; `None`: there are none.
     rules: Option<Rules>,
     /// The entries of sockets; `None`: the compiled policy decides, in the kernel half alone.
@@ -85,8 +94,6 @@ pub struct Inbound {
     scrubbing: Option<Box<Scrubbing>>,
     /// The scrubber of outer packets; `None`: they stay as they are.
     outer_scrubber: Option<Box<Scrubber>>,
-    /// The results for packets that came in a burst and were taken one by one.
-    singly: Vec<InboundOutcome>,
     /// The packets of a burst that are themselves packets of an association with this host.
     members_waiting: Vec<(Packet<Inner>, Headers)>,
 }
@@ -94,7 +101,7 @@ pub struct Inbound {
 impl Inbound {
     /// An engine without associations that takes UDP datagrams to `port` for ESP ([`ipsec::udp_encap::PORT`]).
     pub fn new(port: u16) -> Inbound {
-        Inbound {
+        let stages = Stages {
             sad: InboundSad::new(),
             members: Members::new(port),
             icmp: InnerIcmp::default(),
@@ -102,15 +109,13 @@ impl Inbound {
             tunnels_from: BTreeSet::new(),
             outer_fragments: Reassembler::sharing(OUTER_FRAGMENTS, OUTER_SHARES).with_the_first_next_header(),
             inner_fragments: Reassembler::default(),
-            events: Events::default(),
-            tally: Tally::new(),
             rules: None,
             entries: None,
             scrubbing: None,
             outer_scrubber: None,
-            singly: Vec::new(),
             members_waiting: Vec::new(),
-        }
+        };
+        Inbound { stages, tally: Tally::new(), events: Events::default(), singly: Vec::new() }
     }
 
     /// Take one packet all the way. Its outcome is appended to `out`; buffers come from `pool` and go back to it.
@@ -122,107 +127,107 @@ impl Inbound {
         out: &mut Vec<InboundOutcome>,
     ) {
         packet.meta.received = now;
+        let Inbound { stages, tally, events, .. } = self;
+        stages.handle(packet, &mut Cx { pool, out, tally, events });
+    }
+}
+
+/// Lend the parts of [`Stages`] that [`admit`] asks while an association of `Stages::sad` is borrowed.
+macro_rules! lend {
+    ($stages:expr, $around:expr) => {
+        $crate::inbound::Parts {
+            rules: &mut $stages.rules,
+            icmp: &$stages.icmp,
+            entries: $stages.entries.as_deref(),
+            scrubbing: $stages.scrubbing.as_deref_mut(),
+            members: &$stages.members,
+            fragments: &mut $stages.inner_fragments,
+            around: $around,
+        }
+    };
+}
+use lend;
+
+impl Stages {
+    /// Stage 1, and what follows it.
+    fn handle(&mut self, mut packet: Packet<Raw>, cx: &mut Cx<'_, InboundOutcome>) {
         if let Some(scrubber) = &mut self.outer_scrubber
             && let Err((reason, rule)) = scrubbed::outer(scrubber, &mut packet)
         {
             let dropped = Dropped::new(reason, &About::of(&packet.meta), packet.bytes().len(), None);
-            record(&mut self.tally, Dropped { scrub: rule, ..dropped }, out);
-            return pool.put(packet.into_buf());
+            cx.report(Dropped { scrub: rule, ..dropped });
+            return cx.pool.put(packet.into_buf());
         }
-        self.handle_clean(now, packet, pool, out);
+        self.handle_clean(packet, cx);
     }
 
-    /// Take one packet all the way behind the scrubber of outer packets; see [`Inbound::handle`].
-    fn handle_clean(
-        &mut self,
-        now: Time,
-        mut packet: Packet<Raw>,
-        pool: &mut Pool,
-        out: &mut Vec<InboundOutcome>,
-    ) {
-        packet.meta.received = now;
+    /// Stage 1 behind the scrubber of outer packets, and what follows it.
+    fn handle_clean(&mut self, mut packet: Packet<Raw>, cx: &mut Cx<'_, InboundOutcome>) {
         // Not moved out of the result: the headers are many, and every packet would pay for the copy.
         let parsed = Headers::parse(packet.bytes());
         let headers = match &parsed {
             Ok(headers) => headers,
-            Err(error) => return end(&mut self.tally, packet, (*error).into(), None, pool, out),
+            Err(error) => return cx.discard(packet, (*error).into(), None),
         };
         packet.buf_mut().truncate(headers.total_len);
         if !ip::checksum_ok(packet.bytes(), headers) {
-            return end(&mut self.tally, packet, DropReason::BadChecksum, None, pool, out);
+            return cx.discard(packet, DropReason::BadChecksum, None);
         }
         if headers.fragment.is_none() {
-            return self.open(now, packet, headers, pool, out);
+            return self.open(packet, headers, cx);
         }
-        let joined = join(&mut self.outer_fragments, now, 0, &mut packet, headers, pool);
-        self.tally.lost_fragments(self.outer_fragments.take_lost());
+        let joined = join(&mut self.outer_fragments, 0, &mut packet, headers, cx.pool);
+        cx.tally.lost_fragments(self.outer_fragments.take_lost());
         match joined {
-            Ok(headers) => self.open(now, packet, &headers, pool, out),
-            Err(reason) => end(&mut self.tally, packet, reason, None, pool, out),
+            Ok(headers) => self.open(packet, &headers, cx),
+            Err(reason) => cx.discard(packet, reason, None),
         }
     }
 
-    /// Stages 2 to 4 for one whole packet.
+    /// Stages 2 to 4 for one whole packet, and what follows them.
     #[inline]
-    fn open(
-        &mut self,
-        now: Time,
-        packet: Packet<Raw>,
-        headers: &Headers,
-        pool: &mut Pool,
-        out: &mut Vec<InboundOutcome>,
-    ) {
+    fn open(&mut self, packet: Packet<Raw>, headers: &Headers, cx: &mut Cx<'_, InboundOutcome>) {
+        let mut packet: Packet<Clean> = packet.advance(headers);
         if self.takes_bare(headers) {
-            return self.open_bare(now, packet.advance(), headers, pool, out);
+            return self.open_bare(packet, headers, cx);
         }
-        let tally = &mut self.tally;
-        let mut packet: Packet<Clean> = packet.advance();
         let found = Outer::find(packet.bytes(), headers, self.port);
         let outer = match &found {
             Ok(outer) => outer,
-            Err(reason) => return end(tally, packet, *reason, None, pool, out),
+            Err(reason) => return cx.discard(packet, *reason, None),
         };
         (packet.meta.spi, packet.meta.sequence) = (outer.spi, outer.sequence.into());
         let sa = match association(&mut self.sad, outer) {
             Ok(sa) => sa,
             Err(reason) => {
-                let about = about(&packet, outer);
-                record(tally, Dropped::new(reason, &about, packet.bytes().len(), None), out);
-                return pool.put(packet.into_buf());
+                cx.report(Dropped::new(reason, &about(&packet, outer), packet.bytes().len(), None));
+                return cx.pool.put(packet.into_buf());
             }
         };
         packet.meta.app = sa.config().selectors.app.unwrap_or_default();
 
-        let packet: Packet<Classed> = packet.advance();
-        let (about, len) = (about(&packet, outer), packet.bytes().len());
+        let (now, about, len) = (packet.meta.received, about(&packet, outer), packet.bytes().len());
         let settled = sa.is_settled(outer.src, outer.src_port.unwrap_or_default());
         let top = sa.replay.top();
-        let opened = ipsec::decap(sa, packet.advance(), outer, pool);
-        if !settled && matches!(opened, Verdict::Pass(_) | Verdict::Drop(DropReason::EspDummy)) {
-            peer::notice(sa, outer, top, &mut self.events);
+        let packet: Packet<Classed> = packet.advance(&*sa);
+        let packet: Packet<Scheduled> = seam::schedule(packet);
+        let opened = ipsec::decap(sa, packet, outer, cx.pool);
+        if !settled && matches!(opened, Ok(_) | Err(DropReason::EspDummy)) {
+            peer::notice(sa, outer, top, cx.events);
         }
         match opened {
-            Verdict::Pass(packet) => {
-                let fragments = &mut self.inner_fragments;
-                let parts = Parts {
-                    rules: &mut self.rules,
-                    icmp: &self.icmp,
-                    entries: self.entries.as_deref(),
-                    scrubbing: self.scrubbing.as_deref_mut(),
-                    members: &self.members,
-                    around: &[],
-                };
-                let nested = admit(sa, now, packet, fragments, parts, tally, pool, out);
+            Ok(packet) => {
+                let nested = admit(sa, packet, lend!(self, &[]), cx);
                 if let Some((packet, headers)) = nested {
                     let name = sa.name();
-                    self.nest(now, packet, headers, name, pool, out);
+                    self.nest(packet, headers, name, cx);
                 }
             }
-            Verdict::Drop(reason) => {
+            Err(reason) => {
                 if reason == DropReason::EspDummy {
-                    probes::hear(now, sa, &mut self.events);
+                    probes::hear(now, sa, cx.events);
                 }
-                record(tally, Dropped::new(reason, &about, len, None), out);
+                cx.report(Dropped::new(reason, &about, len, None));
             }
         }
     }
@@ -231,29 +236,23 @@ impl Inbound {
     #[cold]
     fn nest(
         &mut self,
-        now: Time,
         mut packet: Packet<Inner>,
         mut headers: Headers,
         mut name: SaName,
-        pool: &mut Pool,
-        out: &mut Vec<InboundOutcome>,
+        cx: &mut Cx<'_, InboundOutcome>,
     ) {
         let Some(first) = self.sad.get(name).map(|sa| Member::from(sa.config())) else {
-            return end(&mut self.tally, packet, DropReason::UnknownSpi, None, pool, out);
+            return cx.discard(packet, DropReason::UnknownSpi, None);
         };
         let mut around = [first; MAX_CHAIN];
         for round in 1..MAX_CHAIN {
             let before = packet.meta;
             let around_it = compressed_in(&self.sad, name, packet.bytes(), &headers);
-            let (inner, sa) = match nest::open(&mut self.sad, &mut self.members, name, packet, &headers, pool)
-            {
+            let opened = nest::open(&mut self.sad, &mut self.members, name, packet, &headers, cx.pool);
+            let (inner, sa) = match opened {
                 Ok(opened) => opened,
                 Err((reason, len)) => {
-                    return record(
-                        &mut self.tally,
-                        Dropped::new(reason, &About::of(&before), len, None),
-                        out,
-                    );
+                    return cx.report(Dropped::new(reason, &About::of(&before), len, None));
                 }
             };
             name = sa.name();
@@ -261,27 +260,18 @@ impl Inbound {
                 && !opens_into(sa, &selectors, inner.bytes())
             {
                 sa.counters.dropped(DropReason::SelectorMismatch);
-                return end(&mut self.tally, inner, DropReason::SelectorMismatch, None, pool, out);
+                return cx.discard(inner, DropReason::SelectorMismatch, None);
             }
             if let Some(next) = around.get_mut(round) {
                 *next = Member::from(sa.config());
             }
-            let tally = &mut self.tally;
-            let fragments = &mut self.inner_fragments;
-            let parts = Parts {
-                rules: &mut self.rules,
-                icmp: &self.icmp,
-                entries: self.entries.as_deref(),
-                scrubbing: self.scrubbing.as_deref_mut(),
-                members: &self.members,
-                around: around.get(..round).unwrap_or_default(),
-            };
-            match admit(sa, now, inner, fragments, parts, tally, pool, out) {
+            let parts = lend!(self, around.get(..round).unwrap_or_default());
+            match admit(sa, inner, parts, cx) {
                 Some(nested) => (packet, headers) = nested,
                 None => return,
             }
         }
-        end(&mut self.tally, packet, DropReason::NestingLimit, None, pool, out);
+        cx.discard(packet, DropReason::NestingLimit, None);
     }
 }
 
@@ -311,57 +301,50 @@ struct Parts<'a> {
     entries: Option<&'a PerSocket>,
     scrubbing: Option<&'a mut Scrubbing>,
     members: &'a Members,
+    fragments: &'a mut Reassembler,
     /// The associations that the packet came out of before, the outermost first.
     around: &'a [Member],
 }
 
 /// Stages 5 to 9. Returns the packet if it is itself one of an association with this host.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the parts of `Inbound` that are not lent with `sa`, and the packet"
-)]
 fn admit(
     sa: &mut InboundSa,
-    now: Time,
     mut packet: Packet<Inner>,
-    fragments: &mut Reassembler,
     mut parts: Parts<'_>,
-    tally: &mut Tally,
-    pool: &mut Pool,
-    out: &mut Vec<InboundOutcome>,
+    cx: &mut Cx<'_, InboundOutcome>,
 ) -> Option<(Packet<Inner>, Headers)> {
     let parsed = Headers::parse(packet.bytes());
     let headers = match &parsed {
         Ok(headers) => headers,
         Err(error) => {
-            end(tally, packet, (*error).into(), None, pool, out);
+            cx.discard(packet, (*error).into(), None);
             return None;
         }
     };
     packet.buf_mut().truncate(headers.total_len);
     if !ip::checksum_ok(packet.bytes(), headers) {
         sa.counters.dropped(DropReason::BadChecksum);
-        end(tally, packet, DropReason::BadChecksum, None, pool, out);
+        cx.discard(packet, DropReason::BadChecksum, None);
         return None;
     }
     let mut flow = ip::flow(packet.bytes(), headers, false);
     let mut joined_headers = None;
     let answer = if headers.fragment.is_none() {
-        settle(sa, &mut parts, now, &mut packet, headers, &flow)
+        check_inner(sa, &mut parts, &mut packet, headers, &flow)
     } else {
-        let joined = join_inner(sa, now, &mut packet, headers, &flow, fragments, pool);
-        tally.lost_fragments(fragments.take_lost());
+        let joined = join_inner(sa, &mut packet, headers, &flow, parts.fragments, cx.pool);
+        cx.tally.lost_fragments(parts.fragments.take_lost());
         joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
-            settle(sa, &mut parts, now, &mut packet, joined_headers.insert(headers), &flow)
+            check_inner(sa, &mut parts, &mut packet, joined_headers.insert(headers), &flow)
         })
     };
     match answer {
-        Ok(true) => {
+        Ok(None) => {
             let headers = joined_headers.unwrap_or(*headers);
             return Some((packet, headers));
         }
-        Ok(false) => {
+        Ok(Some(permit)) => {
             let app = sa.config().selectors.app.unwrap_or_default();
             if let Some(scrubbing) = parts.scrubbing.as_deref_mut() {
                 packet.meta.scrub = packet.meta.scrub.max(scrubbing.profile(app, &flow));
@@ -369,43 +352,43 @@ fn admit(
             if packet.meta.scrub != ScrubId::NONE && packet.meta.services == Services::NONE {
                 // Its octets would be what the scrubber holds a protected flow with the same addresses to.
                 sa.counters.dropped(DropReason::Scrubbed);
-                end(tally, packet, DropReason::Scrubbed, Some(&flow), pool, out);
+                cx.discard(packet, DropReason::Scrubbed, Some(&flow));
             } else if packet.meta.scrub != ScrubId::NONE {
-                scrub(sa, app, parts.scrubbing, packet, &flow, tally, pool, out);
+                scrub(sa, app, parts.scrubbing, (packet, permit), &flow, cx);
             } else {
-                deliver(packet, tally, out);
+                deliver(packet, permit, cx);
             }
         }
         Err(reason) => {
             sa.counters.dropped(reason);
-            end(tally, packet, reason, Some(&flow), pool, out);
+            cx.discard(packet, reason, Some(&flow));
         }
     }
     None
 }
 
-/// Stages 6 and 8. Returns whether the packet is itself one of an association with this host. Rules see only what is at
-/// the end of a bundle, with the services of all its members.
+/// Stages 6 and 8. `None`: the packet is itself one of an association with this host. Rules see only what is at the end
+/// of a bundle, with the services of all its members.
 #[inline]
-fn settle(
+fn check_inner(
     sa: &InboundSa,
     parts: &mut Parts<'_>,
-    now: Time,
     packet: &mut Packet<Inner>,
     headers: &Headers,
     flow: &Flow,
-) -> Result<bool, DropReason> {
-    let nested = permit(sa, parts.icmp, packet.bytes(), headers, flow, parts.members)?;
-    if !nested {
-        comply(parts.rules, sa, parts.around, packet, headers)?;
-        crate::entries::accept(parts.entries, flow, packet.meta.services, now)?;
+) -> Result<Option<Permit>, DropReason> {
+    let nested = check_selectors(sa, parts.icmp, packet.bytes(), headers, flow, parts.members)?;
+    if nested {
+        return Ok(None);
     }
-    Ok(nested)
+    check_spd(parts.rules, sa, parts.around, packet, headers)?;
+    crate::entries::accept(parts.entries, flow, packet.meta.services, packet.meta.received)?;
+    Ok(Some(Permit::granted()))
 }
 
 /// Stage 6: check that this association may carry the packet. Returns whether the packet is itself one of an
 /// association with this host.
-fn permit(
+fn check_selectors(
     sa: &InboundSa,
     icmp: &InnerIcmp,
     bytes: &[u8],
@@ -445,7 +428,6 @@ fn has_ends(sa: &InboundSa, flow: &Flow) -> bool {
 #[cold]
 fn join_inner(
     sa: &InboundSa,
-    now: Time,
     packet: &mut Packet<Inner>,
     headers: &Headers,
     flow: &Flow,
@@ -455,20 +437,19 @@ fn join_inner(
     if !has_ends(sa, flow) {
         return Err(DropReason::SelectorMismatch);
     }
-    join(fragments, now, sa.context(), packet, headers, pool)
+    join(fragments, sa.context(), packet, headers, pool)
 }
 
 /// Put the whole packet in place of its last fragment.
 #[cold]
 fn join<S>(
     fragments: &mut Reassembler,
-    now: Time,
     context: u32,
     packet: &mut Packet<S>,
     headers: &Headers,
     pool: &mut Pool,
 ) -> Result<Headers, DropReason> {
-    match fragments.push(now, context, packet.bytes(), headers, pool) {
+    match fragments.push(packet.meta.received, context, packet.bytes(), headers, pool) {
         Reassembled::Incomplete => Err(DropReason::FragmentHeld),
         Reassembled::Rejected(reason) => Err(reason),
         Reassembled::Complete(whole) => {

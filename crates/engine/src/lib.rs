@@ -1,6 +1,7 @@
 //! The engine: the order of the stages. [`outbound`] and [`inbound`] read as prose. Fast paths for the common packet
-//! repeat that order (`outbound/express.rs`, `outbound/gather.rs`, `inbound/burst.rs`); `tests/suite/bursts.rs` holds
-//! them equal to the single way.
+//! repeat that order (`outbound/fast_path.rs`, `outbound/protector/gather.rs`, `inbound/burst.rs`);
+//! `tests/suite/bursts.rs` holds them equal to the single way. Between deciding and protecting is a seam (`seam.rs`;
+//! docs/design/0031).
 //!
 //! Outbound, a `Packet<Inner>` enters as the host handed it over, and [`Outcome`]s leave: packets for the wire, packets
 //! that policy lets pass in clear, answers to the host, and drops with their reasons. Inbound, a `Packet<Raw>` enters
@@ -10,18 +11,23 @@
 //!
 //! Standards: RFC 4301 sections 5.1 and 5.2 (processing), 7 (fragments), 8.2 (path MTU), RFC 3948, RFC 4303. Design:
 //! docs/design/0001.
+//!
+//! The order cannot be left: what is sealed has had its turn, and only the seam gives turns.
+//!
+//! ```compile_fail,E0603
+//! use engine::seam::Turn;
+//! ```
 #![forbid(unsafe_code)]
 
 mod answers;
 mod audit;
-mod bundle;
+mod cx;
 mod entries;
 mod event;
-mod fit;
 mod hold;
 mod icmp;
 pub mod inbound;
-mod mss;
+mod incidents;
 mod nest;
 pub mod outbound;
 mod peer;
@@ -30,6 +36,7 @@ mod probes;
 mod quoted;
 mod rules;
 mod scrubbing;
+mod seam;
 mod tally;
 
 pub use audit::Audited;
@@ -40,12 +47,13 @@ pub use event::{
 pub use hold::HoldLimits;
 pub use icmp::{IcmpKind, IcmpPolicy};
 pub use inbound::{Delivery, Inbound, InboundOutcome, Traced};
-pub use outbound::{Outbound, Outcome};
+pub use incidents::{Excerpt, INCIDENT_OCTETS, Incident};
+pub use outbound::{Outbound, Outcome, Timeout};
 pub use prober::{Act, Prober, Seen};
 pub use probes::{Order, Path, SeenPath};
 pub use quoted::{InnerIcmp, QuotedCheck};
 pub use rules::SPD_RULE;
-pub use scrubbing::{INCIDENT_OCTETS, Incident, ScrubReport, Scrubbers, Witness, scrub_config};
+pub use scrubbing::{ScrubReport, Scrubbers, scrub_config};
 pub use tally::{Dropped, REMEMBERED, Tally, Traffic};
 
 /// The number of octets that a device should leave free in front of a packet. They take outer headers, and the device's

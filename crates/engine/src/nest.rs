@@ -6,14 +6,15 @@
 //! bare protocols count, and only for this host. Members without a key (IPComp, IP in IP) are taken here, and from the
 //! wire only where `inbound/bare.rs` says so.
 
+use crate::seam;
 use ipsec::{Codec, Outer};
 use sadb::sa::SaProtocol;
 use sadb::{Endpoints, InboundSa, InboundSad, Mode, SaConfig, SaName, Spi};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::ip::Headers;
-use wire::stage::{Classed, Inner};
-use wire::{AppId, DropReason, Flow, Meta, Packet, Pool, Verdict, protocol};
+use wire::stage::{Inner, Scheduled};
+use wire::{AppId, DropReason, Flow, Meta, Packet, Pool, protocol};
 
 /// The state that only members of bundles need.
 #[derive(Debug, Default)]
@@ -124,15 +125,15 @@ pub(crate) fn open<'a>(
         },
         Err(reason) => return Err(give_back(reason, packet, pool)),
     };
-    match ipsec::decap_member(sa, packet.nested(), &outer, &mut members.codec, pool) {
-        Verdict::Pass(mut packet) => match unite(&mut packet.meta, &before) {
+    match ipsec::decap_member(sa, seam::schedule_nested(packet), &outer, &mut members.codec, pool) {
+        Ok(mut packet) => match unite(&mut packet.meta, &before) {
             Ok(()) => Ok((packet, sa)),
             Err(reason) => {
                 sa.counters.dropped(reason);
                 Err(give_back(reason, packet, pool))
             }
         },
-        Verdict::Drop(reason) => Err((reason, len)),
+        Err(reason) => Err((reason, len)),
     }
 }
 
@@ -158,11 +159,11 @@ pub(crate) fn tunnel(sad: &mut InboundSad, members: &Members, outer: &Outer) -> 
 pub(crate) fn decap_tunnel(
     sa: &mut InboundSa,
     members: &mut Members,
-    packet: Packet<Classed>,
+    packet: Packet<Scheduled>,
     outer: &Outer,
     pool: &mut Pool,
-) -> Verdict<Packet<Inner>> {
-    ipsec::decap_member(sa, packet.advance(), outer, &mut members.codec, pool)
+) -> Result<Packet<Inner>, DropReason> {
+    ipsec::decap_member(sa, packet, outer, &mut members.codec, pool)
 }
 
 fn give_back(reason: DropReason, packet: Packet<Inner>, pool: &mut Pool) -> (DropReason, usize) {

@@ -258,7 +258,8 @@ impl Prober {
         let is = (seen.in_force, seen.configured);
         match self.known {
             Some(known) if known == is => {}
-            // An association that has come since, or has forgotten. Where nobody sends, what is too old stays forgotten.
+            // An association that has come since, or has forgotten. Where nobody sends, what is too old stays
+            // forgotten.
             Some((in_force, configured))
                 if seen.long
                     && self.told.is_some()

@@ -2,8 +2,8 @@
 //! (docs/design/0029).
 //!
 //! Inbound, the message of an authentic dummy packet becomes an event. Outbound, the control plane orders probes and
-//! answers, which leave with the next turn of the thread (`outbound/probes.rs`). [`crate::Prober`] decides what to ask and what follows from
-//! the answers.
+//! answers, which leave with the next turn of the thread (`outbound/protector/probes.rs`). [`crate::Prober`] decides
+//! what to ask and what follows from the answers.
 
 use crate::event::{Events, PathMessage};
 use sadb::sa::{DontFragment, Encapsulation, SaProtocol, Selectors};

@@ -9,21 +9,19 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::incidents::{Excerpt, Incident, Incidents};
 use sadb::spd::Spd;
 use sadb::{FlowCache, FlowKey};
 use scrub::{
-    Arrival, Config, Counters, Emitted, Midstream, Outcome, Profile, RestoreCounts, Rule, Saved, SavedError,
-    Scrubber, Side, State as ConnectionState, Verdict,
+    Arrival, Config, Counters, Midstream, Outcome, Profile, RestoreCounts, Rule, Saved, SavedError, Scrubber,
+    Side, State as ConnectionState,
 };
-use wire::stage::Inner;
 use wire::{AppId, Buf, Flow, Packet, ScrubId, Services, Time};
 
 /// The largest number of the scrubber's own packets that wait for the outbound half.
 const MOST_WAITING: usize = 1024;
 /// The number of sets of four flows whose profile is remembered.
 const SETS: usize = 1024;
-/// The number of octets of a packet as it came that a [`Witness`] is shown: headers, and the beginning of its data.
-pub const INCIDENT_OCTETS: usize = 160;
 
 /// The scrubbers, one for each profile, made when first needed. A clone refers to the same ones.
 #[derive(Clone)]
@@ -39,15 +37,16 @@ struct State {
     configs: [Config; Profile::ALL.len()],
     seed: [u8; 16],
     made: [Option<Box<Scrubber>>; Profile::ALL.len()],
-    waiting: VecDeque<Own>,
+    waiting: VecDeque<Emitted>,
     /// The number of own packets that found no room to wait in.
     lost: u64,
-    witness: Option<Witness>,
+    /// The packets that rules applied to, by profile; `None`: nobody wants them.
+    incidents: Option<Box<[Incidents; Profile::ALL.len()]>>,
 }
 
 /// A packet that the scrubber made itself.
 #[derive(Debug)]
-pub(crate) struct Own {
+pub(crate) struct Emitted {
     pub to: Side,
     pub buf: Buf,
     /// The application that its association is bound to.
@@ -55,28 +54,6 @@ pub(crate) struct Own {
     /// The services of the packet that it is about; without such a packet, all of them.
     pub services: Services,
 }
-
-/// A packet that scrubber rules applied to.
-#[derive(Clone, Copy, Debug)]
-pub struct Incident<'a> {
-    /// The time at which the packet came.
-    pub at: Time,
-    /// The profile by which it was scrubbed.
-    pub profile: Profile,
-    /// The side that it came from.
-    pub from: Side,
-    /// The verdict: what became of it, and the rules that applied.
-    pub verdict: Verdict,
-    /// Its first octets as it came, [`INCIDENT_OCTETS`] at most.
-    pub came: &'a [u8],
-    /// The length of the packet as it came, in octets.
-    pub whole: usize,
-    /// The packet as it went on, if it did.
-    pub went: Option<&'a [u8]>,
-}
-
-/// A function that is told of every [`Incident`].
-pub type Witness = Box<dyn FnMut(Incident<'_>) + Send>;
 
 /// The report about one profile's scrubber.
 #[derive(Clone, Debug)]
@@ -94,7 +71,7 @@ pub struct ScrubReport {
 }
 
 /// The result of scrubbing a packet.
-pub(crate) enum Scrubbed {
+pub(crate) enum ScrubResult {
     /// The packet goes on.
     Passed,
     /// The packet is dropped by this rule.
@@ -122,62 +99,62 @@ impl Scrubbers {
             made: Default::default(),
             waiting: VecDeque::new(),
             lost: 0,
-            witness: None,
+            incidents: None,
         };
         Scrubbers(Arc::new(Shared { waits: AtomicBool::new(false), state: Mutex::new(state) }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A scrubber keeps no promise across packets that a half-done packet could break: what it does not know it refuses.
+        // A scrubber keeps no promise across packets that a half-done packet could break: what it does not know it
+        // refuses.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Scrub one packet of a flow; `None` if its profile is unknown. Packets of the scrubber's own are appended to
-    /// `own`.
-    pub(crate) fn process(
+    /// `out`.
+    pub(crate) fn process<S>(
         &self,
         from: Side,
         realm: AppId,
-        packet: &mut Packet<Inner>,
-        own: &mut Vec<Own>,
-    ) -> Option<Scrubbed> {
+        packet: &mut Packet<S>,
+        out: &mut Vec<Emitted>,
+    ) -> Option<ScrubResult> {
         let profile = Profile::of_id(packet.meta.scrub)?;
         let mut state = self.state();
         let now = packet.meta.received;
         let arrival = Arrival { from, link: 0, realm: realm.0.into() };
         let mut gso = packet.meta.gso;
-        let mut came = [0; INCIDENT_OCTETS];
-        let whole = packet.bytes().len();
-        for (to, from) in came.iter_mut().zip(packet.bytes()) {
-            *to = *from;
-        }
+        let came = Excerpt::of(packet.bytes());
         let scrubber = state.scrubber(profile);
         let verdict = scrubber.process(now, arrival, packet.buf_mut(), &mut gso);
         packet.meta.gso = gso;
         let services = packet.meta.services;
         while let Some(emitted) = scrubber.poll_emitted() {
-            own.push(Own { services, ..Own::of(emitted) });
+            out.push(Emitted { services, ..Emitted::from_scrubber(emitted) });
         }
         let scrubbed = match verdict.outcome {
-            Outcome::Forward => Scrubbed::Passed,
-            Outcome::Drop(rule) => Scrubbed::Ended(rule),
-            Outcome::Hold | Outcome::Fragmented => Scrubbed::Gone,
+            Outcome::Forward => ScrubResult::Passed,
+            Outcome::Drop(rule) => ScrubResult::Ended(rule),
+            Outcome::Hold | Outcome::Fragmented => ScrubResult::Gone,
         };
-        if let (true, Some(witness)) = (verdict.met.is_incident(), &mut state.witness) {
-            let came = came.get(..whole.min(INCIDENT_OCTETS)).unwrap_or_default();
-            let went = matches!(scrubbed, Scrubbed::Passed).then_some(packet.bytes());
-            witness(Incident { at: now, profile, from, verdict, came, whole, went });
+        if let (true, Some(incidents)) = (verdict.met.is_incident(), &mut state.incidents) {
+            let incidents = &mut incidents[profile as usize];
+            if incidents.has_room(now) {
+                let passed = matches!(scrubbed, ScrubResult::Passed);
+                let went = passed.then(|| Excerpt::of(packet.bytes()));
+                incidents.push(Incident { at: now, profile, from, verdict, came, went });
+            }
         }
         Some(scrubbed)
     }
 
     /// Leave packets for the outbound half, which sends or delivers them as soon as it can. Returns whether any found
     /// room.
-    pub(crate) fn leave(&self, own: impl Iterator<Item = Own>) -> bool {
+    pub(crate) fn leave(&self, emitted: impl Iterator<Item = Emitted>) -> bool {
         let mut state = self.state();
         let before = state.waiting.len();
-        for own in own {
-            state.wait(own);
+        for one in emitted {
+            state.wait(one);
         }
         let left = state.waiting.len() > before;
         if left {
@@ -187,16 +164,16 @@ impl Scrubbers {
     }
 
     /// The next packet that was left for the outbound half.
-    pub(crate) fn take(&self) -> Option<Own> {
+    pub(crate) fn take(&self) -> Option<Emitted> {
         if !self.0.waits.load(Ordering::Acquire) {
             return None;
         }
         let mut state = self.state();
-        let own = state.waiting.pop_front();
-        if own.is_none() {
+        let emitted = state.waiting.pop_front();
+        if emitted.is_none() {
             self.0.waits.store(false, Ordering::Release);
         }
-        own
+        emitted
     }
 
     /// Forget connections and fragments that are over. Packets that tell of it wait for the outbound half.
@@ -206,7 +183,7 @@ impl Scrubbers {
         for scrubber in made.iter_mut().flatten() {
             scrubber.expire(now);
             while let Some(emitted) = scrubber.poll_emitted() {
-                push(waiting, lost, Own::of(emitted));
+                push(waiting, lost, Emitted::from_scrubber(emitted));
             }
         }
         if !waiting.is_empty() {
@@ -231,9 +208,25 @@ impl Scrubbers {
         .collect()
     }
 
-    /// Set the function that is told of packets that rules apply to.
-    pub fn set_witness(&self, witness: Witness) {
-        self.state().witness = Some(witness);
+    /// Record packets that rules apply to from now on, until [`Scrubbers::take_incidents`] takes them. A bounded number
+    /// of the latest is kept.
+    pub fn record_incidents(&self) {
+        self.state().incidents.get_or_insert_default();
+    }
+
+    /// Take the packets that rules applied to since the last call, in the order in which they came. For each profile,
+    /// `lost` is told the number of those that came too fast to be recorded.
+    pub fn take_incidents(&self, mut lost: impl FnMut(Profile, u64)) -> Vec<Incident> {
+        let mut all = Vec::new();
+        if let Some(incidents) = &mut self.state().incidents {
+            for (profile, incidents) in Profile::ALL.into_iter().zip(incidents.iter_mut()) {
+                let (waiting, unrecorded) = incidents.take();
+                all.extend(waiting);
+                lost(profile, unrecorded);
+            }
+        }
+        all.sort_by_key(|incident| incident.at);
+        all
     }
 
     /// Call `look` for each connection of every scrubber that had something to do.
@@ -280,22 +273,22 @@ impl State {
         self.made[at].get_or_insert_with(|| Box::new(Scrubber::new(config.clone(), seed)))
     }
 
-    fn wait(&mut self, own: Own) {
-        push(&mut self.waiting, &mut self.lost, own);
+    fn wait(&mut self, emitted: Emitted) {
+        push(&mut self.waiting, &mut self.lost, emitted);
     }
 }
 
-impl Own {
-    fn of(emitted: Emitted) -> Own {
-        let Emitted { to, buf, realm, .. } = emitted;
+impl Emitted {
+    fn from_scrubber(emitted: scrub::Emitted) -> Emitted {
+        let scrub::Emitted { to, buf, realm, .. } = emitted;
         let app = AppId(u16::try_from(realm).unwrap_or_default());
-        Own { to, buf, app, services: Services::ENCRYPTED }
+        Emitted { to, buf, app, services: Services::ENCRYPTED }
     }
 }
 
-fn push(waiting: &mut VecDeque<Own>, lost: &mut u64, own: Own) {
+fn push(waiting: &mut VecDeque<Emitted>, lost: &mut u64, emitted: Emitted) {
     if waiting.len() < MOST_WAITING {
-        waiting.push_back(own);
+        waiting.push_back(emitted);
     } else {
         *lost += 1;
     }
@@ -306,21 +299,21 @@ pub(crate) struct Scrubbing {
     pub scrubbers: Scrubbers,
     spd: Arc<Spd>,
     known: FlowCache<ScrubId>,
-    loads: u64,
+    policy_generation: u64,
     /// Whether something was left for the outbound half since the last look.
     pub called: bool,
-    pub own: Vec<Own>,
+    pub emitted: Vec<Emitted>,
 }
 
 impl Scrubbing {
     pub fn new(scrubbers: Scrubbers, spd: Arc<Spd>, seed: u64) -> Scrubbing {
         let known = FlowCache::new(SETS, seed);
-        Scrubbing { scrubbers, spd, known, loads: 0, called: false, own: Vec::new() }
+        Scrubbing { scrubbers, spd, known, policy_generation: 0, called: false, emitted: Vec::new() }
     }
 
     pub fn set_policy(&mut self, spd: Arc<Spd>) {
         self.spd = spd;
-        self.loads += 1;
+        self.policy_generation += 1;
     }
 
     pub fn policy(&self) -> &Arc<Spd> {
@@ -340,11 +333,11 @@ impl Scrubbing {
             return ScrubId::NONE;
         }
         let key = FlowKey::new(app, flow, 0);
-        if let Some(profile) = self.known.get(self.loads, &key) {
+        if let Some(profile) = self.known.get(self.policy_generation, &key) {
             return profile;
         }
         let profile = profile(&self.spd, app, flow);
-        self.known.put(self.loads, &key, profile);
+        self.known.put(self.policy_generation, &key, profile);
         profile
     }
 }

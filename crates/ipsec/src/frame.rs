@@ -1,4 +1,5 @@
-//! One frame for all protocols: what of an inner packet is enclosed, what stays in front, and the outer headers around it.
+//! One frame for all protocols: what of an inner packet is enclosed, what stays in front, and the outer headers around
+//! it.
 //!
 //! ```text
 //! transport  | own headers kept |     | protocol's header | rest of the packet         | protocol's trailer |
@@ -204,8 +205,8 @@ impl Layout {
     }
 }
 
-/// An outer packet that must not be fragmented by its policy, though its inner one may, has nowhere to go if it does not fit. One of IPv6
-/// that may be fragmented here is one that every link has to carry: see [`headers::outer_df`].
+/// An outer packet that must not be fragmented by its policy, though its inner one may, has nowhere to go if it does
+/// not fit. One of IPv6 that may be fragmented here is one that every link has to carry: see [`headers::outer_df`].
 #[inline]
 pub(crate) fn check_df(
     config: &SaConfig,

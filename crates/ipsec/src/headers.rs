@@ -43,8 +43,8 @@ pub(crate) fn outer_ttl(policy: &HeaderPolicy, inner: u8) -> u8 {
 }
 
 /// Whether the outer packet must not be fragmented on its way. `may_fragment`: it does not fit otherwise, and its inner
-/// packet allows it. One that nobody may cut and nobody may be told about (IPv6 of 1280 octets or less) is carried all the same (RFC 2473
-/// section 7.1).
+/// packet allows it. One that nobody may cut and nobody may be told about (IPv6 of 1280 octets or less) is carried all
+/// the same (RFC 2473 section 7.1).
 #[inline]
 pub(crate) fn outer_df(policy: &HeaderPolicy, inner: bool, may_fragment: bool) -> bool {
     match policy.df {

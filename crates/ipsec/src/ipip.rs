@@ -1,8 +1,9 @@
-//! IP in IP as a member of a bundle (RFC 2003, RFC 2473; RFC 4301 section 4.1): a tunnel without a key, whose packets are taken
-//! only out of an association that has one.
+//! IP in IP as a member of a bundle (RFC 2003, RFC 2473; RFC 4301 section 4.1): a tunnel without a key, whose packets
+//! are taken only out of an association that has one.
 
 use crate::frame::{self, Layout};
 use crate::opened::Opened;
+use crate::proof::InnerProof;
 use crate::restore;
 use crate::udp_encap::Outer;
 use sadb::{InboundSa, Mode, OutboundSa};
@@ -36,7 +37,7 @@ pub(crate) fn unwrap(
     sa: &mut InboundSa,
     packet: &mut Packet<Scheduled>,
     outer: &Outer,
-) -> Result<(), DropReason> {
+) -> Result<InnerProof, DropReason> {
     if !matches!(outer.protocol, protocol::IPV4 | protocol::IPV6) || sa.config().mode != Mode::Tunnel {
         return Err(DropReason::WrongProtocol);
     }

@@ -68,7 +68,8 @@ pub(crate) fn dummy_room(config: &SaConfig, size: usize) -> usize {
     payload(config, size.saturating_sub(outer_header(config) + around(config)))
 }
 
-/// The lengths that probes of an association of ESP can have: octets of headers and ICV, and of what the rest is a multiple.
+/// The lengths that probes of an association of ESP can have: octets of headers and ICV, and of what the rest is a
+/// multiple.
 pub fn probe_lengths(config: &SaConfig) -> (usize, usize) {
     (outer_header(config) + around(config), Shape::of(config.suite).align.into())
 }

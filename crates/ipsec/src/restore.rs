@@ -1,6 +1,7 @@
 //! The inner packet out of what a protocol of any kind has opened.
 
 use crate::opened::Opened;
+use crate::proof::InnerProof;
 use crate::udp_encap::Outer;
 use crate::{beet, nat, transport, tunnel};
 use sadb::{InboundSa, Mode};
@@ -34,7 +35,7 @@ pub(crate) fn account(
     packet: &mut Packet<Scheduled>,
     outer: &Outer,
     sequence: u64,
-) -> Result<(), DropReason> {
+) -> Result<InnerProof, DropReason> {
     let (now, len) = (packet.meta.received, packet.bytes().len());
     sa.carry(now, len)?;
     packet.meta.spi = sa.spi().0;
@@ -42,5 +43,5 @@ pub(crate) fn account(
     packet.meta.services = sa.config().services();
     packet.meta.app = sa.config().selectors.app.unwrap_or_default();
     packet.meta.tos = outer.tos;
-    Ok(())
+    Ok(InnerProof::done())
 }

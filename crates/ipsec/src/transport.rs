@@ -1,9 +1,9 @@
 //! Transport mode: the packet's own header becomes the outer one (RFC 4301 section 5.1.1, RFC 4303 and RFC 4302
 //! section 3.1.1).
 //!
-//! IPv4 options, and hop-by-hop options, routing header and the destination options between them, stay in front. Destination
-//! options behind them go inside, where RFC 4303 section 3.1.1 prefers them. Over UDP nothing can stay in front, since a UDP
-//! socket gives its reader no options; such packets are refused.
+//! IPv4 options, and hop-by-hop options, routing header and the destination options between them, stay in front.
+//! Destination options behind them go inside, where RFC 4303 section 3.1.1 prefers them. Over UDP nothing can stay in
+//! front, since a UDP socket gives its reader no options; such packets are refused.
 
 use crate::inner::Inner;
 use crate::opened::Opened;

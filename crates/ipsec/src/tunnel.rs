@@ -35,8 +35,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Inner, DropReason> {
     if len == bytes.len() { Ok(inner) } else { Err(DropReason::BadHeader) }
 }
 
-/// Leave the inner packet alone in the buffer, with the type of service that the outer header asks for. Octets behind the
-/// inner packet are traffic flow confidentiality padding (RFC 4303 section 2.7) and go.
+/// Leave the inner packet alone in the buffer, with the type of service that the outer header asks for. Octets behind
+/// the inner packet are traffic flow confidentiality padding (RFC 4303 section 2.7) and go.
 pub(crate) fn restore(
     buf: &mut Buf,
     opened: &Opened<'_>,

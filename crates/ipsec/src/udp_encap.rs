@@ -1,5 +1,6 @@
 //! What an outer packet carries: ESP in UDP, bare ESP or AH, or something else on the port (RFC 3948 section 2).
 
+use crate::proof::SealProof;
 use sadb::sa::Encapsulation;
 use sadb::{Endpoints, SaConfig};
 use std::net::IpAddr;
@@ -11,7 +12,7 @@ use wire::ipcomp::IpComp;
 use wire::ipv4::{self, Ipv4Repr};
 use wire::ipv6::{self, Ipv6Repr};
 use wire::udp::{self, Udp, UdpRepr};
-use wire::{DropReason, Meta, Packet, Pool, Time, checksum, options, protocol, stage};
+use wire::{DropReason, Packet, Pool, checksum, options, protocol, stage};
 
 /// The port of ESP in UDP (RFC 3948 section 2.1).
 pub const PORT: u16 = 4500;
@@ -32,28 +33,39 @@ pub(crate) fn fill_checksum(datagram: &mut [u8], ends: &Endpoints) -> Result<(),
     Ok(())
 }
 
-/// A NAT keepalive for the peer of this association (RFC 3948 section 2.3): one octet 0xff in UDP, in a buffer of `pool`. `None`
-/// if the association is bare, or the buffer too small.
-pub fn keepalive(config: &SaConfig, now: Time, pool: &mut Pool) -> Option<Packet<stage::Outer>> {
+/// The addresses for the checksum of a UDP header between these ends, where the standards ask for one: see
+/// [`fill_checksum`].
+#[inline]
+pub(crate) fn checksum_ends(ends: &Endpoints) -> Option<(IpAddr, IpAddr)> {
+    ends.remote.is_ipv6().then_some((ends.local, ends.remote))
+}
+
+/// A NAT keepalive for the peer of this association (RFC 3948 section 2.3): one octet 0xff in UDP. `packet` is empty,
+/// its buffer comes from `pool`. `None` if the association is bare, or the buffer too small.
+pub fn keepalive(
+    config: &SaConfig,
+    mut packet: Packet<stage::Scheduled>,
+    pool: &mut Pool,
+) -> Option<Packet<stage::Outer>> {
     const PAYLOAD: [u8; 1] = [0xff];
-    if config.options.encapsulation != Encapsulation::Udp {
-        return None;
-    }
-    let mut buf = pool.take();
     let ends = &config.endpoints;
     let ip = if ends.remote.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
     let payload_len = udp::HEADER_LEN + PAYLOAD.len();
-    let written = buf.push_back(ip + payload_len).and_then(|bytes| {
+    let is_udp = config.options.encapsulation == Encapsulation::Udp;
+    let bytes = if is_udp { packet.buf_mut().push_back(ip + payload_len) } else { None };
+    let written = bytes.and_then(|bytes| {
         write_keepalive(bytes, ip, ends, payload_len).ok()?;
         bytes.last_mut().map(|last| *last = PAYLOAD[0])?;
-        fill_checksum(bytes.get_mut(ip..)?, ends).ok()
+        fill_checksum(bytes.get_mut(ip..)?, ends).ok()?;
+        Some(SealProof::done())
     });
-    if written.is_none() {
-        pool.put(buf);
-        return None;
+    match written {
+        Some(sealed) => Some(packet.advance(&sealed)),
+        None => {
+            pool.put(packet.into_buf());
+            None
+        }
     }
-    let meta = Meta { received: now, ..Meta::default() };
-    Some(Packet::from_host(buf, meta).advance::<stage::Selected>().advance::<stage::Scheduled>().advance())
 }
 
 fn write_keepalive(
@@ -105,8 +117,8 @@ pub struct Outer {
     pub spi: u32,
     /// The sequence number as it travels: the low 32 bits.
     pub sequence: u32,
-    /// The checksum of the UDP header is there and wrong. What a UDP socket gave has none any more; over IPv6, too, a tunnel may do without
-    /// one (RFC 6935).
+    /// The checksum of the UDP header is there and wrong. What a UDP socket gave has none any more; over IPv6, too, a
+    /// tunnel may do without one (RFC 6935).
     pub corrupt: bool,
     /// Offset in the packet at which the protocol's header starts.
     pub(crate) at: usize,
@@ -117,14 +129,14 @@ pub struct Outer {
 }
 
 impl Outer {
-    /// Find what is protected in a whole outer IP packet from the wire, whose headers are known. UDP counts when it is for
-    /// `port`.
+    /// Find what is protected in a whole outer IP packet from the wire, whose headers are known. UDP counts when it is
+    /// for `port`.
     ///
     /// # Errors
     /// [`DropReason::Keepalive`], [`DropReason::IkeUnsupported`], [`DropReason::NotEsp`], [`DropReason::EspTooShort`],
-    /// [`DropReason::AhTooShort`], [`DropReason::Fragment`], [`DropReason::RoutingUnfinished`], [`DropReason::BadOption`],
-    /// and what the UDP header is refused for. [`DropReason::Unkeyed`] for IPComp and IP in IP: they prove nothing, and count
-    /// only inside an association that does ([`Self::nested`]).
+    /// [`DropReason::AhTooShort`], [`DropReason::Fragment`], [`DropReason::RoutingUnfinished`],
+    /// [`DropReason::BadOption`], and what the UDP header is refused for. [`DropReason::Unkeyed`] for IPComp and IP in
+    /// IP: they prove nothing, and count only inside an association that does ([`Self::nested`]).
     #[inline]
     pub fn find(bytes: &[u8], headers: &Headers, port: u16) -> Result<Outer, DropReason> {
         match headers.protocol {
@@ -135,8 +147,8 @@ impl Outer {
         }
     }
 
-    /// Find what an inner packet that came out of a keyed association is wrapped in: the next round of a bundle. UDP is not
-    /// looked into.
+    /// Find what an inner packet that came out of a keyed association is wrapped in: the next round of a bundle. UDP is
+    /// not looked into.
     ///
     /// # Errors
     /// As [`Self::find`]; [`DropReason::IpCompTooShort`].

@@ -9,7 +9,7 @@
 
 use crate::ipv4::{self, Ipv4Repr};
 use crate::ipv6::{self, Ipv6Repr};
-use crate::packet::Next;
+use crate::packet::{Evidence, Next};
 use crate::udp::{self, Udp, UdpRepr};
 use crate::{AppId, Buf, Meta, Packet, Pool, Time, WireError, protocol, stage};
 use std::marker::PhantomData;
@@ -44,6 +44,9 @@ pub struct OuterHeader {
     pub may_fragment: bool,
 }
 
+/// What a socket tells of the headers of a burst was read by the host's own stack.
+impl Evidence<stage::Raw, stage::Clean> for OuterHeader {}
+
 /// The metadata that all datagrams of a burst share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BurstMeta {
@@ -77,9 +80,15 @@ pub struct Burst<S> {
 }
 
 impl Burst<stage::Scheduled> {
-    /// Begins an empty burst in the free area of `buf`, whose datagrams are to be `stride` octets long. `None` if the
-    /// addresses are of two families, `stride` is zero, or not one such datagram fits.
-    pub fn begin(buf: Buf, header: OuterHeader, stride: usize) -> Option<Self> {
+    /// Begins an empty burst in the free area of `buf`, whose datagrams are to be `stride` octets long. The evidence is
+    /// that of its first packet. `None` if the addresses are of two families, `stride` is zero, or not one such datagram
+    /// fits.
+    pub fn begin(
+        _: &impl Evidence<stage::Selected, stage::Scheduled>,
+        buf: Buf,
+        header: OuterHeader,
+        stride: usize,
+    ) -> Option<Self> {
         let fits = stride > 0 && stride <= max_len(&header) && stride <= buf.len() + buf.tailroom();
         if !fits || header.src.is_ipv4() != header.dst.is_ipv4() {
             return None;
@@ -206,9 +215,9 @@ impl Burst<stage::Raw> {
 }
 
 impl<S> Burst<S> {
-    /// Moves the burst to the next stage.
+    /// Moves the burst to the next stage, which the evidence is for.
     #[inline]
-    pub fn advance<T>(self) -> Burst<T>
+    pub fn advance<T>(self, _: &impl Evidence<S, T>) -> Burst<T>
     where
         S: Next<T>,
     {

@@ -4,7 +4,7 @@ use crate::field::{array, be16, octet, put_octet, range, tail};
 use crate::ipv4::{self, Ipv4};
 use crate::ipv6::{self, Ipv6};
 use crate::tcp::Tcp;
-use crate::{Flow, WireError, icmp, options, protocol, sctp, udp};
+use crate::{Evidence, Flow, WireError, icmp, options, protocol, sctp, stage, udp};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The fragment fields of a packet.
@@ -51,6 +51,9 @@ pub struct Headers {
     /// The time to live or hop limit.
     pub ttl: u8,
 }
+
+/// A packet whose headers were read is one whose headers are known to be sound.
+impl Evidence<stage::Raw, stage::Clean> for Headers {}
 
 impl Headers {
     /// Reads and checks the headers of the packet at the start of `bytes`. Only the IPv4 header checksum

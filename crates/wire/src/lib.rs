@@ -7,6 +7,7 @@
 //! RFC 1071 (checksums); IEEE 802.1Q, IEEE 802.2, RFC 2516, RFC 1661, RFC 3032 (links).
 #![forbid(unsafe_code)]
 
+mod acquire;
 pub mod addr;
 pub mod ah;
 pub mod burst;
@@ -40,8 +41,8 @@ pub mod segment;
 pub mod tcp;
 mod time;
 pub mod udp;
-mod verdict;
 
+pub use acquire::AcquireId;
 pub use addr::{Flow, Prefix};
 pub use burst::{Burst, BurstMeta, OuterHeader};
 pub use coalesce::Coalescer;
@@ -49,9 +50,8 @@ pub use coalesced::Coalesced;
 pub use drop::DropReason;
 pub use error::WireError;
 pub use meta::{AppId, Gso, GsoKind, Meta, ScrubId, Services};
-pub use packet::{Buf, Next, Packet, Pool, stage};
+pub use packet::{Buf, Evidence, Next, Packet, Pool, stage};
 pub use reassembly::{LostFragments, Reassembled, Reassembler};
 pub use record::Record;
 pub use segment::SegmentIter;
 pub use time::Time;
-pub use verdict::{AcquireId, Verdict};

@@ -4,12 +4,42 @@
 //! Outbound: Inner -> Selected -> Scheduled -> Outer.
 //! Bundles: [`Packet::nested`] (Inner -> Scheduled) and [`Packet::bundled`] (Outer -> Scheduled), by name, counted.
 //! No edge leads from [`stage::Inner`] back to [`stage::Raw`]: a decrypted packet cannot be treated as one from the
-//! wire again (docs/design/0001). The stage says how far a packet has come. It does not prove that the checks were
-//! made: the caller of [`Packet::advance`] vouches for that.
+//! wire again (docs/design/0001). A step takes [`Evidence`]: a value that only those can make who did what the step
+//! stands for. It costs nothing at run time.
 //!
-//! ```compile_fail
-//! fn back_to_the_door(packet: wire::Packet<wire::stage::Inner>) -> wire::Packet<wire::stage::Raw> {
+//! ```
+//! use wire::{Packet, ip::Headers, stage::{Clean, Raw}};
+//!
+//! fn checked(packet: Packet<Raw>, headers: &Headers) -> Packet<Clean> {
+//!     packet.advance(headers)
+//! }
+//! ```
+//!
+//! There is no step back, whatever the evidence:
+//!
+//! ```compile_fail,E0277
+//! use wire::{Evidence, Packet, stage::{Inner, Raw}};
+//!
+//! fn back_to_the_door(packet: Packet<Inner>, evidence: &impl Evidence<Inner, Raw>) -> Packet<Raw> {
+//!     packet.advance(evidence)
+//! }
+//! ```
+//!
+//! There is no step without evidence, and none by evidence for another step:
+//!
+//! ```compile_fail,E0061
+//! use wire::{Packet, stage::{Clean, Raw}};
+//!
+//! fn unchecked(packet: Packet<Raw>) -> Packet<Clean> {
 //!     packet.advance()
+//! }
+//! ```
+//!
+//! ```compile_fail,E0277
+//! use wire::{Packet, ip::Headers, stage::{Inner, Selected}};
+//!
+//! fn undecided(packet: Packet<Inner>, headers: &Headers) -> Packet<Selected> {
+//!     packet.advance(headers)
 //! }
 //! ```
 
@@ -49,6 +79,16 @@ pub trait Next<To>: sealed::Edge<To> {}
 mod sealed {
     pub trait Edge<To> {}
 }
+
+/// Evidence that what a step from one stage to the next stands for has happened. The headers that were read are
+/// evidence that a packet is [`stage::Clean`], its association that it is [`stage::Classed`].
+///
+/// A type implements this trait where it is defined, and can be made only by those who did it. The rooms that do are
+/// listed in `xtask/src/purity.rs`. A test that needs a packet at some stage has evidence of its own.
+pub trait Evidence<From, To> {}
+
+/// A packet whose turn has come may begin a burst.
+impl Evidence<stage::Selected, stage::Scheduled> for Packet<stage::Scheduled> {}
 
 macro_rules! edges {
     ($($from:ident => $to:ident;)*) => {
@@ -231,10 +271,11 @@ impl Packet<stage::Inner> {
 
 impl Packet<stage::Inner> {
     /// Returns a packet that came out of an association to cryptography, because it is itself a packet of an
-    /// association with this host (a bundle). This is the only way back. It leads no further than cryptography, and the
-    /// caller counts its rounds. There is none to [`stage::Raw`], where a packet has proved nothing yet.
+    /// association with this host (a bundle). This is the only way back. It leads no further than cryptography, where a
+    /// packet of the wire needs the same evidence, and the caller counts its rounds. There is none to [`stage::Raw`],
+    /// where a packet has proved nothing yet.
     #[inline]
-    pub fn nested(self) -> Packet<stage::Scheduled> {
+    pub fn nested(self, _: &impl Evidence<stage::Classed, stage::Scheduled>) -> Packet<stage::Scheduled> {
         Packet { buf: self.buf, meta: self.meta, stage: PhantomData }
     }
 }
@@ -243,7 +284,7 @@ impl Packet<stage::Outer> {
     /// Sends an outbound packet of one association through the next member of its bundle (RFC 4301 section 4.1; paper
     /// 001: the SPI chain). The caller counts the rounds.
     #[inline]
-    pub fn bundled(self) -> Packet<stage::Scheduled> {
+    pub fn bundled(self, _: &impl Evidence<stage::Selected, stage::Scheduled>) -> Packet<stage::Scheduled> {
         Packet { buf: self.buf, meta: self.meta, stage: PhantomData }
     }
 }
@@ -261,9 +302,15 @@ impl<S> Packet<S> {
         Packet { buf, meta, stage: PhantomData }
     }
 
-    /// Moves the packet to the next stage.
+    /// A piece of this packet (a segment, a fragment) in a buffer of its own. It has come as far as the whole.
     #[inline]
-    pub fn advance<T>(self) -> Packet<T>
+    pub fn piece(&self, buf: Buf, meta: Meta) -> Packet<S> {
+        Packet { buf, meta, stage: PhantomData }
+    }
+
+    /// Moves the packet to the next stage, which the evidence is for.
+    #[inline]
+    pub fn advance<T>(self, _: &impl Evidence<S, T>) -> Packet<T>
     where
         S: Next<T>,
     {

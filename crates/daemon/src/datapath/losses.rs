@@ -73,6 +73,10 @@ mod tests {
     use super::*;
     use wire::{Buf, OuterHeader};
 
+    /// Evidence of every step, for packets that a test puts at some stage.
+    struct Placed;
+    impl<From, To> wire::Evidence<From, To> for Placed {}
+
     #[test]
     fn the_rest_of_a_burst_is_counted() {
         let header = OuterHeader {
@@ -84,11 +88,11 @@ mod tests {
             ttl: 64,
             may_fragment: false,
         };
-        let mut burst = Burst::begin(Buf::with_capacity(100, 0), header, 10).unwrap();
+        let mut burst = Burst::begin(&Placed, Buf::with_capacity(100, 0), header, 10).unwrap();
         for _ in 0..5 {
             assert!(burst.commit(10));
         }
-        let burst = burst.advance();
+        let burst = burst.advance(&Placed);
         let mut losses = Losses::new();
         losses.burst(&burst, &Sent { datagrams: 5, dropped: None, whole: true });
         assert_eq!(losses.drops().count(), 0);

@@ -136,7 +136,7 @@ fn is_to_be_cut(half: &OutboundHalf, packet: &Packet<stage::Outer>, headers: &He
 
 /// How long there is nothing to do, if nothing comes.
 fn patience(half: &OutboundHalf, now: Time) -> Duration {
-    half.engine.next_beat().map_or(HOUSEKEEPING, |next| next.since(now).min(HOUSEKEEPING))
+    half.engine.poll_timeout().map_or(HOUSEKEEPING, |(next, _)| next.since(now).min(HOUSEKEEPING))
 }
 
 /// The devices of the thread.
@@ -189,7 +189,7 @@ impl OutboundThread {
             for (at, _) in heard.iter().enumerate().filter(|(_, heard)| **heard) {
                 self.hear(half, at, now, &mut pool);
             }
-            half.engine.beat(now, &mut pool, &mut outcomes);
+            half.engine.handle_timeout(now, &mut pool, &mut outcomes);
             self.carry_out(half, &mut pool, &mut outcomes);
             self.send_bare(half, &mut pool);
             if !works {

@@ -102,11 +102,15 @@ impl Ring {
             self.unrecorded += 1;
             return;
         }
+        self.keep(netio::clock::wall(), from, verdict, came, went.map(Head::of));
+    }
+
+    /// Keep what became of a packet at this time of the clock on the wall, however many there are in a second.
+    pub fn keep(&mut self, time: Duration, from: Side, verdict: Verdict, came: &Head, went: Option<Head>) {
         if self.kept.len() == KEPT {
             self.kept.pop_front();
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
-        let (time, went) = (netio::clock::wall(), went.map(Head::of));
         self.kept.push_back(Kept { number, time, from, verdict, came: *came, went });
     }
 

@@ -8,7 +8,11 @@ use daemon::replay::{EngineOptions, Replay};
 use replay_kit::{Line, cut, datagram, hosts, inner_hosts, registry, replay, same, step, step_at};
 use sadb::sa::Padding;
 use wire::stage::Selected;
-use wire::{Buf, Meta, Packet, Pool, Verdict};
+use wire::{Buf, Meta, Packet, Pool};
+
+/// Evidence of every step, for packets that a test puts at some stage.
+struct Placed;
+impl<From, To> wire::Evidence<From, To> for Placed {}
 
 fn door(file: &str) -> Replay {
     replay(&EngineOptions::default(), file).unwrap()
@@ -154,9 +158,9 @@ fn seal_each(line: &Line, pieces: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut pool = Pool::new(engine::BUF_CAPACITY, engine::HEADROOM, 4);
     let seal = |piece: &Vec<u8>| {
         let buf = Buf::from_slice(piece, engine::HEADROOM, engine::TAILROOM);
-        let packet = Packet::from_host(buf, Meta::default()).advance::<Selected>().advance();
+        let packet = Packet::from_host(buf, Meta::default()).advance::<Selected>(&Placed).advance(&Placed);
         match ipsec::encap(&mut sa, packet, &mut pool) {
-            Verdict::Pass(outer) => outer.bytes().to_vec(),
+            Ok(outer) => outer.bytes().to_vec(),
             other => panic!("{other:?}"),
         }
     };

@@ -11,21 +11,25 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use wire::ip::Headers;
-use wire::stage::Clean;
-use wire::{Packet, Pool, Time, Verdict, checksum, protocol};
+use wire::stage::{Classed, Clean};
+use wire::{Packet, checksum, protocol};
 
-use super::outcome::{InboundOutcome, end, record};
-use super::{Inbound, Parts, about, admit};
+use super::outcome::InboundOutcome;
+use super::{Inbound, Stages, about, admit, lend};
+use crate::cx::Cx;
 use crate::nest;
+use crate::seam;
 use crate::tally::Dropped;
 use ipsec::Outer;
 
 impl Inbound {
     /// Take IP in IP that arrives bare from these addresses, and from no others.
     pub fn take_tunnels_from(&mut self, peers: BTreeSet<IpAddr>) {
-        self.tunnels_from = peers;
+        self.stages.tunnels_from = peers;
     }
+}
 
+impl Stages {
     /// Whether this is such a packet. Without rules for inbound packets nobody has said that its content may be clear.
     #[inline]
     pub(super) fn takes_bare(&self, headers: &Headers) -> bool {
@@ -38,40 +42,31 @@ impl Inbound {
     #[cold]
     pub(super) fn open_bare(
         &mut self,
-        now: Time,
         packet: Packet<Clean>,
         headers: &Headers,
-        pool: &mut Pool,
-        out: &mut Vec<InboundOutcome>,
+        cx: &mut Cx<'_, InboundOutcome>,
     ) {
-        let tally = &mut self.tally;
         let found = Outer::nested(packet.bytes(), headers)
             .and_then(|outer| nest::tunnel(&mut self.sad, &self.members, &outer).map(|name| (outer, name)));
         let (outer, name) = match found {
             Ok(found) => found,
-            Err(reason) => return end(tally, packet, reason, None, pool, out),
+            Err(reason) => return cx.discard(packet, reason, None),
         };
         let (about, len) = (about(&packet, &outer), packet.bytes().len());
         let Some(sa) = self.sad.get_mut(name) else {
-            return end(tally, packet, wire::DropReason::UnknownTunnel, None, pool, out);
+            return cx.discard(packet, wire::DropReason::UnknownTunnel, None);
         };
-        match nest::decap_tunnel(sa, &mut self.members, packet.advance(), &outer, pool) {
-            Verdict::Pass(mut packet) => {
+        let packet: Packet<Classed> = packet.advance(&*sa);
+        let packet = seam::schedule(packet);
+        match nest::decap_tunnel(sa, &mut self.members, packet, &outer, cx.pool) {
+            Ok(mut packet) => {
                 finish_checksum(packet.buf_mut().as_mut_slice());
-                let parts = Parts {
-                    rules: &mut self.rules,
-                    icmp: &self.icmp,
-                    entries: self.entries.as_deref(),
-                    scrubbing: self.scrubbing.as_deref_mut(),
-                    members: &self.members,
-                    around: &[],
-                };
-                let nested = admit(sa, now, packet, &mut self.inner_fragments, parts, tally, pool, out);
+                let nested = admit(sa, packet, lend!(self, &[]), cx);
                 if let Some((packet, headers)) = nested {
-                    self.nest(now, packet, headers, name, pool, out);
+                    self.nest(packet, headers, name, cx);
                 }
             }
-            Verdict::Drop(reason) => record(tally, Dropped::new(reason, &about, len, None), out),
+            Err(reason) => cx.report(Dropped::new(reason, &about, len, None)),
         }
     }
 }

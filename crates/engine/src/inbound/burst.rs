@@ -14,13 +14,17 @@ use wire::ip::{self, Headers};
 use wire::plain::Plain;
 use wire::stage::{Classed, Clean, Inner, Raw, Scheduled};
 use wire::{
-    AppId, Burst, DropReason, Flow, Meta, Packet, Pool, Reassembler, ScrubId, Services, Time, protocol,
+    AppId, Burst, DropReason, Evidence, Flow, Meta, Packet, Pool, Reassembler, ScrubId, Services, Time,
+    protocol,
 };
 
-use super::{Delivery, Inbound, InboundOutcome, Parts, admit, join_inner, permit};
+use super::permit::Permit;
+use super::{Delivery, Inbound, InboundOutcome, Parts, Stages, admit, check_selectors, join_inner};
+use crate::cx::Cx;
 use crate::nest::Members;
 use crate::quoted::InnerIcmp;
 use crate::scrubbing::Scrubbing;
+use crate::seam;
 use crate::tally::{About, Dropped, Tally};
 
 /// The length of the checksum, the last field of a UDP header, in octets.
@@ -41,6 +45,9 @@ struct Runs {
     /// The number of octets that one of them needs in front of each datagram.
     lead: usize,
 }
+
+/// The association of each run was looked for, and datagrams without one are refused where they lie.
+impl Evidence<Clean, Classed> for Runs {}
 
 impl Runs {
     /// Count the next datagram, of this SPI, to the last run; `false` if it begins a new one.
@@ -98,19 +105,25 @@ impl Inbound {
     /// tally. Buffers come from `pool` and go back to it. The buffer of the burst goes back through [`Delivery::clear`]
     /// if a packet in it is for the host.
     pub fn handle_burst(&mut self, now: Time, burst: Burst<Raw>, pool: &mut Pool, delivery: &mut Delivery) {
-        let Some(runs) = self.runs(&burst) else { return self.open_singly(now, burst, pool, delivery) };
-        match burst.spread(runs.lead, pool) {
-            Ok(burst) => self.open_burst(now, burst, &runs, pool, delivery),
-            Err(burst) => self.open_singly(now, burst, pool, delivery),
+        let Inbound { stages, tally, events, singly } = self;
+        let mut cx = Cx { pool, out: singly, tally, events };
+        let Some(runs) = stages.runs(&burst) else {
+            return stages.open_singly(now, burst, &mut cx, delivery);
+        };
+        match burst.spread(runs.lead, cx.pool) {
+            Ok(burst) => stages.open_burst(now, burst, &runs, &mut cx, delivery),
+            Err(burst) => stages.open_singly(now, burst, &mut cx, delivery),
         }
     }
+}
 
-    /// Whether a burst of this engine may be opened as a whole: the fast path leaves out no stage that this engine has. Each
-    /// field stands here with the reason why it may be left out, so that a new stage does not compile until somebody has
-    /// given one.
+impl Stages {
+    /// Whether a burst of this engine may be opened as a whole: the fast path leaves out no stage that this engine has.
+    /// Each field stands here with the reason why it may be left out, so that a new stage does not compile until
+    /// somebody has given one.
     #[inline]
     fn may_use_fast_path(&self) -> bool {
-        let Inbound {
+        let Stages {
             // Entries are looked up packet by packet.
             entries,
             // Associations that rules look at are asked for in `runs`, one by one.
@@ -123,12 +136,9 @@ impl Inbound {
             icmp: _,
             inner_fragments: _,
             scrubbing: _,
-            singly: _,
             members_waiting: _,
-            events: _,
-            tally: _,
-            // A burst is of datagrams whose outer headers are whole, without options or fragments, and which nobody passes on
-            // (docs/scrubbed-flows.md): what else arrives in frames comes as single packets.
+            // A burst is of datagrams whose outer headers are whole, without options or fragments, and which nobody
+            // passes on (docs/scrubbed-flows.md): what else arrives in frames comes as single packets.
             outer_fragments: _,
             outer_scrubber: _,
             tunnels_from: _,
@@ -176,24 +186,27 @@ impl Inbound {
         now: Time,
         burst: Burst<Raw>,
         runs: &Runs,
-        pool: &mut Pool,
+        cx: &mut Cx<'_, InboundOutcome>,
         delivery: &mut Delivery,
     ) {
         let mut opened = [Opened::NONE; MAX_DATAGRAMS];
-        let mut burst: Burst<Scheduled> = burst.advance::<Clean>().advance::<Classed>().advance();
+        let header = burst.header;
+        let burst: Burst<Clean> = burst.advance(&header);
+        let mut burst = seam::schedule_burst(burst.advance(runs));
         for run in runs.iter() {
             self.open_run(now, &mut burst, run, opened.get_mut(run.from..run.to).unwrap_or_default());
         }
-        let burst: Burst<Inner> = burst.advance();
+        let burst: Burst<Inner> = burst.advance(&slot::restored(&opened));
         let before = delivery.len();
         for run in runs.iter() {
             let opened = opened.get(run.from..run.to).unwrap_or_default();
-            self.admit_run(now, &burst, run, opened, pool, delivery);
+            self.admit_run(now, &burst, (run, opened), cx, delivery);
         }
         if delivery.len() > before {
-            delivery.push_burst(burst.advance());
+            // Each of its packets that the host is given was admitted by itself.
+            delivery.push_burst(burst.advance(&Permit::granted()));
         } else {
-            pool.put(burst.into_buf());
+            cx.pool.put(burst.into_buf());
         }
     }
 
@@ -224,23 +237,11 @@ impl Inbound {
         &mut self,
         now: Time,
         burst: &Burst<Inner>,
-        run: &Run,
-        opened: &[Opened],
-        pool: &mut Pool,
+        (run, opened): (&Run, &[Opened]),
+        cx: &mut Cx<'_, InboundOutcome>,
         delivery: &mut Delivery,
     ) {
-        let Inbound {
-            sad,
-            members,
-            icmp,
-            inner_fragments,
-            tally,
-            members_waiting,
-            scrubbing,
-            singly,
-            events,
-            ..
-        } = self;
+        let Stages { sad, members, icmp, inner_fragments, members_waiting, scrubbing, .. } = self;
         let header = &burst.header;
         let sa = sad.find_mut(Spi(run.spi), header.src, header.dst);
         let sa = sa.filter(|sa| sa.is_peer(header.src, header.dst, None));
@@ -256,12 +257,10 @@ impl Inbound {
             members,
             icmp,
             burst,
-            tally,
             fragments: inner_fragments,
             nested: members_waiting,
             scrubbing: scrubbing.as_deref_mut(),
-            outcomes: singly,
-            pool,
+            cx,
             delivery,
         };
         let name = sa.as_ref().map(|sa| sa.name());
@@ -286,40 +285,34 @@ impl Inbound {
             }
         }
         if dummies && let Some(sa) = sa {
-            crate::probes::hear(now, sa, events);
+            crate::probes::hear(now, sa, cx.events);
         }
         if !self.members_waiting.is_empty() {
             let name = name.unwrap_or(Spi(run.spi).into());
-            self.nest_waiting(now, name, pool, delivery);
+            self.nest_waiting(name, cx, delivery);
         }
     }
 
     /// Take the next rounds of bundles whose outermost member came in this run.
     #[cold]
-    fn nest_waiting(&mut self, now: Time, name: SaName, pool: &mut Pool, delivery: &mut Delivery) {
-        let mut outcomes = std::mem::take(&mut self.singly);
+    fn nest_waiting(&mut self, name: SaName, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) {
         let mut waiting = std::mem::take(&mut self.members_waiting);
         for (packet, headers) in waiting.drain(..) {
-            self.nest(now, packet, headers, name, pool, &mut outcomes);
+            self.nest(packet, headers, name, cx);
         }
         self.members_waiting = waiting;
-        self.hand_over(&mut outcomes, delivery);
-        self.singly = outcomes;
-    }
-
-    fn hand_over(&self, outcomes: &mut Vec<InboundOutcome>, delivery: &mut Delivery) {
-        for outcome in outcomes.drain(..) {
-            match outcome {
-                InboundOutcome::Deliver(packet, mark) => delivery.push_packet(packet, mark),
-                // It is in the tally.
-                InboundOutcome::Drop(dropped) => delivery.ended(&dropped),
-            }
-        }
+        hand_over(cx.out, delivery);
     }
 
     /// All stages for a burst, packet by packet.
     #[cold]
-    fn open_singly(&mut self, now: Time, burst: Burst<Raw>, pool: &mut Pool, delivery: &mut Delivery) {
+    fn open_singly(
+        &mut self,
+        now: Time,
+        burst: Burst<Raw>,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
         let (len, stride) = (burst.bytes().len(), burst.stride().max(1));
         let meta = Meta { received: now, tos: burst.header.tos, ..Meta::default() };
         let refuse = |tally: &mut Tally, delivery: &mut Delivery, reason, len| {
@@ -328,56 +321,63 @@ impl Inbound {
             delivery.ended(&dropped);
         };
         if len == 0 {
-            refuse(&mut self.tally, delivery, DropReason::NotEsp, 0);
+            refuse(cx.tally, delivery, DropReason::NotEsp, 0);
         }
-        let mut outcomes = std::mem::take(&mut self.singly);
         for at in (0..len).step_by(stride) {
             let octets = at..len.min(at + stride);
             delivery.at(at / stride);
-            let Some(mut packet) = burst.extract(octets.clone(), meta, pool) else {
-                refuse(&mut self.tally, delivery, DropReason::NoRoom, octets.len());
+            let Some(mut packet) = burst.extract(octets.clone(), meta, cx.pool) else {
+                refuse(cx.tally, delivery, DropReason::NoRoom, octets.len());
                 continue;
             };
             match burst.header.push(packet.buf_mut()) {
-                // The host's own stack, or the device, has read these headers; nothing is left of them. What was just computed is not
-                // verified: without a checksum there is nothing to verify.
+                // The host's own stack, or the device, has read these headers; nothing is left of them. What was just
+                // computed is not verified: without a checksum there is nothing to verify.
                 Ok(()) => {
                     let end = burst.header.len();
                     if let Some(checksum) = packet.bytes_mut().get_mut(end - CHECKSUM_LEN..end) {
                         checksum.fill(0);
                     }
-                    self.handle_clean(now, packet, pool, &mut outcomes);
-                    self.hand_over(&mut outcomes, delivery);
+                    self.handle_clean(packet, cx);
+                    hand_over(cx.out, delivery);
                 }
                 Err(error) => {
-                    refuse(&mut self.tally, delivery, error.into(), octets.len());
-                    pool.put(packet.into_buf());
+                    refuse(cx.tally, delivery, error.into(), octets.len());
+                    cx.pool.put(packet.into_buf());
                 }
             }
         }
-        self.singly = outcomes;
-        pool.put(burst.into_buf());
+        cx.pool.put(burst.into_buf());
+    }
+}
+
+/// Add the results for packets that left their burst to what the host is given.
+fn hand_over(outcomes: &mut Vec<InboundOutcome>, delivery: &mut Delivery) {
+    for outcome in outcomes.drain(..) {
+        match outcome {
+            InboundOutcome::Deliver(packet, mark) => delivery.push_packet(packet, mark),
+            // It is in the tally.
+            InboundOutcome::Drop(dropped) => delivery.ended(&dropped),
+        }
     }
 }
 
 /// The state for the packets of a run on their way to the host.
-struct Admission<'a> {
+struct Admission<'a, 'c> {
     common: Common,
     members: &'a Members,
     icmp: &'a InnerIcmp,
     burst: &'a Burst<Inner>,
-    tally: &'a mut Tally,
     fragments: &'a mut Reassembler,
     /// The packets that are themselves packets of an association with this host.
     nested: &'a mut Vec<(Packet<Inner>, Headers)>,
     scrubbing: Option<&'a mut Scrubbing>,
-    /// The results for packets that left the burst.
-    outcomes: &'a mut Vec<InboundOutcome>,
-    pool: &'a mut Pool,
+    /// The context; its outcomes are those of packets that left the burst.
+    cx: &'a mut Cx<'c, InboundOutcome>,
     delivery: &'a mut Delivery,
 }
 
-impl Admission<'_> {
+impl Admission<'_, '_> {
     /// Stages 5 to 8 for the packet at `octets`.
     #[inline]
     fn admit(&mut self, sa: &mut InboundSa, octets: Range<usize>, sequence: u64) {
@@ -386,7 +386,7 @@ impl Admission<'_> {
             return self.admit_alone(sa, octets, sequence);
         }
         if let Some(len) = self.admits_plainly(sa, bytes) {
-            self.tally.protected.count(len);
+            self.cx.tally.protected.count(len);
             let octets = octets.start..octets.start + len;
             let Admission { delivery, common, .. } = self;
             return delivery.push_octets(&octets, common.mark, || common.meta(sequence));
@@ -405,13 +405,13 @@ impl Admission<'_> {
             return self.join(sa, octets, sequence, headers);
         }
         let flow = ip::flow(bytes, headers, false);
-        match permit(sa, self.icmp, bytes, headers, &flow, self.members) {
+        match check_selectors(sa, self.icmp, bytes, headers, &flow, self.members) {
             Ok(false) => {
-                self.tally.protected.count(headers.total_len);
+                self.cx.tally.protected.count(headers.total_len);
                 let Admission { delivery, common, .. } = self;
                 delivery.push_octets(&octets, common.mark, || common.meta(sequence));
             }
-            Ok(true) => match self.burst.extract(octets, self.common.meta(sequence), self.pool) {
+            Ok(true) => match self.burst.extract(octets, self.common.meta(sequence), self.cx.pool) {
                 Some(packet) => self.nested.push((packet, *headers)),
                 None => self.end(sequence, DropReason::NoRoom, headers.total_len, None),
             },
@@ -444,7 +444,7 @@ impl Admission<'_> {
     fn admit_alone(&mut self, sa: &mut InboundSa, octets: Range<usize>, sequence: u64) {
         let len = octets.len();
         let meta = self.common.meta(sequence);
-        let Some(packet) = self.burst.extract(octets, meta, self.pool) else {
+        let Some(packet) = self.burst.extract(octets, meta, self.cx.pool) else {
             return self.end(sequence, DropReason::NoRoom, len, None);
         };
         let parts = Parts {
@@ -454,17 +454,12 @@ impl Admission<'_> {
             entries: None,
             scrubbing: self.scrubbing.as_deref_mut(),
             members: self.members,
+            fragments: self.fragments,
             around: &[],
         };
-        let Common { now, .. } = self.common;
-        let nested = admit(sa, now, packet, self.fragments, parts, self.tally, self.pool, self.outcomes);
+        let nested = admit(sa, packet, parts, self.cx);
         self.nested.extend(nested);
-        for outcome in self.outcomes.drain(..) {
-            match outcome {
-                InboundOutcome::Deliver(packet, mark) => self.delivery.push_packet(packet, mark),
-                InboundOutcome::Drop(dropped) => self.delivery.ended(&dropped),
-            }
-        }
+        hand_over(self.cx.out, self.delivery);
     }
 
     /// The length of the packet if it is a plain one that stages 5 to 8 let pass; `None` sends it through the stages
@@ -481,29 +476,29 @@ impl Admission<'_> {
     /// Take a fragment out of the burst; the whole packet may come back.
     #[cold]
     fn join(&mut self, sa: &mut InboundSa, octets: Range<usize>, sequence: u64, headers: &Headers) {
-        let Common { now, mark, .. } = self.common;
+        let mark = self.common.mark;
         let meta = self.common.meta(sequence);
         let len = octets.len();
-        let Some(mut packet) = self.burst.extract(octets, meta, self.pool) else {
+        let Some(mut packet) = self.burst.extract(octets, meta, self.cx.pool) else {
             return self.end(sequence, DropReason::NoRoom, len, None);
         };
         let mut flow = ip::flow(packet.bytes(), headers, false);
-        let joined = join_inner(sa, now, &mut packet, headers, &flow, self.fragments, self.pool);
-        self.tally.lost_fragments(self.fragments.take_lost());
+        let joined = join_inner(sa, &mut packet, headers, &flow, self.fragments, self.cx.pool);
+        self.cx.tally.lost_fragments(self.fragments.take_lost());
         let answer = joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
-            Ok((permit(sa, self.icmp, packet.bytes(), &headers, &flow, self.members)?, headers))
+            Ok((check_selectors(sa, self.icmp, packet.bytes(), &headers, &flow, self.members)?, headers))
         });
         match answer {
             Ok((false, _)) => {
-                self.tally.protected.count(packet.bytes().len());
-                self.delivery.push_packet(packet.advance(), mark);
+                self.cx.tally.protected.count(packet.bytes().len());
+                self.delivery.push_packet(packet.advance(&Permit::granted()), mark);
             }
             Ok((true, headers)) => self.nested.push((packet, headers)),
             Err(reason) => {
                 sa.counters.dropped(reason);
                 self.end(sequence, reason, packet.bytes().len(), Some(&flow));
-                self.pool.put(packet.into_buf());
+                self.cx.pool.put(packet.into_buf());
             }
         }
     }
@@ -511,7 +506,7 @@ impl Admission<'_> {
     #[cold]
     fn end(&mut self, sequence: u64, reason: DropReason, len: usize, flow: Option<&Flow>) {
         let dropped = Dropped::new(reason, &self.common.about(sequence), len, flow);
-        self.tally.dropped(dropped);
+        self.cx.tally.dropped(dropped);
         self.delivery.ended(&dropped);
     }
 }

@@ -27,11 +27,11 @@ pub struct Delivery {
 struct Trace {
     /// The index of the datagram that is handled now.
     at: usize,
-    list: Vec<(usize, Became)>,
+    list: Vec<(usize, Fate)>,
 }
 
 #[derive(Debug)]
-enum Became {
+enum Fate {
     /// The item of this index, with the metadata of its packet.
     Item(usize, Meta),
     Dropped(Dropped),
@@ -77,12 +77,12 @@ impl Delivery {
     pub fn traced(&self) -> impl Iterator<Item = (usize, Traced<'_>)> {
         let list = self.trace.as_ref().map(|trace| trace.list.as_slice()).unwrap_or_default();
         list.iter().map(|(at, became)| match became {
-            Became::Item(index, meta) => {
+            Fate::Item(index, meta) => {
                 let item = self.items.get(*index);
                 let bytes = item.map(|item| self.bytes(item)).unwrap_or_default();
                 (*at, Traced::Deliver(bytes, item.map_or(0, |item| item.mark), *meta))
             }
-            Became::Dropped(dropped) => (*at, Traced::Drop(*dropped)),
+            Fate::Dropped(dropped) => (*at, Traced::Drop(*dropped)),
         })
     }
 
@@ -98,7 +98,7 @@ impl Delivery {
     #[inline]
     pub(super) fn ended(&mut self, dropped: &Dropped) {
         if let Some(trace) = &mut self.trace {
-            trace.list.push((trace.at, Became::Dropped(*dropped)));
+            trace.list.push((trace.at, Fate::Dropped(*dropped)));
         }
     }
 
@@ -154,7 +154,7 @@ impl Delivery {
     #[inline]
     pub(super) fn push_octets(&mut self, octets: &Range<usize>, mark: u32, meta: impl FnOnce() -> Meta) {
         if let Some(trace) = &mut self.trace {
-            trace.list.push((trace.at, Became::Item(self.items.len(), meta())));
+            trace.list.push((trace.at, Fate::Item(self.items.len(), meta())));
         }
         let index = self.bursts.len() as u32;
         let place = Place::Burst { index, start: octets.start as u32, end: octets.end as u32 };
@@ -168,7 +168,7 @@ impl Delivery {
     /// Add a packet behind those that are there.
     pub fn push_packet(&mut self, packet: Packet<Admitted>, mark: u32) {
         if let Some(trace) = &mut self.trace {
-            trace.list.push((trace.at, Became::Item(self.items.len(), packet.meta)));
+            trace.list.push((trace.at, Fate::Item(self.items.len(), packet.meta)));
         }
         self.items.push(Item { place: Place::Packet(self.packets.len() as u32), mark });
         self.packets.push(packet);

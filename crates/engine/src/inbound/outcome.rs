@@ -1,9 +1,11 @@
 //! The ends of a packet's way through the inbound half: what its caller does with it.
 
-use crate::tally::{About, Dropped, Tally};
+use super::permit::Permit;
+use crate::cx::Cx;
+use crate::tally::Dropped;
 use sadb::Spi;
 use wire::stage::{Admitted, Inner};
-use wire::{DropReason, Flow, Packet, Pool, Services};
+use wire::{DropReason, Packet, Services};
 
 /// The result of handling an inbound packet.
 #[derive(Debug)]
@@ -14,33 +16,19 @@ pub enum InboundOutcome {
     Drop(Dropped),
 }
 
+impl From<Dropped> for InboundOutcome {
+    fn from(dropped: Dropped) -> InboundOutcome {
+        InboundOutcome::Drop(dropped)
+    }
+}
+
 /// Stage 9: hand the packet to the host with its mark.
-pub(super) fn deliver(packet: Packet<Inner>, tally: &mut Tally, out: &mut Vec<InboundOutcome>) {
+pub(super) fn deliver(packet: Packet<Inner>, permit: Permit, cx: &mut Cx<'_, InboundOutcome>) {
     let bare = packet.meta.services == Services::NONE;
-    let traffic = if bare { &mut tally.clear } else { &mut tally.protected };
+    let traffic = if bare { &mut cx.tally.clear } else { &mut cx.tally.protected };
     traffic.count(packet.bytes().len());
     let mark = crate::arrival_mark(packet.meta.services, packet.meta.app);
-    out.push(InboundOutcome::Deliver(packet.advance(), mark));
-}
-
-/// Drop the packet, and give its buffer back.
-#[cold]
-pub(super) fn end<S>(
-    tally: &mut Tally,
-    packet: Packet<S>,
-    reason: DropReason,
-    flow: Option<&Flow>,
-    pool: &mut Pool,
-    out: &mut Vec<InboundOutcome>,
-) {
-    record(tally, Dropped::new(reason, &About::of(&packet.meta), packet.bytes().len(), flow), out);
-    pool.put(packet.into_buf());
-}
-
-/// Count and report a drop.
-pub(super) fn record(tally: &mut Tally, dropped: Dropped, out: &mut Vec<InboundOutcome>) {
-    tally.dropped(dropped);
-    out.push(InboundOutcome::Drop(dropped));
+    cx.out.push(InboundOutcome::Deliver(packet.advance(&permit), mark));
 }
 
 /// The reason why there is no association with this SPI.

@@ -3,11 +3,13 @@
 use sadb::InboundSa;
 use scrub::{Arrival, Outcome, Rule, Scrubber, Side};
 use wire::stage::{Inner, Raw};
-use wire::{AppId, DropReason, Flow, Gso, Meta, Packet, Pool, Services};
+use wire::{AppId, DropReason, Flow, Gso, Meta, Packet, Services};
 
-use super::outcome::{InboundOutcome, deliver, end, record};
-use crate::scrubbing::{Own, Scrubbed, Scrubbing};
-use crate::tally::{About, Dropped, Tally};
+use super::outcome::{InboundOutcome, deliver};
+use super::permit::Permit;
+use crate::cx::Cx;
+use crate::scrubbing::{Emitted, ScrubResult, Scrubbing};
+use crate::tally::{About, Dropped};
 
 /// Let the scrubber see an outer packet. The error is the reason if it drops the packet.
 #[cold]
@@ -28,60 +30,52 @@ pub(super) fn outer(
 }
 
 /// Let the scrubber see a packet that policy admits, and deliver it as it is then.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the parts of `Inbound` that are not lent with `sa`, and the packet"
-)]
 #[cold]
 pub(super) fn scrub(
     sa: &mut InboundSa,
     app: AppId,
     scrubbing: Option<&mut Scrubbing>,
-    mut packet: Packet<Inner>,
+    (mut packet, permit): (Packet<Inner>, Permit),
     flow: &Flow,
-    tally: &mut Tally,
-    pool: &mut Pool,
-    out: &mut Vec<InboundOutcome>,
+    cx: &mut Cx<'_, InboundOutcome>,
 ) {
     let meta = packet.meta;
     let Some(scrubbing) = scrubbing else {
         sa.counters.dropped(DropReason::Scrubbed);
-        return end(tally, packet, DropReason::Scrubbed, Some(flow), pool, out);
+        return cx.discard(packet, DropReason::Scrubbed, Some(flow));
     };
-    let mut own = std::mem::take(&mut scrubbing.own);
-    match scrubbing.scrubbers.process(Side::Outside, app, &mut packet, &mut own) {
-        Some(Scrubbed::Passed) => deliver(packet, tally, out),
-        Some(Scrubbed::Ended(rule)) => {
+    let mut emitted = std::mem::take(&mut scrubbing.emitted);
+    match scrubbing.scrubbers.process(Side::Outside, app, &mut packet, &mut emitted) {
+        Some(ScrubResult::Passed) => deliver(packet, permit, cx),
+        Some(ScrubResult::Ended(rule)) => {
             sa.counters.dropped(DropReason::Scrubbed);
             let len = packet.bytes().len();
             let dropped = Dropped::new(DropReason::Scrubbed, &About::of(&meta), len, Some(flow));
-            record(tally, dropped.by(rule), out);
-            pool.put(packet.into_buf());
+            cx.report(dropped.by(rule));
+            cx.pool.put(packet.into_buf());
         }
-        Some(Scrubbed::Gone) => pool.put(packet.into_buf()),
+        Some(ScrubResult::Gone) => cx.pool.put(packet.into_buf()),
         // Nobody knows this profile.
         None => {
             sa.counters.dropped(DropReason::Scrubbed);
-            end(tally, packet, DropReason::Scrubbed, Some(flow), pool, out);
+            cx.discard(packet, DropReason::Scrubbed, Some(flow));
         }
     }
-    if !own.is_empty() {
+    if !emitted.is_empty() {
         let services = meta.services;
-        own.iter()
-            .filter(|own| own.to == Side::Inside)
-            .for_each(|own| answer(own, &meta, services, pool, out));
-        let outward = own.drain(..).filter(|own| own.to == Side::Outside);
+        emitted.iter().filter(|one| one.to == Side::Inside).for_each(|one| answer(one, &meta, services, cx));
+        let outward = emitted.drain(..).filter(|one| one.to == Side::Outside);
         scrubbing.called |= scrubbing.scrubbers.leave(outward);
     }
-    scrubbing.own = own;
+    scrubbing.emitted = emitted;
 }
 
 /// Deliver a packet of the scrubber's own to the host, with the mark of the packet that it is about.
-fn answer(own: &Own, about: &Meta, services: Services, pool: &mut Pool, out: &mut Vec<InboundOutcome>) {
-    let mut room = pool.take();
-    let Some(place) = room.push_back(own.buf.len()) else { return pool.put(room) };
-    place.copy_from_slice(own.buf.as_slice());
+fn answer(emitted: &Emitted, about: &Meta, services: Services, cx: &mut Cx<'_, InboundOutcome>) {
+    let mut room = cx.pool.take();
+    let Some(place) = room.push_back(emitted.buf.len()) else { return cx.pool.put(room) };
+    place.copy_from_slice(emitted.buf.as_slice());
     let mark = crate::arrival_mark(services, about.app);
     let meta = Meta { received: about.received, app: about.app, mark, services, ..Meta::default() };
-    out.push(InboundOutcome::Deliver(Packet::made_for_host(room, meta), mark));
+    cx.out.push(InboundOutcome::Deliver(Packet::made_for_host(room, meta), mark));
 }

@@ -1,8 +1,8 @@
 //! The latest drops in full, of every application and reason so many.
 //!
 //! What enters: every drop that somebody may ask about, in order. What leaves: those that are remembered, the oldest
-//! first. Each kind, which is an application, a rule of the SPD and a reason, has places of its own: an application that
-//! floods the engine with what is refused pushes out its own drops of that reason, and nobody else's.
+//! first. Each kind, which is an application, a rule of the SPD and a reason, has places of its own: an application
+//! that floods the engine with what is refused pushes out its own drops of that reason, and nobody else's.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -395,7 +395,8 @@ fn bare_ip_in_ip_is_taken_where_it_is_asked_for_and_where_a_rule_lets_its_packet
         receiver.engine.set_rules(for_all_in(Action::Bypass));
         assert_eq!(receiver.refuse(&bare(alice)), DropReason::SelectorMismatch);
     }
-    // What is nested in it and has no key either is no less for a rule to judge, whoever the inner association is bound to.
+    // What is nested in it and has no key either is no less for a rule to judge, whoever the inner association is bound
+    // to.
     let mut other = ipip();
     other.spi = Spi(0x2001);
     (other.endpoints.local, other.endpoints.remote) = (ip("198.51.100.1"), ip("198.51.100.2"));

@@ -370,15 +370,13 @@ fn receive_bursts(bob: &mut Receiver, all: &[Sent]) -> Got {
         bob.engine.handle_burst(NOW, burst, &mut bob.pool, &mut delivery);
     }
     let got: Got = delivery.packets().map(|(bytes, mark)| (bytes.to_vec(), mark)).collect();
-    let mut in_coalesced: Got = Vec::new();
-    delivery.coalesced(|coalesced| {
-        in_coalesced.extend(coalesced.packets().iter().map(|one| (one.to_vec(), coalesced.mark)))
-    });
+    let mut in_trains: Got = Vec::new();
+    delivery.trains(|train| in_trains.extend(train.packets().iter().map(|one| (one.to_vec(), train.mark))));
     let sorted = |mut all: Got| {
         all.sort();
         all
     };
-    assert_eq!(sorted(in_coalesced), sorted(got.clone()), "every packet is in one coalesced packet");
+    assert_eq!(sorted(in_trains), sorted(got.clone()), "every packet is in one train");
     delivery.clear(&mut bob.pool);
     assert!(delivery.is_empty());
     got
@@ -532,7 +530,8 @@ fn a_burst_is_opened_where_it_lies_in_both_modes_and_families() {
         assert_eq!((bursts.len(), came.sent.len()), (1, 40), "{mode} {v6}");
         let mut bob = Receiver::new(&[association.config()]);
         assert_eq!(receive_bursts(&mut bob, &came.sent).len(), 40, "{mode} {v6}");
-        // The one that was received, and one with room in front of each datagram. A packet that leaves its burst takes one of its own.
+        // The one that was received, and one with room in front of each datagram. A packet that leaves its burst takes
+        // one of its own.
         assert!(bob.pool.allocated() <= 2, "{mode} {v6}: {} buffers", bob.pool.allocated());
     }
 }
@@ -549,9 +548,7 @@ fn inner_fragments_of_a_burst_are_joined() {
     let mut pool = pool();
     let mut sealed = Vec::new();
     for piece in fragment(&whole, 5, 1000) {
-        let wire::Verdict::Pass(outer) = ipsec::encap(&mut sa, scheduled_out(&piece), &mut pool) else {
-            panic!("not sealed")
-        };
+        let Ok(outer) = ipsec::encap(&mut sa, scheduled_out(&piece), &mut pool) else { panic!("not sealed") };
         let headers = Headers::parse(outer.bytes()).unwrap();
         let header = OuterHeader {
             src: alice,
@@ -612,10 +609,9 @@ fn a_wrong_inner_checksum_stays_wrong() {
         let burst = Burst::raw(Buf::from_slice(&bytes, 64, 0), header, stride, NOW).unwrap();
         bob.engine.handle_burst(NOW, burst, &mut bob.pool, &mut delivery);
     }
-    let mut deliveries = Vec::new();
-    delivery.coalesced(|coalesced| {
-        deliveries.push(coalesced.packets().iter().map(|one| one.to_vec()).collect::<Vec<_>>())
-    });
-    // The one that somebody changed before the tunnel took it in goes as it came, for the host to refuse it (RFC 3948 3.1.2).
-    assert_eq!(deliveries, [&segments[..2], &segments[2..3], &segments[3..]]);
+    let mut trains = Vec::new();
+    delivery.trains(|train| trains.push(train.packets().iter().map(|one| one.to_vec()).collect::<Vec<_>>()));
+    // The one that somebody changed before the tunnel took it in goes as it came, for the host to refuse it (RFC 3948
+    // 3.1.2).
+    assert_eq!(trains, [&segments[..2], &segments[2..3], &segments[3..]]);
 }

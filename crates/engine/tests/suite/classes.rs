@@ -33,7 +33,7 @@ fn sender(config: &SaConfig) -> OutboundSa {
 
 fn seal(alice: &mut OutboundSa, config: &SaConfig, len: usize) -> Vec<u8> {
     let packet = scheduled_out(&alice_to_bob(false, 0, len));
-    let outer = ipsec::encap(alice, packet, &mut pool()).pass().unwrap();
+    let outer = ipsec::encap(alice, packet, &mut pool()).unwrap();
     let (IpAddr::V4(source), IpAddr::V4(destination)) = (config.endpoints.local, config.endpoints.remote)
     else {
         panic!("IPv4")
@@ -134,7 +134,7 @@ fn a_group_in_transport_mode_has_several_senders() {
             sender.next_packet(Time(1), 0).unwrap();
         }
         let packet = scheduled_out(&udp_packet((from, 1), (hosts(false).1, 2), 0, true, &[7; 30]));
-        let outer = ipsec::encap(&mut sender, packet, &mut pool()).pass().unwrap();
+        let outer = ipsec::encap(&mut sender, packet, &mut pool()).unwrap();
         let (IpAddr::V4(source), IpAddr::V4(destination)) = (from, group) else { panic!("IPv4") };
         let packet = addressed(outer.bytes(), source, destination);
         if takes {

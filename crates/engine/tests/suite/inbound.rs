@@ -26,7 +26,7 @@ fn anything(config: &SaConfig) -> OutboundSa {
 }
 
 fn sealed(alice: &mut OutboundSa, packet: &[u8]) -> Vec<u8> {
-    let outer = ipsec::encap(alice, scheduled_out(packet), &mut pool()).pass().unwrap();
+    let outer = ipsec::encap(alice, scheduled_out(packet), &mut pool()).unwrap();
     outer.bytes().to_vec()
 }
 

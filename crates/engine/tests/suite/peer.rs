@@ -255,9 +255,9 @@ fn listen(alice: &mut Sender, from: u64, to: u64) -> (Vec<Vec<u8>>, usize) {
     let at = |ms: u64| Time(NOW.0 + ms * 1_000_000);
     let (mut out, mut now, mut turns) = (Vec::new(), at(from), 0);
     while now < at(to) {
-        alice.engine.beat(now, &mut alice.pool, &mut out);
+        alice.engine.handle_timeout(now, &mut alice.pool, &mut out);
         turns += 1;
-        let next = alice.engine.next_beat().expect("an association beats");
+        let (next, _) = alice.engine.poll_timeout().expect("an association has a timer");
         assert!(next > now, "no busy loop");
         now = next;
     }
@@ -339,8 +339,8 @@ fn associations_that_are_gone_beat_no_more() {
     let (mut alice, config) = beating(SaOptions { dummy: 100, ..SaOptions::default() });
     alice.engine.remove_sa(config.spi, config.endpoints.remote).unwrap();
     let mut out = Vec::new();
-    alice.engine.beat(NOW, &mut alice.pool, &mut out);
-    assert!(out.is_empty() && alice.engine.next_beat().is_none());
+    alice.engine.handle_timeout(NOW, &mut alice.pool, &mut out);
+    assert!(out.is_empty() && alice.engine.poll_timeout().is_none());
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn a_probe_has_its_length_and_says_what_it_says_once() {
             dummies.options.dummy = 10;
             let mut carol = sender(&dummies);
             for now in 0..20 {
-                carol.engine.beat(
+                carol.engine.handle_timeout(
                     NOW + std::time::Duration::from_millis(now * 100),
                     &mut carol.pool,
                     &mut out,

@@ -11,7 +11,7 @@ use sadb::spd::{AppPolicy, Class, Item, Level, Network, PortRange, RuleId, Spd};
 use sadb::{InboundSa, Mode, SaConfig, Spi};
 use scrub::Profile;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use support::*;
 use wire::ip::Headers;
 use wire::tcp::{Flags, TcpRepr};
@@ -160,24 +160,18 @@ fn what_this_host_acknowledges_is_forgotten_and_a_copy_of_it_carries_nothing() {
 #[test]
 fn a_packet_that_a_rule_ends_says_which() {
     let mut world = World::new(policy(Profile::Standard.id())).opened();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let tell = Arc::clone(&seen);
-    world.out.engine.scrubbers().set_witness(Box::new(move |incident| {
-        let dropped = match incident.verdict.outcome {
-            scrub::Outcome::Drop(rule) => Some(rule),
-            _ => None,
-        };
-        let went = incident.went.map(<[u8]>::to_vec);
-        tell.lock().unwrap().push((dropped, incident.came.to_vec(), went));
-    }));
+    world.out.engine.scrubbers().record_incidents();
     let dropped = world.arrives(100, 500, Flags::SYN | Flags::FIN, &[]).unwrap_err();
     assert_eq!(dropped.reason, DropReason::Scrubbed);
     let rule = dropped.scrub.unwrap();
     assert!(dropped.flow.is_some_and(|flow| flow.remote_port == CLIENT));
     let report = &world.out.engine.scrubbers().reports()[0];
     assert_eq!(report.counters.of(rule).dropped, 1);
-    let ended = seen.lock().unwrap().pop().unwrap();
-    assert_eq!(ended, (Some(rule), segment(true, 100, 500, Flags::SYN | Flags::FIN, &[]), None));
+    let ended = world.out.engine.scrubbers().take_incidents(|_, lost| assert_eq!(lost, 0)).pop().unwrap();
+    assert!(matches!(ended.verdict.outcome, scrub::Outcome::Drop(by) if by == rule), "{ended:?}");
+    assert_eq!(ended.came.octets(), segment(true, 100, 500, Flags::SYN | Flags::FIN, &[]));
+    assert!(ended.went.is_none());
+    assert!(world.out.engine.scrubbers().take_incidents(|_, _| {}).is_empty(), "taken once");
     let sa = world.into.engine.sad().list().next().unwrap();
     assert_eq!(sa.counters.drops_for(DropReason::Scrubbed), 1);
 }

@@ -1,51 +1,58 @@
-//! Dummy packets (RFC 4303 section 2.6): they hide when there is nothing to say, and ask whether packets of their length arrive
-//! (docs/design/0029).
+//! Dummy packets (RFC 4303 section 2.6): they hide when there is nothing to say, and ask whether packets of their
+//! length arrive (docs/design/0029).
 
 use super::{HEADER, encap, pad};
 use crate::frame::Layout;
 use crate::inner::Inner;
 use crate::mtu;
+use crate::process::finish_seal;
 use sadb::sa::{DontFragment, SaProtocol};
 use sadb::{Mode, OutboundSa};
 use wire::probe::Message;
-use wire::stage::{Outer, Selected};
-use wire::{Buf, DropReason, Packet, Pool, Time, Verdict};
+use wire::stage::{Outer, Scheduled};
+use wire::{DropReason, Packet, Pool};
 
-/// A packet that its receiver drops, around `content`, which should be random and as long as what it imitates. Its buffer comes
-/// from `pool`, which leaves [`crate::HEADROOM`].
+/// A packet that its receiver drops, around `content`, which should be random and as long as what it imitates. `packet`
+/// is empty, its buffer comes from `pool`, which leaves [`crate::HEADROOM`].
 ///
 /// # Errors
-/// As a verdict: what [`crate::encap`] refuses an association for; [`DropReason::WrongProtocol`] for one that is not ESP in
-/// tunnel mode.
-pub fn dummy(sa: &mut OutboundSa, now: Time, content: &[u8], pool: &mut Pool) -> Verdict<Packet<Outer>> {
+/// The reasons for which [`crate::encap`] refuses an association; [`DropReason::WrongProtocol`] for one that is not ESP
+/// in tunnel mode. The buffer has gone to `pool` then.
+pub fn dummy(
+    sa: &mut OutboundSa,
+    packet: Packet<Scheduled>,
+    content: &[u8],
+    pool: &mut Pool,
+) -> Result<Packet<Outer>, DropReason> {
     if sa.config().mode != Mode::Tunnel {
-        sa.counters.dropped(DropReason::WrongProtocol);
-        return Verdict::Drop(DropReason::WrongProtocol);
+        return finish_seal(sa, packet, Err(DropReason::WrongProtocol), pool);
     }
     let limit = sa.config().path_mtu.into();
-    build(sa, now, content.len(), limit, pool, |place| place.copy_from_slice(content))
+    build(sa, packet, (content.len(), limit), pool, |place| place.copy_from_slice(content))
 }
 
-/// A packet that holds `message`, and filler up to an outer packet of `size` octets, or as near below it as the cipher's alignment
-/// allows; never shorter than the message. It must not be fragmented on the way.
+/// A packet that holds `message`, and filler up to an outer packet of `size` octets, or as near below it as the
+/// cipher's alignment allows; never shorter than the message. It must not be fragmented on the way. `packet` is empty,
+/// its buffer comes from `pool`.
 ///
 /// # Errors
-/// As a verdict: what [`crate::encap`] refuses an association for; [`DropReason::WrongProtocol`] for one that is not ESP, or lets
-/// routers fragment its packets.
+/// The reasons for which [`crate::encap`] refuses an association; [`DropReason::WrongProtocol`] for one that is not
+/// ESP, or lets routers fragment its packets. The buffer has gone to `pool` then.
 pub fn probe(
     sa: &mut OutboundSa,
-    now: Time,
+    packet: Packet<Scheduled>,
     message: &Message,
     size: usize,
     pool: &mut Pool,
-) -> Verdict<Packet<Outer>> {
+) -> Result<Packet<Outer>, DropReason> {
     let config = sa.config();
     if config.options.headers.df == DontFragment::Clear && config.endpoints.remote.is_ipv4() {
-        return Verdict::Drop(DropReason::WrongProtocol);
+        pool.put(packet.into_buf());
+        return Err(DropReason::WrongProtocol);
     }
     let octets = message.octets();
     let len = mtu::dummy_room(config, size).max(octets.len());
-    build(sa, now, len, size, pool, |place| {
+    build(sa, packet, (len, size), pool, |place| {
         place.fill(0);
         place.iter_mut().zip(octets).for_each(|(to, from)| *to = from);
     })
@@ -54,16 +61,13 @@ pub fn probe(
 /// A packet around `len` octets that `write` writes, whose outer packet should not be longer than `limit`.
 fn build(
     sa: &mut OutboundSa,
-    now: Time,
-    len: usize,
-    limit: usize,
+    mut packet: Packet<Scheduled>,
+    (len, limit): (usize, usize),
     pool: &mut Pool,
     write: impl FnOnce(&mut [u8]),
-) -> Verdict<Packet<Outer>> {
-    let mut buf: Buf = pool.take();
-    let written = buf.push_back(len).map(write).ok_or(DropReason::NoRoom);
-    let meta = wire::Meta { received: now, ..wire::Meta::default() };
-    let mut packet = Packet::from_host(buf, meta).advance::<Selected>().advance();
+) -> Result<Packet<Outer>, DropReason> {
+    let now = packet.meta.received;
+    let written = packet.buf_mut().push_back(len).map(write).ok_or(DropReason::NoRoom);
     let sealed = written.and_then(|()| {
         let config = sa.config();
         if config.options.protocol != SaProtocol::Esp {
@@ -88,17 +92,10 @@ fn build(
         })?;
         layout.check_room(&packet)?;
         let sequence = sa.next_packet(now, 0)?;
-        encap::enclose(sa, &mut packet, &inner, &layout, 0, sequence)?;
+        let job = encap::enclose(sa, &mut packet, &inner, &layout, 0, sequence)?;
         // Not data: packets count for the lifetime, octets do not.
         sa.counters.carried(now, 0);
-        Ok(())
+        job.compute(sa.key(), packet.bytes_mut())
     });
-    match sealed {
-        Ok(()) => Verdict::Pass(packet.advance()),
-        Err(reason) => {
-            sa.counters.dropped(reason);
-            pool.put(packet.into_buf());
-            Verdict::Drop(reason)
-        }
-    }
+    finish_seal(sa, packet, sealed, pool)
 }

@@ -1,13 +1,15 @@
 //! Outbound: an inner IP packet becomes an outer one (RFC 4303 section 3.3).
 
-use super::{HEADER, pad};
+use super::{HEADER, pad, slot};
 use crate::frame::{self, Layout};
 use crate::inner::Inner;
+use crate::proof::SealProof;
 use crate::udp_encap;
-use crypto::SealOp;
 use sadb::OutboundSa;
 use sadb::sa::{Key, Shape, Tfc};
+use std::net::IpAddr;
 use wire::stage::Scheduled;
+use wire::udp::{self, Udp};
 use wire::{DropReason, Packet, protocol};
 
 /// Seal a packet whose outer packet should not be longer than `limit` where that is ours to choose.
@@ -16,7 +18,18 @@ pub(crate) fn seal(
     sa: &mut OutboundSa,
     packet: &mut Packet<Scheduled>,
     limit: usize,
-) -> Result<(), DropReason> {
+) -> Result<SealProof, DropReason> {
+    let job = prepare(sa, packet, limit)?;
+    job.compute(sa.key(), packet.bytes_mut())
+}
+
+/// Everything but the cipher's work: number and lifetime, headers and trailer.
+#[inline]
+pub(crate) fn prepare(
+    sa: &mut OutboundSa,
+    packet: &mut Packet<Scheduled>,
+    limit: usize,
+) -> Result<EspSeal, DropReason> {
     let len = packet.bytes().len();
     // Not moved out of the result: to copy what was just written field by field would wait for it.
     let read = frame::read(sa.config(), packet.bytes_mut());
@@ -45,12 +58,14 @@ pub(crate) fn seal(
     let now = packet.meta.received;
     let sequence = sa.next_packet(now, len)?;
 
-    enclose(sa, packet, inner, &layout, hiding, sequence)?;
+    let job = enclose(sa, packet, inner, &layout, hiding, sequence)?;
+    // Counted with the number, so that the lifetime knows of packets that are being computed.
     sa.counters.carried(now, len);
-    Ok(())
+    Ok(job)
 }
 
-/// Everything around the payload: `hiding` octets and trailer behind it, headers in front, and the seal.
+/// Everything around the payload: `hiding` octets and trailer behind it, headers in front. What is left is the
+/// cipher's.
 #[inline]
 pub(crate) fn enclose(
     sa: &OutboundSa,
@@ -59,7 +74,7 @@ pub(crate) fn enclose(
     layout: &Layout,
     hiding: usize,
     sequence: u64,
-) -> Result<(), DropReason> {
+) -> Result<EspSeal, DropReason> {
     let shape = sa.shape();
     let back = packet.buf_mut().push_back(layout.tail).ok_or(DropReason::NoRoom)?;
     let (hidden, back) = back.split_at_mut_checked(hiding).ok_or(DropReason::NoRoom)?;
@@ -73,23 +88,34 @@ pub(crate) fn enclose(
     let meta = &mut packet.meta;
     (meta.spi, meta.sequence, meta.services) = (sa.spi().0, sequence, sa.config().services());
     layout.open_front(sa, packet, inner, protocol::ESP)?;
-    let (_, datagram) = packet.bytes_mut().split_at_mut_checked(layout.ip).ok_or(DropReason::NoRoom)?;
-    let (_, esp) = datagram.split_at_mut_checked(layout.udp).ok_or(DropReason::NoRoom)?;
-    seal_esp(sa, shape, esp, sequence)?;
-    if layout.udp > 0 {
-        udp_encap::fill_checksum(datagram, &sa.config().endpoints)?;
-    }
-    Ok(())
+    let at = layout.ip + layout.udp;
+    let header = packet.bytes_mut().get_mut(at..at + HEADER).ok_or(DropReason::NoRoom)?;
+    wire::esp::emit(header, sa.spi().0, sequence as u32)?;
+    let checksum = if layout.udp > 0 { udp_encap::checksum_ends(&sa.config().endpoints) } else { None };
+    Ok(EspSeal { sequence, at, shape, checksum })
 }
 
-/// The ESP packet around a payload that is already in place.
-fn seal_esp(sa: &OutboundSa, shape: Shape, esp: &mut [u8], sequence: u64) -> Result<(), DropReason> {
-    let Key::Esp(key) = sa.key() else { return Err(DropReason::WrongProtocol) };
-    let (header, rest) = esp.split_first_chunk_mut::<HEADER>().ok_or(DropReason::NoRoom)?;
-    let (iv, rest) = rest.split_at_mut_checked(shape.iv.into()).ok_or(DropReason::NoRoom)?;
-    let data_len = rest.len().checked_sub(shape.icv.into()).ok_or(DropReason::NoRoom)?;
-    let (data, icv) = rest.split_at_mut_checked(data_len).ok_or(DropReason::NoRoom)?;
-    wire::esp::emit(header, sa.spi().0, sequence as u32)?;
-    key.seal(SealOp { sequence, header, iv, data, icv });
-    Ok(())
+/// An ESP packet that is complete but for IV, ciphertext, ICV and the checksum of a UDP header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EspSeal {
+    pub sequence: u64,
+    /// Offset of the ESP header, which goes to the end of the packet.
+    pub at: usize,
+    pub shape: Shape,
+    /// The addresses for the checksum of the UDP header in front of the ESP header, if it has one.
+    pub checksum: Option<(IpAddr, IpAddr)>,
+}
+
+impl EspSeal {
+    #[inline]
+    pub(crate) fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<SealProof, DropReason> {
+        let Key::Esp(key) = key else { return Err(DropReason::WrongProtocol) };
+        let esp = bytes.get_mut(self.at..).ok_or(DropReason::NoRoom)?;
+        key.seal(slot::seal_op(self.shape, esp, self.sequence)?);
+        if let Some((src, dst)) = self.checksum {
+            let from = self.at.checked_sub(udp::HEADER_LEN).ok_or(DropReason::NoRoom)?;
+            Udp::new_checked(bytes.get_mut(from..).ok_or(DropReason::NoRoom)?)?.fill_checksum(src, dst);
+        }
+        Ok(SealProof::done())
+    }
 }

@@ -28,15 +28,16 @@ pub(crate) const fn length(payload: usize, align: usize) -> usize {
     (payload + TRAILER).wrapping_neg() & (align - 1)
 }
 
-/// Padding for `payload` octets: up to whole blocks of the cipher if padding and trailer find that much `room` behind the
-/// payload, otherwise as little as the suite allows.
+/// Padding for `payload` octets: up to whole blocks of the cipher if padding and trailer find that much `room` behind
+/// the payload, otherwise as little as the suite allows.
 #[inline]
 pub(crate) fn within(payload: usize, shape: Shape, room: usize) -> usize {
     let whole = length(payload, shape.whole.into());
     if whole + TRAILER <= room { whole } else { length(payload, shape.align.into()) }
 }
 
-/// Octets that hide the length of a payload (RFC 4303 section 2.7), of which `room` more would still fit, trailer included.
+/// Octets that hide the length of a payload (RFC 4303 section 2.7), of which `room` more would still fit, trailer
+/// included.
 pub(crate) fn hiding(tfc: Tfc, payload: usize, room: usize, align: usize) -> usize {
     // What padding and trailer leave of the room: `payload + most` is the longest payload that fits.
     let most = ((payload + room) & !(align - 1)).saturating_sub(TRAILER).saturating_sub(payload);

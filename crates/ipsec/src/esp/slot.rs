@@ -1,14 +1,14 @@
 //! ESP without outer headers, in the slots of a burst (RFC 3948: the payload of the UDP datagram *is* the ESP packet).
 //!
-//! The packets are the same as those of [`super::encap`] and [`super::decap`]. This module serves the associations that
-//! carry most traffic: ESP in UDP, in tunnel or transport mode, with nothing that changes header fields or lengths.
-//! What their datagrams have in common (outer headers, lengths, next header) is found once, and sealing and opening
-//! happen in batches, in place.
+//! The same packets as those of [`super::encap`] and [`super::decap`], for the associations that most traffic has: ESP
+//! in UDP, tunnel or transport mode, nothing that changes header fields or lengths. What their datagrams have in common
+//! (outer headers, lengths, next header) is found once; sealing and opening happen in batches, in place.
 //!
-//! Outbound, a slot enters that holds the inner packet, or its upper layer in transport mode, behind [`Frame::front`].
-//! Inbound, the datagrams of one association enter, back to back; the place of the inner packet in each of them leaves.
+//! Outbound, enters: a slot with the inner packet, or its upper layer in transport mode, behind [`Frame::front`].
+//! Inbound, enters: datagrams of one association, back to back; leaves: where in each of them the inner packet lies.
 
-use super::{HEADER, pad};
+use super::{HEADER, decap, pad};
+use crate::proof::{InnerProof, SealProof};
 use crate::{headers, lengths, nat, transport, tunnel};
 use crypto::{OpenOp, SealOp};
 use sadb::sa::{Counters, Encapsulation, HeaderPolicy, Key, SaProtocol, Shape, Tfc};
@@ -23,10 +23,9 @@ use wire::ipv6::{self, Ipv6, Ipv6Repr};
 use wire::plain::Plain;
 use wire::{DropReason, OuterHeader, Time, protocol, udp};
 
-/// The number of packets that a transform gets at once. They are few enough to stay in the first-level cache from one
-/// pass to the next.
+/// Packets that are given to a transform at once: few enough to be in the first-level cache from one pass to the next.
 pub const BATCH: usize = 16;
-/// The alignment in octets of the room in front of datagrams.
+/// What is put in front of datagrams is a multiple of this, in octets.
 const ALIGNED: usize = 8;
 
 /// Whether packets of this association can be built and opened in slots.
@@ -41,9 +40,9 @@ pub fn serves(config: &SaConfig) -> bool {
         && options.headers == HeaderPolicy::default()
 }
 
-/// The octets that each received datagram of this association needs in front of it to be opened in a slot; `None` if
-/// slots cannot open them. In transport mode the new IP header takes the room of ESP header, IV, trailer and ICV, and
-/// an IPv6 header is longer than these.
+/// Whether received datagrams of this association can be opened in slots, and how many octets each needs in front of it
+/// for that. In transport mode a new IP header has to find room where ESP header, IV, trailer and ICV were: that of
+/// IPv6 is longer than these.
 #[inline]
 pub fn opens_with(config: &SaConfig) -> Option<usize> {
     let shape = Shape::of(config.suite);
@@ -56,7 +55,7 @@ pub fn opens_with(config: &SaConfig) -> Option<usize> {
     serves(config).then(|| header.saturating_sub(given_up).next_multiple_of(ALIGNED))
 }
 
-/// The values that all datagrams of one inner packet, or of all its segments, have in common.
+/// What the datagrams of one inner packet, or of all its segments, have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     spi: u32,
@@ -64,23 +63,22 @@ pub struct Frame {
     next_header: u8,
     tos: u8,
     ttl: u8,
-    /// Whether outer packets must not be fragmented. One that does not fit otherwise, and may be fragmented, is an
-    /// exception.
+    /// The outer packets must not be fragmented, unless they do not fit otherwise and may be.
     df: bool,
-    /// The octets of the inner IP header that stay out of ESP.
+    /// Octets of the inner IP header that stay out of ESP.
     left_out: u8,
-    /// The most octets of payload and trailer that the path carries.
+    /// Octets that the path carries of payload and trailer.
     most: u16,
-    /// The type of service, time to live and don't-fragment flag of the inner packet.
+    /// Type of service, time to live and don't-fragment flag of the inner packet.
     inner: (u8, u8, bool),
 }
 
 impl Frame {
-    /// Make the frame for `packet`, which is whole and has these headers. The packet may be longer than what is sealed
-    /// at once, since all its segments have the same frame.
+    /// The frame for `packet`, which is whole and has these headers. It may be longer than what is to be sealed at
+    /// once: all segments have the same frame.
     ///
     /// # Errors
-    /// The mode refuses the packet, for the same reasons as [`super::encap`].
+    /// If the mode refuses the packet, for the same reasons as [`super::encap`].
     #[inline]
     pub fn new(sa: &OutboundSa, packet: &[u8], headers: &Headers) -> Result<Frame, DropReason> {
         let config = sa.config();
@@ -133,7 +131,7 @@ impl Frame {
         (self.spi, self.tos, self.ttl, self.df) == (first.spi, first.tos, first.ttl, first.df)
     }
 
-    /// Whether this frame is also that of `plain`, in the same association.
+    /// Whether it is also the frame of this packet, for the same association.
     #[inline]
     pub fn is_of(&self, plain: &Plain) -> bool {
         self.left_out == 0
@@ -141,7 +139,7 @@ impl Frame {
             && self.inner == (plain.tos, plain.ttl, plain.dont_fragment)
     }
 
-    /// The outer headers of each datagram.
+    /// The headers around each datagram.
     pub fn outer(&self, sa: &OutboundSa, may_fragment: bool) -> OuterHeader {
         let ends = &sa.config().endpoints;
         OuterHeader {
@@ -155,19 +153,19 @@ impl Frame {
         }
     }
 
-    /// The octets of the inner packet's IP header that stay out of the slot: none in tunnel mode.
+    /// Octets of the inner packet's IP header that stay out of the slot: none in tunnel mode.
     #[inline]
     pub fn left_out(&self) -> usize {
         self.left_out.into()
     }
 
-    /// The offset in a slot at which the payload starts, behind ESP header and IV.
+    /// Offset in a slot at which the payload starts: behind header and IV.
     #[inline]
     pub fn front(&self) -> usize {
         HEADER + usize::from(self.shape.iv)
     }
 
-    /// The length in octets of the datagram for an inner packet of `inner` octets.
+    /// Octets of the datagram for an inner packet of `inner` octets.
     #[inline]
     pub fn slot_len(&self, inner: usize) -> usize {
         let payload = inner.saturating_sub(self.left_out());
@@ -176,8 +174,8 @@ impl Frame {
         self.front() + payload + trailer + usize::from(self.shape.icv)
     }
 
-    /// Write ESP header and trailer of a slot of [`Frame::slot_len`] octets around the payload of an inner packet of
-    /// `inner` octets. [`seal`] writes IV and ICV.
+    /// Write header and trailer of a slot of [`Frame::slot_len`] octets around the payload of an inner packet of
+    /// `inner` octets. IV and ICV come with [`seal`].
     #[inline]
     pub fn write(&self, slot: &mut [u8], inner: usize, sequence: u64) -> Result<(), DropReason> {
         wire::esp::emit(slot, self.spi, sequence as u32)?;
@@ -197,19 +195,21 @@ fn most(sa: &OutboundSa, ip: usize) -> u16 {
     usize::from(sa.config().path_mtu).saturating_sub(ip + around) as u16
 }
 
-/// Seal slots that lack nothing but IV and ICV. Their sequence numbers follow one another from `first` on.
+/// Seal slots that are complete but for IV and ICV; their sequence numbers follow one another from `first` on. This is
+/// the cipher's work alone: the owner of the association has taken the numbers and counted the packets before, and a
+/// clone of `key` may be another thread's.
 ///
 /// # Errors
-/// A slot is too short for the suite, or the association has no key for ESP. Some slots are not sealed then, and none
+/// If a slot is too short for the suite of this shape, or the key is not one of ESP: then some are not sealed, and none
 /// may leave.
 #[inline]
 pub fn seal<'a>(
-    sa: &OutboundSa,
+    key: &Key,
+    shape: Shape,
     first: u64,
     slots: impl Iterator<Item = &'a mut [u8]>,
-) -> Result<(), DropReason> {
-    let Key::Esp(key) = sa.key() else { return Err(DropReason::WrongProtocol) };
-    let shape = sa.shape();
+) -> Result<SealProof, DropReason> {
+    let Key::Esp(key) = key else { return Err(DropReason::WrongProtocol) };
     let mut slots = slots.zip(first..);
     loop {
         let mut ops: [SealOp<'_>; BATCH] = from_fn(|_| no_seal_op());
@@ -222,7 +222,7 @@ pub fn seal<'a>(
             key.seal_batch(ops.get_mut(..count).unwrap_or_default());
         }
         if count < BATCH {
-            return Ok(());
+            return Ok(SealProof::done());
         }
     }
 }
@@ -238,7 +238,7 @@ fn no_open_op<'a>() -> OpenOp<'a> {
 }
 
 #[inline]
-pub(super) fn seal_op(shape: Shape, slot: &mut [u8], sequence: u64) -> Result<SealOp<'_>, DropReason> {
+pub(crate) fn seal_op(shape: Shape, slot: &mut [u8], sequence: u64) -> Result<SealOp<'_>, DropReason> {
     let (header, rest) = slot.split_first_chunk_mut::<HEADER>().ok_or(DropReason::NoRoom)?;
     let (iv, rest) = rest.split_at_mut_checked(shape.iv.into()).ok_or(DropReason::NoRoom)?;
     let data_len = rest.len().checked_sub(shape.icv.into()).ok_or(DropReason::NoRoom)?;
@@ -246,31 +246,30 @@ pub(super) fn seal_op(shape: Shape, slot: &mut [u8], sequence: u64) -> Result<Se
     Ok(SealOp { sequence, header, iv, data, icv })
 }
 
-/// The result of opening one received datagram.
+/// What became of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// The sequence number of the datagram: the full number if the datagram was opened, else the number as it
-    /// travelled.
+    /// The sequence number of the datagram: in full if it was opened, as it travelled if not.
     pub sequence: u64,
-    /// The offset in the datagram at which the inner packet starts.
+    /// Offset in the datagram at which the inner packet starts.
     start: u32,
-    /// The length of the inner packet in octets.
+    /// Octets of the inner packet.
     len: u32,
-    /// The reason why the datagram was dropped; `None` if there is an inner packet.
+    /// The reason why there is no inner packet, if there is none.
     pub dropped: Option<DropReason>,
 }
 
 impl Opened {
-    /// The result for a datagram that nobody has opened yet.
+    /// A datagram that was not looked at yet.
     pub const NONE: Opened = Opened { sequence: 0, start: 0, len: 0, dropped: Some(DropReason::EspTooShort) };
 
-    /// The result for a datagram, ESP header included, that is refused without being opened.
+    /// A datagram, ESP header and all, that is not opened.
     pub fn refused(datagram: &[u8], reason: DropReason) -> Opened {
         let sequence = Esp::new_checked(datagram).map_or(0, |esp| esp.sequence());
         Opened { sequence: sequence.into(), dropped: Some(reason), ..Opened::NONE }
     }
 
-    /// The range of the datagram's octets that holds the inner packet.
+    /// The octets of the datagram in which the inner packet lies.
     #[inline]
     pub fn octets(&self) -> Range<usize> {
         let start = self.start as usize;
@@ -278,11 +277,11 @@ impl Opened {
     }
 }
 
-/// Open the datagrams of one association in place. Each has `stride` octets, except the last, which may be shorter. The
-/// first `lead` octets of each are free; they are as many as [`opens_with`] asks for, or more. `outer` is the header
-/// that all of them travelled in. `opened` has one place for each datagram, and gets the result that [`super::decap`]
-/// would give if the datagrams came one after the other. The order of checks and counts is the same: lengths, replay
-/// window, ICV, replay window again, trailer, inner header, lifetime.
+/// Open datagrams of one association in place, each of `stride` octets, the last perhaps shorter, of which the first
+/// `lead` are free (as many as [`opens_with`] wants, or more); `outer` is what they travelled in. `opened` has one
+/// place for each and says of every datagram what [`super::decap`] would have said of it as a packet, had they come one
+/// after the other. Counted and checked in the same order: lengths, replay, ICV, replay again, trailer, inner header,
+/// lifetime.
 #[inline]
 pub fn open(
     sa: &mut InboundSa,
@@ -292,78 +291,115 @@ pub fn open(
     (stride, lead): (usize, usize),
     opened: &mut [Opened],
 ) {
-    // What an extended number is depends on those before it.
-    let batch = if sa.config().options.extended_sequence { 1 } else { BATCH };
-    let batches = datagrams.chunks_mut(stride.max(1).saturating_mul(batch));
-    for (datagrams, opened) in batches.zip(opened.chunks_mut(batch)) {
-        open_batch(sa, datagrams, (stride, lead), opened);
-        for (datagram, opened) in datagrams.chunks_mut(stride.max(1)).zip(opened) {
-            if let Err(reason) = finish(sa, now, outer, (datagram, lead), opened) {
-                opened.dropped = Some(reason);
-                sa.counters.dropped(reason);
-            }
-        }
+    let size = batch_len(sa);
+    let batches = datagrams.chunks_mut(stride.max(1).saturating_mul(size));
+    for (datagrams, opened) in batches.zip(opened.chunks_mut(size)) {
+        prepare_batch(sa, datagrams, (stride, lead), opened);
+        compute_batch(sa.key(), sa.shape(), datagrams, (stride, lead), opened);
+        finish_batch(sa, now, outer, datagrams, (stride, lead), opened);
     }
 }
 
-/// Decrypt what may be decrypted. `dropped` says what may not, and [`DropReason::AuthFailed`] of what could not.
+/// The largest number of datagrams of this association that [`prepare_batch`] may be given at once. What an extended
+/// sequence number is depends on the packets before it.
 #[inline]
-fn open_batch(sa: &InboundSa, datagrams: &mut [u8], (stride, lead): (usize, usize), opened: &mut [Opened]) {
+pub fn batch_len(sa: &InboundSa) -> usize {
+    if sa.config().options.extended_sequence { 1 } else { BATCH }
+}
+
+/// The proof for a whole burst whose datagrams were all given to [`open`]: `opened` says of each whether there is an
+/// inner packet, and where.
+#[inline]
+pub fn restored(_: &[Opened]) -> InnerProof {
+    InnerProof::done()
+}
+
+/// The owner's first part of [`open`], for at most [`batch_len`] datagrams: lengths, sequence numbers, replay window.
+#[inline]
+pub fn prepare_batch(
+    sa: &InboundSa,
+    datagrams: &[u8],
+    (stride, lead): (usize, usize),
+    opened: &mut [Opened],
+) {
+    for (datagram, opened) in datagrams.chunks(stride.max(1)).zip(opened) {
+        let reason = prepare(sa, datagram.get(lead..).unwrap_or_default(), opened).err();
+        opened.dropped = Some(reason.unwrap_or(NOT_PROVED));
+    }
+}
+
+/// The reason to drop a datagram that nobody has found authentic yet.
+const NOT_PROVED: DropReason = DropReason::AuthFailed;
+
+#[inline]
+fn prepare(sa: &InboundSa, datagram: &[u8], opened: &mut Opened) -> Result<(), DropReason> {
+    let low = Esp::new_checked(datagram).map_err(|_| DropReason::EspTooShort)?.sequence();
+    opened.sequence = low.into();
+    decap::check_lengths(sa.shape(), datagram.len())?;
+    if !matches!(sa.key(), Key::Esp(_)) {
+        return Err(DropReason::WrongProtocol);
+    }
+    opened.sequence = sa.whole_sequence(low);
+    Ok(sa.replay.check(opened.sequence)?)
+}
+
+/// The cipher's part of [`open`], for datagrams that [`prepare_batch`] has seen. It needs nothing of the association
+/// but its key and the shape of its suite, so that another thread may do it. A datagram is dropped unless it is proved
+/// here.
+#[inline]
+pub fn compute_batch(
+    key: &Key,
+    shape: Shape,
+    datagrams: &mut [u8],
+    (stride, lead): (usize, usize),
+    opened: &mut [Opened],
+) {
+    let Key::Esp(key) = key else { return };
     let mut ops: [OpenOp<'_>; BATCH] = from_fn(|_| no_open_op());
     let (mut count, mut tried) = (0, [0; BATCH]);
-    for (index, (datagram, opened)) in datagrams.chunks_mut(stride.max(1)).zip(opened.iter_mut()).enumerate()
-    {
+    for (index, (datagram, opened)) in datagrams.chunks_mut(stride.max(1)).zip(opened.iter()).enumerate() {
+        if opened.dropped != Some(NOT_PROVED) {
+            continue;
+        }
         let datagram = datagram.get_mut(lead..).unwrap_or_default();
-        opened.dropped = match open_op(sa, datagram, opened) {
-            Ok(next) => {
-                if let (Some(op), Some(at)) = (ops.get_mut(count), tried.get_mut(count)) {
-                    (*op, *at) = (next, index);
-                    count += 1;
-                }
-                None
-            }
-            Err(reason) => Some(reason),
-        };
+        let next = decap::open_op(shape, datagram, opened.sequence);
+        if let (Some(next), Some(op), Some(at)) = (next, ops.get_mut(count), tried.get_mut(count)) {
+            (*op, *at) = (next, index);
+            count += 1;
+        }
     }
-    let Key::Esp(key) = sa.key() else { return };
     let ops = ops.get_mut(..count).unwrap_or_default();
     if count > 0 {
         key.open_batch(ops);
     }
     for (op, index) in ops.iter().zip(tried) {
-        if let Some(opened) = opened.get_mut(index).filter(|_| !op.ok) {
-            opened.dropped = Some(DropReason::AuthFailed);
+        if let Some(opened) = opened.get_mut(index).filter(|_| op.ok) {
+            opened.dropped = None;
         }
     }
 }
 
+/// The owner's last part of [`open`]: everything behind the ICV, in the order in which the datagrams came.
 #[inline]
-fn open_op<'a>(
-    sa: &InboundSa,
-    datagram: &'a mut [u8],
-    opened: &mut Opened,
-) -> Result<OpenOp<'a>, DropReason> {
-    let shape = sa.shape();
-    let low = Esp::new_checked(&datagram).map_err(|_| DropReason::EspTooShort)?.sequence();
-    opened.sequence = low.into();
-    let (header, rest) = datagram.split_first_chunk_mut::<HEADER>().ok_or(DropReason::EspTooShort)?;
-    let (iv, rest) = rest.split_at_mut_checked(shape.iv.into()).ok_or(DropReason::EspTooShort)?;
-    let data_len = rest.len().checked_sub(shape.icv.into()).ok_or(DropReason::EspTooShort)?;
-    let (data, icv) = rest.split_at_mut_checked(data_len).ok_or(DropReason::EspTooShort)?;
-    if data.is_empty() {
-        return Err(DropReason::EspTooShort);
-    } else if data.len() & (usize::from(shape.align) - 1) != 0 {
-        return Err(DropReason::EspAlignment);
+pub fn finish_batch(
+    sa: &mut InboundSa,
+    now: Time,
+    outer: &OuterHeader,
+    datagrams: &mut [u8],
+    (stride, lead): (usize, usize),
+    opened: &mut [Opened],
+) {
+    for (datagram, opened) in datagrams.chunks_mut(stride.max(1)).zip(opened) {
+        if let Err(reason) = finish(sa, now, outer, (datagram, lead), opened) {
+            opened.dropped = Some(reason);
+            // As it travelled.
+            opened.sequence = u64::from(opened.sequence as u32);
+            sa.counters.dropped(reason);
+        }
     }
-    if !matches!(sa.key(), Key::Esp(_)) {
-        return Err(DropReason::WrongProtocol);
-    }
-    let sequence = sa.whole_sequence(low);
-    sa.replay.check(sequence)?;
-    Ok(OpenOp { sequence, header, iv, data, icv, ok: false })
 }
 
-/// Do the checks behind the ICV for one datagram.
+/// Everything behind the ICV, for one datagram.
 #[inline]
 fn finish(
     sa: &mut InboundSa,
@@ -372,13 +408,14 @@ fn finish(
     (datagram, lead): (&mut [u8], usize),
     opened: &mut Opened,
 ) -> Result<(), DropReason> {
-    let sequence = sa.whole_sequence(opened.sequence as u32);
+    let sequence = opened.sequence;
     match opened.dropped {
         // One of the same batch may have taken its number, or moved the window past it, before it was its turn.
         Some(DropReason::AuthFailed) => {
             return Err(sa.replay.check(sequence).err().unwrap_or(DropReason::AuthFailed));
         }
         Some(reason) => {
+            let sequence = sa.whole_sequence(sequence as u32);
             return Err(sa.replay.check(sequence).err().filter(|_| is_replay(reason)).unwrap_or(reason));
         }
         None => sa.replay.commit(sequence)?,
@@ -405,11 +442,11 @@ fn finish(
         }
     };
     sa.carry(now, len)?;
-    (opened.sequence, opened.start, opened.len) = (sequence, start as u32, len as u32);
+    (opened.start, opened.len) = (start as u32, len as u32);
     Ok(())
 }
 
-/// Whether the reason comes from the replay window, which the batch asked before any of it was opened.
+/// Whether the reason is one of the replay window's, which the batch asked before all of it was opened.
 fn is_replay(reason: DropReason) -> bool {
     matches!(reason, DropReason::Replayed | DropReason::ReplayTooOld)
 }

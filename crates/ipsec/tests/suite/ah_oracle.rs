@@ -1,6 +1,7 @@
-//! AH as another implementation writes it: scapy, through tests/oracle/ah.py, for every authenticator (of AES-XCBC and AES-GMAC
-//! the algorithm is tests/oracle/beyond_scapy.py's reading of the RFCs, the packet around it scapy's), transport mode
-//! with IPv4 options and IPv6 extension headers, tunnel mode in every pair of families, both lengths of sequence numbers.
+//! AH as another implementation writes it: scapy, through tests/oracle/ah.py, for every authenticator (of AES-XCBC and
+//! AES-GMAC the algorithm is tests/oracle/beyond_scapy.py's reading of the RFCs, the packet around it scapy's),
+//! transport mode with IPv4 options and IPv6 extension headers, tunnel mode in every pair of families, both lengths of
+//! sequence numbers.
 
 use crate::auth;
 use crate::support;

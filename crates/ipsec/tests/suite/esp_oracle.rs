@@ -1,6 +1,6 @@
-//! ESP as another implementation writes it: scapy, through tests/oracle/esp.py, for every suite, transport and
-//! tunnel mode, both families, bare and in UDP, both lengths of sequence numbers. Its IVs are those that are made here, so whole
-//! packets compare, both ways, through each unit by itself. The wide unit's turn is in `crypto-mb`.
+//! ESP as another implementation writes it: scapy, through tests/oracle/esp.py, for every suite, transport and tunnel
+//! mode, both families, bare and in UDP, both lengths of sequence numbers. Its IVs are those that are made here, so
+//! whole packets compare, both ways, through each unit by itself. The wide unit's turn is in `crypto-mb`.
 
 use crate::scapy;
 

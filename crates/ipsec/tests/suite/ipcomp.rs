@@ -11,7 +11,7 @@ use sadb::sa::SaProtocol;
 use sadb::{Mode, OutboundSa, SaConfig};
 use support::*;
 use wire::ip::Headers;
-use wire::{DropReason, Verdict, protocol};
+use wire::{DropReason, protocol};
 
 fn config(mode: Mode, v6: bool) -> SaConfig {
     bare_config(SaProtocol::IpComp, mode, sha256(), v6)
@@ -86,7 +86,7 @@ fn a_stream_of_noise_is_soon_left_alone() {
     let mut codec = Codec::default();
     let mut sealed = |out: &mut OutboundSa, packet: &[u8]| {
         let verdict = ipsec::encap_member(out, scheduled_out(packet), 1500, &mut codec, &mut pool());
-        verdict.pass().unwrap().bytes().to_vec()
+        verdict.unwrap().bytes().to_vec()
     };
     let (bad, good) = (udp(false, &noise(1000)), udp(false, &[7; 1000]));
     for _ in 0..20 {
@@ -160,13 +160,13 @@ fn what_is_sent_is_taken() {
 fn alone_it_is_nothing() {
     let (mut out, mut inb) = pair_of(&config(Mode::Transport, false));
     let verdict = ipsec::encap(&mut out, scheduled_out(&udp(false, &[7; 500])), &mut pool());
-    assert!(matches!(verdict, Verdict::Drop(DropReason::WrongProtocol)));
+    assert!(matches!(verdict, Err(DropReason::WrongProtocol)));
     let outer = seal(&mut out, &udp(false, &[7; 500]));
     let headers = Headers::parse(&outer).unwrap();
     assert_eq!(ipsec::Outer::find(&outer, &headers, 4500).unwrap_err(), DropReason::Unkeyed);
     let found = ipsec::Outer::nested(&outer, &headers).unwrap();
     let verdict = ipsec::decap(&mut inb, scheduled_in(&outer), &found, &mut pool());
-    assert!(matches!(verdict, Verdict::Drop(DropReason::Unkeyed)));
+    assert!(matches!(verdict, Err(DropReason::Unkeyed)));
 }
 
 proptest! {

@@ -6,6 +6,7 @@ mod ah_oracle;
 mod appendix_a;
 #[path = "support/auth.rs"]
 mod auth;
+mod elsewhere;
 mod esp_oracle;
 mod ipcomp;
 mod modes;

@@ -11,7 +11,7 @@ use sadb::{Mode, SaConfig};
 use std::net::IpAddr;
 use support::*;
 use wire::ip::Headers;
-use wire::{DropReason, Prefix, Time, Verdict, protocol};
+use wire::{DropReason, Prefix, Time, protocol};
 
 const GCM: SuiteId = SuiteId::AES_128_GCM;
 const UPPER: &[u8] = &[0x9c, 0x40, 0, 53, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
@@ -31,7 +31,8 @@ fn beet(protocol: SaProtocol, suite: SuiteId, inner_v6: bool, outer_v6: bool) ->
     config
 }
 
-/// What comes out where the outer header is of the other family: it has no place for the packet's identification or flow label.
+/// What comes out where the outer header is of the other family: it has no place for the packet's identification or
+/// flow label.
 fn without_own_fields(packet: &[u8], outer_v6: bool) -> Vec<u8> {
     let mut packet = packet.to_vec();
     if (packet[0] >> 4 == 6) == outer_v6 {
@@ -201,7 +202,7 @@ fn header_fields_go_out_by_policy() {
         let (alice, bob) = hosts(false);
         let mut packet = scheduled_out(&ip_packet(alice, bob, 17, tos, df, UPPER));
         packet.meta.may_fragment = may_fragment;
-        let outer = ipsec::encap(&mut out, packet, &mut pool()).pass().unwrap();
+        let outer = ipsec::encap(&mut out, packet, &mut pool()).unwrap();
         let headers = Headers::parse(outer.bytes()).unwrap();
         assert_eq!((outer.meta.tos, outer.meta.may_fragment), (headers.tos, !headers.dont_fragment));
         (headers.tos, headers.ttl, headers.dont_fragment)
@@ -235,7 +236,7 @@ fn header_fields_go_out_by_policy() {
     let mut packet = scheduled_out(&alice_to_bob(false, 0, 1600));
     packet.meta.may_fragment = true;
     let verdict = ipsec::encap(&mut out, packet, &mut pool());
-    assert!(matches!(verdict, Verdict::Drop(DropReason::TooBig)));
+    assert!(matches!(verdict, Err(DropReason::TooBig)));
     assert_eq!(out.next_sequence(), 1);
 }
 
@@ -269,8 +270,8 @@ fn header_fields_come_in_by_policy_and_odd_ones_are_counted() {
 fn roomy(sa: &mut sadb::OutboundSa, packet: &[u8]) -> Vec<u8> {
     let packet =
         wire::Packet::from_host(wire::Buf::from_slice(packet, HEADROOM, 2000), wire::Meta::default());
-    let packet = packet.advance::<wire::stage::Selected>().advance();
-    ipsec::encap(sa, packet, &mut pool()).pass().unwrap().bytes().to_vec()
+    let packet = packet.advance::<wire::stage::Selected>(&Placed).advance(&Placed);
+    ipsec::encap(sa, packet, &mut pool()).unwrap().bytes().to_vec()
 }
 
 #[test]
@@ -311,8 +312,10 @@ fn a_dummy_is_sent_and_dropped() {
         for v6 in [false, true] {
             let (mut out, mut inb) = pair_of(&outbound_config(Mode::Tunnel, suite, v6));
             for len in [0, 1, 2, 3, 100, 1400] {
-                let dummy = ipsec::dummy(&mut out, Time(5), &vec![0x5a; len], &mut pool());
-                let dummy = dummy.pass().unwrap();
+                let mut pool = pool();
+                let packet = scheduled_empty(&mut pool, Time(5));
+                let dummy = ipsec::dummy(&mut out, packet, &vec![0x5a; len], &mut pool);
+                let dummy = dummy.unwrap();
                 assert_eq!(open(&mut inb, dummy.bytes()), Err(DropReason::EspDummy));
                 // As long as a real one.
                 assert!(dummy.bytes().len() - len <= ipsec::overhead(out.config()));
@@ -321,6 +324,8 @@ fn a_dummy_is_sent_and_dropped() {
         }
     }
     let (mut out, _) = pair_of(&ah_config(Mode::Tunnel, sha256(), false));
-    let verdict = ipsec::dummy(&mut out, Time(5), &[1], &mut pool());
-    assert!(matches!(verdict, Verdict::Drop(DropReason::WrongProtocol)));
+    let mut pool = pool();
+    let packet = scheduled_empty(&mut pool, Time(5));
+    let verdict = ipsec::dummy(&mut out, packet, &[1], &mut pool);
+    assert!(matches!(verdict, Err(DropReason::WrongProtocol)));
 }

@@ -83,8 +83,8 @@ fn without_a_nat_nothing_is_touched() {
     assert_eq!(open(&mut inb, &seal(&mut out, &wrong)).unwrap(), wrong);
 }
 
-/// Two packets that are wrong alike (a segment that was captured before its checksum was made, and sent again) look like a NAT;
-/// those behind them, which are right, are not touched all the same.
+/// Two packets that are wrong alike (a segment that was captured before its checksum was made, and sent again) look
+/// like a NAT; those behind them, which are right, are not touched all the same.
 #[test]
 fn two_packets_that_are_wrong_alike_spoil_no_other() {
     let (mut out, mut inb) = pair(&outbound_config(Mode::Transport, SuiteId::AES_128_GCM, false));

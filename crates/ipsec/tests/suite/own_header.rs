@@ -1,5 +1,5 @@
-//! In transport mode the packet keeps its header, in BEET mode what of it is no address: every field comes out as it went in, and
-//! leaves as it is where it can be seen.
+//! In transport mode the packet keeps its header, in BEET mode what of it is no address: every field comes out as it
+//! went in, and leaves as it is where it can be seen.
 
 use crate::auth;
 use crate::support;

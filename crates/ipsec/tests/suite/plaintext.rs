@@ -8,7 +8,7 @@ use sadb::{InboundSa, Mode};
 use support::*;
 use wire::ip::Headers;
 use wire::udp::{self, UdpRepr};
-use wire::{DropReason, Verdict, protocol};
+use wire::{DropReason, protocol};
 
 /// Alice as one who writes her plaintext by hand.
 struct Sender {
@@ -53,8 +53,8 @@ fn open(sa: &mut InboundSa, bytes: &[u8]) -> Result<Vec<u8>, DropReason> {
     let headers = Headers::parse(bytes).unwrap();
     let outer = Outer::find(bytes, &headers, 4500)?;
     match ipsec::decap(sa, scheduled_in(bytes), &outer, &mut pool()) {
-        Verdict::Pass(inner) => Ok(inner.bytes().to_vec()),
-        Verdict::Drop(reason) => Err(reason),
+        Ok(inner) => Ok(inner.bytes().to_vec()),
+        Err(reason) => Err(reason),
     }
 }
 

@@ -10,11 +10,11 @@ use support::*;
 use wire::ip::{self, Headers};
 use wire::ipv4::Ipv4;
 use wire::udp::Udp;
-use wire::{Buf, DropReason, Meta, Packet, Services, Verdict, protocol, stage};
+use wire::{Buf, DropReason, Meta, Packet, Services, protocol, stage};
 
 fn sealed(sa: &mut OutboundSa, packet: &[u8]) -> Packet<stage::Outer> {
     match ipsec::encap(sa, scheduled_out(packet), &mut pool()) {
-        Verdict::Pass(outer) => outer,
+        Ok(outer) => outer,
         other => panic!("{other:?}"),
     }
 }
@@ -23,8 +23,8 @@ fn opened(sa: &mut InboundSa, outer: &[u8]) -> Result<Packet<stage::Inner>, Drop
     let headers = Headers::parse(outer)?;
     let found = Outer::find(outer, &headers, 4500)?;
     match ipsec::decap(sa, scheduled_in(outer), &found, &mut pool()) {
-        Verdict::Pass(inner) => Ok(inner),
-        Verdict::Drop(reason) => Err(reason),
+        Ok(inner) => Ok(inner),
+        Err(reason) => Err(reason),
     }
 }
 
@@ -132,7 +132,7 @@ fn the_outer_packet_may_be_fragmented_only_where_the_inner_may() {
     for may_fragment in [false, true] {
         let mut packet = scheduled_out(&alice_to_bob(false, 0, 3000));
         packet.meta.may_fragment = may_fragment;
-        let outer = ipsec::encap(&mut out, packet, &mut pool()).pass().unwrap();
+        let outer = ipsec::encap(&mut out, packet, &mut pool()).unwrap();
         assert_eq!(Headers::parse(outer.bytes()).unwrap().dont_fragment, !may_fragment);
     }
 }
@@ -144,14 +144,16 @@ fn without_room_there_is_a_name_and_no_number_is_taken() {
         let packet = alice_to_bob(inner_v6, 0, 5);
         for (head, tail) in [(0, 64), (15, 64), (128, 0), (128, 15)] {
             let buf = Buf::from_slice(&packet, head, tail);
-            let packet = Packet::from_host(buf, Meta::default()).advance::<stage::Selected>().advance();
+            let packet =
+                Packet::from_host(buf, Meta::default()).advance::<stage::Selected>(&Placed).advance(&Placed);
             let verdict = ipsec::encap(&mut out, packet, &mut pool());
-            assert!(matches!(verdict, Verdict::Drop(DropReason::NoRoom)), "{head} {tail}");
+            assert!(matches!(verdict, Err(DropReason::NoRoom)), "{head} {tail}");
         }
         assert_eq!(out.next_sequence(), 1);
         let buf = Buf::from_slice(&packet, ipsec::HEADROOM, ipsec::TAILROOM);
-        let packet = Packet::from_host(buf, Meta::default()).advance::<stage::Selected>().advance();
-        assert!(ipsec::encap(&mut out, packet, &mut pool()).pass().is_some());
+        let packet =
+            Packet::from_host(buf, Meta::default()).advance::<stage::Selected>(&Placed).advance(&Placed);
+        assert!(ipsec::encap(&mut out, packet, &mut pool()).is_ok());
     }
 }
 
@@ -168,7 +170,7 @@ fn a_packet_too_long_for_any_datagram() {
         if longest < 65535 {
             let packet = alice_to_bob(inner_v6, 0, longest + 1 - overhead);
             let verdict = ipsec::encap(&mut out, scheduled_out(&packet), &mut pool());
-            assert!(matches!(verdict, Verdict::Drop(DropReason::TooLong)), "{config:?} {longest}");
+            assert!(matches!(verdict, Err(DropReason::TooLong)), "{config:?} {longest}");
         }
     }
 }
@@ -197,7 +199,7 @@ fn after_the_last_number_nothing_is_sent() {
     assert!(opened(&mut inb, last.bytes()).is_ok());
     for _ in 0..3 {
         let verdict = ipsec::encap(&mut out, scheduled_out(&packet), &mut pool());
-        assert!(matches!(verdict, Verdict::Drop(DropReason::SequenceExhausted)));
+        assert!(matches!(verdict, Err(DropReason::SequenceExhausted)));
     }
 }
 
@@ -208,7 +210,7 @@ fn transport_mode_refuses_what_it_cannot_carry() {
     let (mut out, _) = pair(&config);
     let mut refused = |packet: &[u8], want: DropReason| {
         let verdict = ipsec::encap(&mut out, scheduled_out(packet), &mut pool());
-        assert!(matches!(verdict, Verdict::Drop(reason) if reason == want), "{want}: {verdict:?}");
+        assert!(matches!(verdict, Err(reason) if reason == want), "{want}: {verdict:?}");
     };
     let other = ip("192.0.2.77");
     refused(&udp_packet((other, 1), (bob, 2), 0, true, b"x"), DropReason::TransportAddress);
@@ -245,7 +247,7 @@ fn transport_mode_refuses_what_it_cannot_carry() {
         (chain(60, &[extension(44), extension(17)]), DropReason::Fragment),
     ] {
         let verdict = ipsec::encap(&mut out, scheduled_out(&packet), &mut pool());
-        assert!(matches!(verdict, Verdict::Drop(reason) if reason == want), "{want}: {verdict:?}");
+        assert!(matches!(verdict, Err(reason) if reason == want), "{want}: {verdict:?}");
     }
     // Destination options go inside ESP and come out where they were.
     let packet = chain(60, &[extension(17)]);

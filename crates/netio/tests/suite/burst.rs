@@ -19,6 +19,10 @@ use wire::coalesce::try_append;
 use wire::ip::Headers;
 use wire::{Buf, Burst, Coalesced, DropReason, OuterHeader, Pool, record, stage};
 
+/// Evidence of every step, for packets that a test puts at some stage.
+struct Placed;
+impl<From, To> wire::Evidence<From, To> for Placed {}
+
 const LIMIT: Option<Duration> = Some(Duration::from_secs(5));
 
 struct Pair {
@@ -53,7 +57,7 @@ fn header(family: Family) -> OuterHeader {
 
 /// `count` datagrams, the last one of `last` octets; each begins with its number.
 fn burst(header: OuterHeader, stride: usize, count: usize, last: usize) -> Burst<stage::Outer> {
-    let mut burst = Burst::begin(Buf::with_capacity(70_000, 0), header, stride).unwrap();
+    let mut burst = Burst::begin(&Placed, Buf::with_capacity(70_000, 0), header, stride).unwrap();
     for n in 0..count {
         let len = if n + 1 == count { last } else { stride };
         let slot = burst.next_slot(len).unwrap();
@@ -61,7 +65,7 @@ fn burst(header: OuterHeader, stride: usize, count: usize, last: usize) -> Burst
         slot[..1].fill(n as u8 | 0x80);
         assert!(burst.commit(len));
     }
-    burst.advance()
+    burst.advance(&Placed)
 }
 
 fn datagrams<S>(burst: &Burst<S>) -> Vec<Vec<u8>> {
@@ -195,10 +199,10 @@ fn joined_datagrams_have_one_type_of_service() {
         for n in 0..60u8 {
             let tos = [2, 2, 2, 3, 1][usize::from(n) % 5];
             let header = OuterHeader { tos, ..header(family) };
-            let mut one = Burst::begin(Buf::with_capacity(500, 0), header, 500).unwrap();
+            let mut one = Burst::begin(&Placed, Buf::with_capacity(500, 0), header, 500).unwrap();
             one.next_slot(500).unwrap().fill(n);
             assert!(one.commit(500));
-            assert_eq!(hosts.sender.send_burst(&one.advance()), whole(1));
+            assert_eq!(hosts.sender.send_burst(&one.advance(&Placed)), whole(1));
             wanted.push((tos, n));
         }
         let got = receive(&mut hosts.receiver, family, 60);

@@ -17,6 +17,10 @@ use wire::ipv4::Ipv4Repr;
 use wire::ipv6::{Ipv6, Ipv6Repr};
 use wire::{Buf, DropReason, Meta, Packet, Pool, icmp, protocol, stage};
 
+/// Evidence of every step, for packets that a test puts at some stage.
+struct Placed;
+impl<From, To> wire::Evidence<From, To> for Placed {}
+
 const LIMIT: Option<Duration> = Some(Duration::from_secs(5));
 
 /// The flow label of IPv6 packets.
@@ -58,9 +62,9 @@ fn packet(v6: bool, number: u8, tos: u8, payload: &[u8], may_fragment: bool) -> 
     bytes.extend(payload);
     let meta = Meta { may_fragment, ..Meta::default() };
     Packet::from_host(Buf::from_slice(&bytes, 0, 0), meta)
-        .advance::<stage::Selected>()
-        .advance::<stage::Scheduled>()
-        .advance()
+        .advance::<stage::Selected>(&Placed)
+        .advance::<stage::Scheduled>(&Placed)
+        .advance(&Placed)
 }
 
 fn receive(receiver: &mut RawReceiver, pool: &mut Pool) -> Packet<stage::Raw> {
@@ -232,9 +236,9 @@ fn who_cannot_be_reached_takes_nobody_along() {
         bytes.extend([0; 8]);
         wire::ipv4::emit(&mut bytes, &repr).unwrap();
         Packet::from_host(Buf::from_slice(&bytes, 0, 0), Meta::default())
-            .advance::<stage::Selected>()
-            .advance::<stage::Scheduled>()
-            .advance()
+            .advance::<stage::Selected>(&Placed)
+            .advance::<stage::Scheduled>(&Placed)
+            .advance(&Placed)
     };
     let all = vec![nowhere(1), packet(false, protocol::ESP, 0, &[1; 8], false), nowhere(2)];
     assert_eq!(send(&mut sender, all), [DropReason::Unroutable; 2]);

@@ -15,6 +15,10 @@ use wire::ip::Headers;
 use wire::udp::Udp;
 use wire::{Buf, DropReason, Meta, Packet, Pool, stage};
 
+/// Evidence of every step, for packets that a test puts at some stage.
+struct Placed;
+impl<From, To> wire::Evidence<From, To> for Placed {}
+
 const LIMIT: Option<Duration> = Some(Duration::from_secs(5));
 
 struct Pair {
@@ -90,7 +94,10 @@ fn outer(o: &Outer<'_>) -> Vec<u8> {
 fn packet(bytes: &[u8], may_fragment: bool) -> Packet<stage::Outer> {
     let meta = Meta { may_fragment, ..Meta::default() };
     let inner = Packet::from_host(Buf::from_slice(bytes, 0, 0), meta);
-    inner.advance::<stage::Selected>().advance::<stage::Scheduled>().advance::<stage::Outer>()
+    inner
+        .advance::<stage::Selected>(&Placed)
+        .advance::<stage::Scheduled>(&Placed)
+        .advance::<stage::Outer>(&Placed)
 }
 
 fn receive(transport: &mut UdpTransport, family: Family, pool: &mut Pool) -> Vec<Packet<stage::Raw>> {

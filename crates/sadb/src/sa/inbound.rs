@@ -69,6 +69,9 @@ pub struct InboundState {
     pub life: LifeState,
 }
 
+/// A packet for which there is an association has been classed.
+impl wire::Evidence<wire::stage::Clean, wire::stage::Classed> for InboundSa {}
+
 impl InboundSa {
     /// An association that has received nothing.
     ///

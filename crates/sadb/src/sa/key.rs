@@ -1,5 +1,7 @@
 //! The key of an association, ready for use, and the lengths that it puts on the wire.
 
+use std::sync::Arc;
+
 use crypto::{Authenticator, Cipher, Registry, Secret, SuiteId, Transform};
 
 use super::config::SaConfig;
@@ -9,12 +11,14 @@ use crate::SadError;
 /// The block size of AES, in octets.
 const AES_BLOCK: u8 = 16;
 
-/// The key of an association, ready for use.
+/// The key of an association, ready for use. A clone shares it, so that work with it may go to another thread and
+/// outlive the association.
+#[derive(Clone)]
 pub enum Key {
     /// A key of ESP.
-    Esp(Box<dyn Transform>),
+    Esp(Arc<dyn Transform>),
     /// A key of AH.
-    Ah(Box<dyn Authenticator>),
+    Ah(Arc<dyn Authenticator>),
     /// An association without a key: IPComp or IP in IP.
     None,
 }
@@ -25,9 +29,10 @@ impl Key {
         let keymat: &Secret = &config.keymat;
         Ok(match config.options.protocol {
             SaProtocol::Esp => {
-                Key::Esp(registry.transform(config.suite, keymat, config.options.extended_sequence)?)
+                let extended = config.options.extended_sequence;
+                Key::Esp(registry.transform(config.suite, keymat, extended)?.into())
             }
-            SaProtocol::Ah => Key::Ah(registry.authenticator(config.suite.integrity(), keymat)?),
+            SaProtocol::Ah => Key::Ah(registry.authenticator(config.suite.integrity(), keymat)?.into()),
             SaProtocol::IpComp | SaProtocol::IpIp => Key::None,
         })
     }

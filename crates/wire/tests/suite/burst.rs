@@ -7,6 +7,10 @@ use wire::ip::Headers;
 use wire::udp::Udp;
 use wire::{Buf, Burst, OuterHeader, Pool, Time, checksum, stage};
 
+/// Evidence of every step, for packets that a test puts at some stage.
+struct Placed;
+impl<From, To> wire::Evidence<From, To> for Placed {}
+
 fn header(v6: bool) -> OuterHeader {
     let (src, dst) = if v6 { ("2001:db8::1", "2001:db8::2") } else { ("192.0.2.1", "192.0.2.2") };
     OuterHeader {
@@ -21,7 +25,7 @@ fn header(v6: bool) -> OuterHeader {
 }
 
 fn begin(v6: bool, stride: usize) -> Burst<stage::Scheduled> {
-    Burst::begin(Buf::with_capacity(70_000, 100), header(v6), stride).unwrap()
+    Burst::begin(&Placed, Buf::with_capacity(70_000, 100), header(v6), stride).unwrap()
 }
 
 /// Add a datagram of `len` octets, all of them `value`.
@@ -50,7 +54,7 @@ fn a_shorter_datagram_is_the_last() {
     let lens: Vec<_> = burst.datagrams().map(|d| (d.len(), d[0])).collect();
     assert_eq!(lens, [(100, 1), (100, 2), (99, 3)]);
     assert_eq!((burst.stride(), burst.count(), burst.bytes().len()), (100, 3, 299));
-    let burst: Burst<stage::Outer> = burst.advance();
+    let burst: Burst<stage::Outer> = burst.advance(&Placed);
     assert_eq!(burst.into_buf().headroom(), 100);
 }
 
@@ -83,7 +87,8 @@ fn the_limits_are_those_of_the_kernel() {
     let (_, mut burst) = fill(false, 1472);
     assert!(add(&mut burst, 65_507 - 44 * 1472, 8) && !add(&mut burst, 1, 8));
 
-    let refused = |capacity, header, stride| Burst::begin(Buf::with_capacity(capacity, 0), header, stride);
+    let refused =
+        |capacity, header, stride| Burst::begin(&Placed, Buf::with_capacity(capacity, 0), header, stride);
     assert!(refused(100, header(false), 101).is_none());
     assert!(refused(100, header(false), 0).is_none());
     assert!(refused(70_000, header(false), MAX_LEN_V4 + 1).is_none());
@@ -141,9 +146,9 @@ fn buffers_go_round() {
     let mut pool = Pool::new(70_000, 0, 4);
     let mut singles = Pool::new(2000, 48, 4);
     for _ in 0..100 {
-        let mut burst = Burst::begin(pool.take(), header(false), 1000).unwrap();
+        let mut burst = Burst::begin(&Placed, pool.take(), header(false), 1000).unwrap();
         while add(&mut burst, 1000, 1) {}
-        let burst: Burst<stage::Outer> = burst.advance();
+        let burst: Burst<stage::Outer> = burst.advance(&Placed);
         let mut kept = None;
         // One at a time: each goes back before the next is made, but for the borrow that the iterator holds.
         for packet in burst.packets(&mut singles) {
@@ -170,7 +175,7 @@ proptest! {
         add(&mut burst, last.min(stride), 0xff);
         burst.header.may_fragment = may_fragment;
         (burst.meta.sequence, burst.meta.spi) = (first, 77);
-        let burst: Burst<stage::Outer> = burst.advance();
+        let burst: Burst<stage::Outer> = burst.advance(&Placed);
         let mut pool = Pool::new(3000, 48, 0);
         let packets: Vec<_> = burst.packets(&mut pool).map(Result::unwrap).collect();
         prop_assert_eq!(packets.len(), burst.count());

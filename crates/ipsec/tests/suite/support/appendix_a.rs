@@ -1,11 +1,12 @@
-//! The whole packet of RFC 7634 appendix A: ESP in tunnel mode, without UDP. Used by the tests of this room and of `crypto-mb`.
+//! The whole packet of RFC 7634 appendix A: ESP in tunnel mode, without UDP. Used by the tests of this room and of
+//! `crypto-mb`.
 
 use crate::support;
 use crypto::{Registry, Secret, SuiteId};
 use ipsec::Outer;
 use sadb::{Direction, Endpoints, InboundSa, Mode, SaConfig, Selectors, Spi};
+use wire::DropReason;
 use wire::ip::Headers;
-use wire::{DropReason, Verdict};
 
 const SOURCE: &str = "
     45 00 00 54 a6 f2 00 00 40 01 e7 78 c6 33 64 05 c0 00 02 05 08 00 5b 7a 3a 08 00 00 55 3b ec 10
@@ -51,13 +52,13 @@ pub fn opens_once(registry: &Registry) {
     let outer = Outer::find(&bytes, &headers, 4500).unwrap();
     assert_eq!((outer.spi, outer.sequence, outer.src_port), (0x0102_0304, 5, None));
 
-    let inner = ipsec::decap(&mut sa, support::scheduled_in(&bytes), &outer, &mut pool).pass().unwrap();
+    let inner = ipsec::decap(&mut sa, support::scheduled_in(&bytes), &outer, &mut pool).unwrap();
     assert_eq!(inner.bytes(), octets(SOURCE));
     assert_eq!((inner.meta.spi, inner.meta.sequence), (0x0102_0304, 5));
     assert_eq!((sa.counters.packets, sa.counters.bytes), (1, 84));
 
     let again = ipsec::decap(&mut sa, support::scheduled_in(&bytes), &outer, &mut pool);
-    assert!(matches!(again, Verdict::Drop(DropReason::Replayed)));
+    assert!(matches!(again, Err(DropReason::Replayed)));
     assert_eq!(sa.counters.drops_for(DropReason::Replayed), 1);
 }
 
@@ -69,7 +70,7 @@ pub fn no_bit_of_it_can_be_changed(registry: &Registry) {
         forged[bit / 8] ^= 1 << (bit % 8);
         let outer = Outer::find(&forged, &headers, 4500).unwrap();
         let verdict = ipsec::decap(&mut sa, support::scheduled_in(&forged), &outer, &mut pool);
-        assert!(matches!(verdict, Verdict::Drop(DropReason::AuthFailed)), "bit {bit}: {verdict:?}");
+        assert!(matches!(verdict, Err(DropReason::AuthFailed)), "bit {bit}: {verdict:?}");
     }
     // None of them moved the window.
     assert_eq!(sa.replay.top(), 0);

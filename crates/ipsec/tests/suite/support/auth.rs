@@ -7,7 +7,7 @@ use ipsec::{Codec, Outer};
 use sadb::sa::{Encapsulation, SaProtocol};
 use sadb::{InboundSa, Mode, OutboundSa, SaConfig, Spi};
 use wire::ip::Headers;
-use wire::{DropReason, Packet, Verdict, protocol, stage};
+use wire::{DropReason, Packet, protocol, stage};
 
 /// Every suite of ESP that somebody here implements.
 pub fn esp_suites() -> Vec<SuiteId> {
@@ -54,8 +54,8 @@ pub fn pair_of(config: &SaConfig) -> (OutboundSa, InboundSa) {
 pub fn try_seal(sa: &mut OutboundSa, packet: &[u8]) -> Result<Packet<stage::Outer>, DropReason> {
     let limit = usize::from(sa.config().path_mtu);
     match ipsec::encap_member(sa, scheduled_out(packet), limit, &mut Codec::default(), &mut pool()) {
-        Verdict::Pass(outer) => Ok(outer),
-        Verdict::Drop(reason) => Err(reason),
+        Ok(outer) => Ok(outer),
+        Err(reason) => Err(reason),
     }
 }
 
@@ -72,10 +72,10 @@ pub fn open(sa: &mut InboundSa, outer: &[u8]) -> Result<Vec<u8>, DropReason> {
     };
     // Room for what gets longer, as a buffer of a pool has.
     let packet = Packet::raw(wire::Buf::from_slice(outer, HEADROOM, 65536), wire::Meta::default());
-    let packet = packet.advance::<stage::Clean>().advance::<stage::Classed>().advance();
+    let packet = packet.advance::<stage::Clean>(&Placed).advance::<stage::Classed>(&Placed).advance(&Placed);
     match ipsec::decap_member(sa, packet, &found, &mut Codec::default(), &mut pool()) {
-        Verdict::Pass(inner) => Ok(inner.bytes().to_vec()),
-        Verdict::Drop(reason) => Err(reason),
+        Ok(inner) => Ok(inner.bytes().to_vec()),
+        Err(reason) => Err(reason),
     }
 }
 

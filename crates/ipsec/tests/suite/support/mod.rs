@@ -17,6 +17,10 @@ pub const TAILROOM: usize = 64;
 /// Octets behind a packet in the buffers of a pool, about: bundles and compression use them.
 pub const ROOM: usize = 4096;
 
+/// Evidence of every step, for packets that a test puts at some stage.
+pub struct Placed;
+impl<From, To> wire::Evidence<From, To> for Placed {}
+
 pub fn pool() -> Pool {
     Pool::new(HEADROOM + 65536 + TAILROOM, HEADROOM, 64)
 }
@@ -138,8 +142,14 @@ pub fn from_host(bytes: &[u8]) -> Packet<stage::Inner> {
     Packet::from_host(Buf::from_slice(bytes, HEADROOM, ROOM), Meta::default())
 }
 
+/// An empty packet for a dummy.
+pub fn scheduled_empty(pool: &mut Pool, now: wire::Time) -> Packet<stage::Scheduled> {
+    let meta = Meta { received: now, ..Meta::default() };
+    Packet::from_host(pool.take(), meta).advance::<stage::Selected>(&Placed).advance(&Placed)
+}
+
 pub fn scheduled_out(bytes: &[u8]) -> Packet<stage::Scheduled> {
-    from_host(bytes).advance::<stage::Selected>().advance()
+    from_host(bytes).advance::<stage::Selected>(&Placed).advance(&Placed)
 }
 
 pub fn raw(bytes: &[u8]) -> Packet<stage::Raw> {
@@ -147,7 +157,7 @@ pub fn raw(bytes: &[u8]) -> Packet<stage::Raw> {
 }
 
 pub fn scheduled_in(bytes: &[u8]) -> Packet<stage::Scheduled> {
-    raw(bytes).advance::<stage::Clean>().advance::<stage::Classed>().advance()
+    raw(bytes).advance::<stage::Clean>(&Placed).advance::<stage::Classed>(&Placed).advance(&Placed)
 }
 
 /// The suites of the fast path; every suite has its own tests.

@@ -61,8 +61,8 @@ impl Case {
         self.config.options.encapsulation == Encapsulation::Udp
     }
 
-    /// The inner packet without what a UDP socket does not tell, and so is made anew in transport mode: identification with the
-    /// header's checksum, and flow label. All the others must come out whole.
+    /// The inner packet without what a UDP socket does not tell, and so is made anew in transport mode: identification
+    /// with the header's checksum, and flow label. All the others must come out whole.
     fn as_told(&self, mut inner: Vec<u8>) -> Vec<u8> {
         if self.in_udp() && self.config.mode == Mode::Transport {
             if inner[0] >> 4 == 4 {

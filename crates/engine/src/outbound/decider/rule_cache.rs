@@ -8,11 +8,12 @@ use wire::ip::Headers;
 use wire::stage::Inner;
 use wire::{DropReason, Packet, ScrubId, Services, record};
 
-use super::origin;
+use crate::outbound::origin;
 use crate::rules::Rules;
 
 /// The number of sets of four packets' keys whose decisions are remembered.
 pub(super) const SETS: usize = 1024;
+
 /// The decision of a rule for a packet.
 #[derive(Clone, Copy)]
 pub(super) struct RuleDecision {
@@ -21,12 +22,12 @@ pub(super) struct RuleDecision {
     pub services: Services,
     /// The profile by which the rule says that its packets are scrubbed.
     pub scrub: ScrubId,
-    pub course: RuleCourse,
+    pub disposition: RuleDisposition,
 }
 
-/// The way on for a packet by its rule.
+/// The disposition of a packet by its rule.
 #[derive(Clone, Copy)]
-pub(super) enum RuleCourse {
+pub(super) enum RuleDisposition {
     Clear,
     Protect(SaIndex),
     /// The packet must be protected, and there is no association.

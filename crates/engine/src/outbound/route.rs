@@ -1,4 +1,4 @@
-//! The way on for a packet: the flow that it is judged by, the decision for that flow, and what follows from it.
+//! The routes of packets: the flow that a packet is judged by, the decision for that flow, and what follows from it.
 
 use sadb::SaIndex;
 use sadb::spd::Decision;
@@ -15,26 +15,17 @@ pub(super) struct Route {
     pub scrub: ScrubId,
 }
 
-/// The way on for a packet.
+/// The disposition of a packet that is not dropped (RFC 4301 section 4.4.1).
 #[derive(Clone, Copy)]
-pub(super) enum Course {
+pub(super) enum Disposition {
+    /// The packet leaves in clear.
     Clear,
+    /// The association protects the packet.
     Protect(SaIndex),
     /// The packet waits until there is an association.
     Hold,
     /// The packet waits until its socket has an entry for it.
     Await,
-}
-
-/// The result of the short way for a packet.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Express {
-    /// Nothing has happened; the packet must take the long way.
-    No,
-    /// A copy of the packet is in the open burst.
-    Gathered,
-    /// The packet is an outer packet now, to be sent.
-    Sealed,
 }
 
 /// The flow of a packet that leaves. With a source route, it is the flow to the route's end.

@@ -1,8 +1,8 @@
 //! IPComp: payloads made shorter where that pays (RFC 3173), by DEFLATE (RFC 2394).
 //!
-//! A packet leaves compressed or as if the association were not there (RFC 3173 section 2.2); in tunnel mode the latter is IP in
-//! IP. Inbound, compressed packets count only inside an association with a key, so whoever could send a bomb has authenticated
-//! it; its growth is bounded all the same.
+//! A packet leaves compressed or as if the association were not there (RFC 3173 section 2.2); in tunnel mode the latter
+//! is IP in IP. Inbound, compressed packets count only inside an association with a key, so whoever could send a bomb
+//! has authenticated it; its growth is bounded all the same.
 
 mod backoff;
 mod codec;
@@ -13,6 +13,7 @@ use crate::frame::{self, Layout};
 use crate::inner::Inner;
 use crate::ipip;
 use crate::opened::Opened;
+use crate::proof::InnerProof;
 use crate::restore;
 use crate::udp_encap::Outer;
 use sadb::{InboundSa, Mode, OutboundSa};
@@ -104,7 +105,7 @@ pub(crate) fn decompress(
     packet: &mut Packet<Scheduled>,
     outer: &Outer,
     codec: &mut Codec,
-) -> Result<(), DropReason> {
+) -> Result<InnerProof, DropReason> {
     if outer.protocol != protocol::IPCOMP {
         return ipip::unwrap(sa, packet, outer);
     }

@@ -6,58 +6,50 @@
 //! that this very packet exceeded. Whoever sees our packets could drop them as well, so a lie of theirs takes nothing
 //! more away; the floor bounds it.
 
-use super::Outbound;
-use crate::event::{Event, PathCause, PathChange, SeenError};
+use super::Protector;
+use crate::event::{Event, Events, PathCause, PathChange, SeenError};
 use crate::icmp::{IcmpKind, IcmpPolicy};
-use crate::tally::{About, Dropped};
 use sadb::sa::{Encapsulation, PathMtuLimits, PathMtuUpdate, SaProtocol};
 use sadb::{OutboundSa, Spi};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::quote::{IcmpError, Quote};
-use wire::{DropReason, Packet, Pool, Time, protocol, stage};
+use wire::{DropReason, Packet, Time, protocol, stage};
 
 /// The number of later packets after which an error about a packet comes too late: what a link of 10 Gbit/s sends in
 /// full packets within 80 ms. A stranger who has guessed the SPI still has to guess the place.
 const RECENT: u64 = 1 << 16;
 
-impl Outbound {
+impl Protector {
     /// Set the policy for unauthenticated ICMP errors.
-    pub fn set_icmp(&mut self, policy: IcmpPolicy) {
-        self.listening.policy = policy;
+    pub(in crate::outbound) fn set_icmp(&mut self, policy: IcmpPolicy) {
+        self.icmp_limits.policy = policy;
     }
 
-    /// Take in an ICMP error that arrived in clear, as a whole packet. The result is counted:
+    /// Take in an ICMP error that arrived in clear, as a whole packet. The result is to be counted:
     /// [`DropReason::IcmpTaken`], or the reason why it was not believed. `None`: it is about a packet of no
     /// association, and the host's other programs cause such errors.
-    pub fn hear_icmp(
+    pub(in crate::outbound) fn hear_icmp(
         &mut self,
-        now: Time,
-        mut packet: Packet<stage::Raw>,
-        pool: &mut Pool,
+        packet: &mut Packet<stage::Raw>,
+        events: &mut Events,
     ) -> Option<DropReason> {
-        packet.meta.received = now;
-        let heard = match IcmpError::parse(packet.bytes()) {
-            Ok(error) if !is_ours(&error.quote, self.listening.policy.port) => None,
+        let now = packet.meta.received;
+        match IcmpError::parse(packet.bytes()) {
+            Ok(error) if !is_ours(&error.quote, self.icmp_limits.policy.port) => None,
             Ok(error) => {
                 if let Some((spi, sequence)) = error.quote.name {
                     (packet.meta.spi, packet.meta.sequence) = (spi, sequence.into());
                 }
-                Some(self.believe(now, &error).err().unwrap_or(DropReason::IcmpTaken))
+                Some(self.believe(now, &error, events).err().unwrap_or(DropReason::IcmpTaken))
             }
             Err(reason) => Some(reason),
-        };
-        if let Some(reason) = heard {
-            let len = packet.bytes().len();
-            self.tally.dropped(Dropped::new(reason, &About::of(&packet.meta), len, None));
         }
-        pool.put(packet.into_buf());
-        heard
     }
 
-    fn believe(&mut self, now: Time, error: &IcmpError) -> Result<(), DropReason> {
+    fn believe(&mut self, now: Time, error: &IcmpError, events: &mut Events) -> Result<(), DropReason> {
         let IcmpError { from, version, kind, code, .. } = *error;
-        if !IcmpKind::lists(&self.listening.policy.accept, version, kind, code) {
+        if !IcmpKind::lists(&self.icmp_limits.policy.accept, version, kind, code) {
             return Err(DropReason::IcmpRefused);
         }
         let (spi, sequence) = error.quote.name.ok_or(DropReason::IcmpShort)?;
@@ -66,60 +58,70 @@ impl Outbound {
         // The rate is that of errors which may be true: a stranger's cannot use it up.
         let taught = if !is_recent(sa.next_sequence(), sequence) {
             Err(DropReason::IcmpSequence)
-        } else if !self.listening.has_room(now) {
+        } else if !self.icmp_limits.has_room(now) {
             Err(DropReason::IcmpRate)
         } else {
-            teach(sa, now, error, &self.listening.policy.path)
+            teach(sa, now, error, &self.icmp_limits.policy.path)
         };
         let event = taught.inspect_err(|reason| sa.counters.dropped(*reason))?;
         sa.counters.dropped(DropReason::IcmpTaken);
         match event {
-            Taught::Path(before) => {
-                self.events.push(Event::Pmtu(PathChange::of(sa, before, Some(from), PathCause::Error)));
+            ErrorEffect::Path(before) => {
+                events.push(Event::Pmtu(PathChange::of(sa, before, Some(from), PathCause::Error)));
             }
-            Taught::Seen => {
+            ErrorEffect::Seen => {
                 let remote = sa.config().endpoints.remote;
-                self.events.push(Event::Icmp(SeenError { spi: sa.spi(), remote, from, version, kind, code }));
+                events.push(Event::Icmp(SeenError { spi: sa.spi(), remote, from, version, kind, code }));
             }
-            Taught::Nothing => {}
+            ErrorEffect::Nothing => {}
         }
         Ok(())
     }
 
     /// The path MTU in force towards the peer that has this SPI; `None` if there is no such association.
-    pub fn path_mtu(&self, spi: Spi, remote: IpAddr) -> Option<u16> {
+    pub(in crate::outbound) fn path_mtu(&self, spi: Spi, remote: IpAddr) -> Option<u16> {
         self.sad.named(spi, remote).map(|sa| sa.config().path_mtu)
     }
 
     /// The path MTU in force towards the peer that has this SPI, if it is one that was learned.
-    pub fn learned_path_mtu(&self, spi: Spi, remote: IpAddr) -> Option<u16> {
+    pub(in crate::outbound) fn learned_path_mtu(&self, spi: Spi, remote: IpAddr) -> Option<u16> {
         let path = self.sad.named(spi, remote)?.path();
         path.learned().map(|_| path.in_force())
     }
 
     /// The outer source and destination addresses of the associations, each pair once.
-    pub fn ends(&self) -> BTreeSet<(IpAddr, IpAddr)> {
+    pub(in crate::outbound) fn ends(&self) -> BTreeSet<(IpAddr, IpAddr)> {
         let ends = |sa: &OutboundSa| (sa.config().endpoints.local, sa.config().endpoints.remote);
         self.sad.list().map(|(_, sa)| ends(sa)).collect()
     }
 
     /// Take in how many octets the routes between these addresses carry, and let the associations between them follow.
     /// Associations between other addresses stay as they are.
-    pub fn follow_routes(&mut self, routes: &BTreeMap<(IpAddr, IpAddr), u16>) {
+    pub(in crate::outbound) fn follow_routes(
+        &mut self,
+        routes: &BTreeMap<(IpAddr, IpAddr), u16>,
+        events: &mut Events,
+    ) {
         for sa in self.sad.list_mut() {
             let ends = &sa.config().endpoints;
             let Some(mtu) = routes.get(&(ends.local, ends.remote)) else { continue };
             let before = sa.config().path_mtu;
             if sa.follow_route(*mtu) {
-                self.events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Route)));
+                events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Route)));
             }
         }
     }
 
     /// Take in that the kernel refused an outer packet of `len` octets of this association, though the route says
     /// nothing of it. Packets are smaller from now on, for as long as the teaching of an ICMP error is believed.
-    pub fn refused_by_route(&mut self, now: Time, spi: Spi, remote: IpAddr, len: usize) {
-        let limits = self.listening.policy.path;
+    pub(in crate::outbound) fn refused_by_route(
+        &mut self,
+        now: Time,
+        (spi, remote): (Spi, IpAddr),
+        len: usize,
+        events: &mut Events,
+    ) {
+        let limits = self.icmp_limits.policy.path;
         let Some(sa) = self.sad.named_mut(spi, remote) else { return };
         let before = sa.config().path_mtu;
         if usize::from(before) < len {
@@ -128,24 +130,24 @@ impl Outbound {
         // No size is known: the next smaller one that links have.
         let mtu = if remote.is_ipv4() { 0 } else { sadb::sa::MIN_PATH_MTU_V6.into() };
         if sa.hear_mtu(now, mtu, len, &limits) == PathMtuUpdate::Lowered {
-            self.events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Refused)));
+            events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Refused)));
         }
     }
 
     /// Forget what was learned too long ago. Call this about once a second.
-    pub(super) fn age_paths(&mut self, now: Time) {
-        let limits = self.listening.policy.path;
+    pub(in crate::outbound) fn age_paths(&mut self, now: Time, events: &mut Events) {
+        let limits = self.icmp_limits.policy.path;
         for sa in self.sad.list_mut() {
             let before = sa.config().path_mtu;
             if sa.age_mtu(now, &limits) {
-                self.events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Age)));
+                events.push(Event::Pmtu(PathChange::of(sa, before, None, PathCause::Age)));
             }
         }
     }
 }
 
 /// The effect of an error on its association.
-enum Taught {
+enum ErrorEffect {
     /// The path MTU was lowered from this value.
     Path(u16),
     /// The error is of a type that says nothing about the path MTU.
@@ -158,12 +160,12 @@ fn teach(
     now: Time,
     error: &IcmpError,
     limits: &PathMtuLimits,
-) -> Result<Taught, DropReason> {
-    let Some(mtu) = error.mtu else { return Ok(Taught::Seen) };
+) -> Result<ErrorEffect, DropReason> {
+    let Some(mtu) = error.mtu else { return Ok(ErrorEffect::Seen) };
     let before = sa.config().path_mtu;
     match sa.hear_mtu(now, mtu, error.quote.total_len, limits) {
-        PathMtuUpdate::Lowered => Ok(Taught::Path(before)),
-        PathMtuUpdate::Confirmed | PathMtuUpdate::Nothing => Ok(Taught::Nothing),
+        PathMtuUpdate::Lowered => Ok(ErrorEffect::Path(before)),
+        PathMtuUpdate::Confirmed | PathMtuUpdate::Nothing => Ok(ErrorEffect::Nothing),
         PathMtuUpdate::Implausible => Err(DropReason::IcmpMtu),
     }
 }

@@ -1,26 +1,28 @@
 //! The terms of a demand: the association that meets it, and the treatment of a flow that has none.
 
-use sadb::SaIndex;
 use sadb::spd::{Failure, Level, Negotiating, Terms};
-use wire::{AppId, DropReason, Flow, Meta, Services, Time};
+use sadb::{OutboundSad, SaIndex};
+use wire::{AppId, DropReason, Flow, Meta, Services};
 
-use super::Outbound;
-use super::course::Course;
+use super::Decider;
+use crate::cx::Cx;
+use crate::outbound::outcome::Outcome;
+use crate::outbound::route::Disposition;
 
-impl Outbound {
+impl Decider {
     /// The association that meets the demand for this flow of this application.
     pub(super) fn serving(
-        &self,
         app: AppId,
         flow: &Flow,
         services: Services,
         level: Level,
         terms: &Terms,
+        sad: &OutboundSad,
     ) -> Result<SaIndex, DropReason> {
         let found = match terms.suite {
-            None => self.sad.search(app, flow, services),
+            None => sad.search(app, flow, services),
             // One of another suite does not serve: as if it were not there, so that one is asked for.
-            Some(suite) => self.sad.search_for(app, flow, |sa, follows| {
+            Some(suite) => sad.search_for(app, flow, |sa, follows| {
                 let config = sa.config();
                 if follows || config.suite != suite {
                     Err(DropReason::NoSa)
@@ -33,7 +35,7 @@ impl Outbound {
         };
         match found {
             // Less than what was asked is still better than clear.
-            Err(_) if level != Level::Mandatory => self.sad.search(app, flow, Services::NONE),
+            Err(_) if level != Level::Mandatory => sad.search(app, flow, Services::NONE),
             found => found,
         }
     }
@@ -42,12 +44,12 @@ impl Outbound {
     #[cold]
     pub(super) fn negotiate(
         &mut self,
-        now: Time,
         meta: &Meta,
         flow: &Flow,
         terms: Terms,
-    ) -> Result<Course, DropReason> {
-        let failed = match self.announce(now, meta, flow, &terms, None) {
+        cx: &mut Cx<'_, Outcome>,
+    ) -> Result<Disposition, DropReason> {
+        let failed = match self.announce(meta, flow, &terms, None, cx) {
             Some(Ok(asked)) => asked.failed,
             // No room to ask: not a failure of the peer's, so it goes on as while it is asked.
             Some(Err(_)) => false,
@@ -55,8 +57,8 @@ impl Outbound {
             None => true,
         };
         match (failed, terms.negotiating, terms.failure) {
-            (false, Negotiating::Hold, _) => Ok(Course::Hold),
-            (false, Negotiating::Pass, _) | (true, _, Failure::Pass) => Ok(Course::Clear),
+            (false, Negotiating::Hold, _) => Ok(Disposition::Hold),
+            (false, Negotiating::Pass, _) | (true, _, Failure::Pass) => Ok(Disposition::Clear),
             (false, Negotiating::Drop, _) | (true, _, Failure::Drop) => Err(DropReason::NoSa),
         }
     }

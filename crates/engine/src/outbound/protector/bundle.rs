@@ -2,10 +2,13 @@
 //! 2.1: the SPI chain). There are at most [`MAX_CHAIN`] rounds, and every member is examined before any of them
 //! computes anything.
 
+use super::fit::{self, Fit};
+use crate::seam;
 use ipsec::Codec;
 use sadb::{Chain, MAX_CHAIN, OutboundSad, SaConfig};
-use wire::stage::{Inner, Outer, Selected};
-use wire::{DropReason, Packet, Pool, Services, Verdict};
+use wire::ip::Headers;
+use wire::stage::{Outer, Scheduled};
+use wire::{DropReason, Packet, Pool, Services};
 
 /// The configurations of the members, in the order in which a packet passes them.
 fn configs<'a>(
@@ -26,7 +29,7 @@ fn configs<'a>(
 ///
 /// # Errors
 /// [`DropReason::ChainMissing`], [`DropReason::ChainDead`].
-pub(crate) fn mtu(sad: &OutboundSad, chain: &Chain, own: usize) -> Result<usize, DropReason> {
+fn mtu(sad: &OutboundSad, chain: &Chain, own: usize) -> Result<usize, DropReason> {
     if chain.members().iter().any(|index| sad.get(*index).is_some_and(|sa| !sa.is_alive())) {
         return Err(DropReason::ChainDead);
     }
@@ -34,18 +37,44 @@ pub(crate) fn mtu(sad: &OutboundSad, chain: &Chain, own: usize) -> Result<usize,
     Ok(ipsec::bundle_mtu(all.get(..len).unwrap_or(&all), own))
 }
 
+/// The largest inner packet that fits the way through all members, in octets, and the way on for this packet.
+///
+/// # Errors
+/// [`DropReason::ChainMissing`], [`DropReason::ChainDead`].
+pub(super) fn fit(
+    sad: &OutboundSad,
+    chain: &Chain,
+    packet: &mut Packet<Scheduled>,
+    headers: &Headers,
+) -> Result<(usize, Result<Fit, DropReason>), DropReason> {
+    let mtu = mtu(sad, chain, ipsec::own_header(packet.bytes()))?;
+    let first = chain.members().first().and_then(|first| sad.get(*first));
+    let first = first.ok_or(DropReason::ChainMissing)?;
+    let mut found = fit::tunnel(packet, headers, mtu, first.config());
+    // A later member does not fragment, and an earlier one need not take fragments.
+    let mut later = chain.members().iter().skip(1).filter_map(|index| sad.get(*index));
+    if found == Ok(Fit::Whole)
+        && packet.bytes().len() > mtu
+        && headers.version == 4
+        && later.any(|sa| sa.config().forbids_fragments())
+    {
+        found = Err(DropReason::TooBig);
+    }
+    Ok((mtu, found))
+}
+
 /// Seal a packet by every member. On a drop the buffer has gone to `pool`.
 ///
 /// # Errors
 /// The errors of [`ipsec::encap_member`]; a member that ended since [`mtu`] looked is [`DropReason::ChainMissing`].
-pub(crate) fn seal(
+pub(super) fn seal(
     sad: &mut OutboundSad,
     chain: &Chain,
-    packet: Packet<Inner>,
+    packet: Packet<Scheduled>,
     codec: &mut Codec,
     pool: &mut Pool,
 ) -> Result<Packet<Outer>, DropReason> {
-    let mut scheduled = packet.advance::<Selected>().advance();
+    let mut scheduled = packet;
     let mut services = Services::NONE;
     let members = chain.members();
     for (round, index) in members.iter().enumerate() {
@@ -56,12 +85,12 @@ pub(crate) fn seal(
         };
         services = services.union(sa.config().services());
         match ipsec::encap_member(sa, scheduled, limit, codec, pool) {
-            Verdict::Pass(mut outer) if round + 1 == members.len() => {
+            Ok(mut outer) if round + 1 == members.len() => {
                 outer.meta.services = services;
                 return Ok(outer);
             }
-            Verdict::Pass(outer) => scheduled = outer.bundled(),
-            Verdict::Drop(reason) => return Err(reason),
+            Ok(outer) => scheduled = seam::schedule_bundled(outer),
+            Err(reason) => return Err(reason),
         }
     }
     pool.put(scheduled.into_buf());

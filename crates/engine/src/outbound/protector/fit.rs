@@ -3,7 +3,7 @@
 use sadb::sa::Fragmentation;
 use sadb::{Mode, SaConfig};
 use wire::ip::Headers;
-use wire::stage::Inner;
+use wire::stage::{Scheduled, Selected};
 use wire::tcp::{Flags, Tcp, TcpOption};
 use wire::{DropReason, GsoKind, Packet, checksum, ipv6, protocol, udp};
 
@@ -12,7 +12,7 @@ const LONGEST: usize = u16::MAX as usize;
 
 /// The way in which a packet goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fit {
+pub(super) enum Fit {
     /// The packet goes on in one piece.
     Whole,
     /// The packet is cut into segments of at most this many octets.
@@ -27,8 +27,8 @@ pub(crate) enum Fit {
 ///
 /// # Errors
 /// [`DropReason::TooBig`] if the sender is to be told, [`DropReason::GsoInvalid`].
-pub(crate) fn tunnel(
-    packet: &mut Packet<Inner>,
+pub(super) fn tunnel(
+    packet: &mut Packet<Scheduled>,
     headers: &Headers,
     mtu: usize,
     config: &SaConfig,
@@ -75,7 +75,7 @@ pub(crate) fn tunnel(
 /// Whether this is a TCP segment that its sender made for the uplink, that is too long for the tunnel, and that may be
 /// cut like a super-packet. Its sender meant a stream, so cutting it is no fragmentation and the don't-fragment flag
 /// does not apply (RFC 9293 section 3.7: segments are the sender's choice, not the receiver's business).
-fn is_divisible(packet: &Packet<Inner>, headers: &Headers, mtu: usize) -> bool {
+fn is_divisible(packet: &Packet<Scheduled>, headers: &Headers, mtu: usize) -> bool {
     // What was joined from fragments is carried whole.
     if packet.bytes().len() <= mtu || headers.protocol != protocol::TCP || packet.meta.may_fragment {
         return false;
@@ -96,7 +96,7 @@ fn is_divisible(packet: &Packet<Inner>, headers: &Headers, mtu: usize) -> bool {
 ///
 /// # Errors
 /// [`DropReason::GsoInvalid`].
-pub(crate) fn clear(packet: &mut Packet<Inner>) -> Result<Fit, DropReason> {
+pub(super) fn clear(packet: &mut Packet<Selected>) -> Result<Fit, DropReason> {
     match packet.meta.gso.kind {
         GsoKind::Tcp | GsoKind::Udp => Ok(Fit::Cut(LONGEST)),
         GsoKind::None => {
@@ -107,7 +107,7 @@ pub(crate) fn clear(packet: &mut Packet<Inner>) -> Result<Fit, DropReason> {
 }
 
 /// Check that a packet of `len` octets fits, or may be fragmented behind us.
-fn fits(packet: &mut Packet<Inner>, headers: &Headers, len: usize, mtu: usize) -> Result<(), DropReason> {
+fn fits(packet: &mut Packet<Scheduled>, headers: &Headers, len: usize, mtu: usize) -> Result<(), DropReason> {
     if len <= mtu || packet.meta.may_fragment {
         return Ok(());
     }
@@ -121,7 +121,7 @@ fn fits(packet: &mut Packet<Inner>, headers: &Headers, len: usize, mtu: usize) -
 }
 
 /// Finish the checksum of which the kernel computed only a part.
-fn complete(packet: &mut Packet<Inner>) -> Result<(), DropReason> {
+fn complete<S>(packet: &mut Packet<S>) -> Result<(), DropReason> {
     let gso = packet.meta.gso;
     if gso.needs_checksum {
         let (start, offset) = (usize::from(gso.checksum_start), usize::from(gso.checksum_offset));

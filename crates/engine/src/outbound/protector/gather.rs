@@ -4,31 +4,39 @@
 //! be sent from, sealed there in batches, and leave together. Each takes its sequence number, is counted and asked
 //! against the association's lifetime by itself, as if it went alone.
 
+use ipsec::SealProof;
 use ipsec::slot::{self, Frame};
 use sadb::{OutboundSa, OutboundSad, SaIndex};
 use wire::ip::Headers;
 use wire::plain::Plain;
 use wire::stage::{Inner, Scheduled};
-use wire::{AppId, Burst, BurstMeta, DropReason, Flow, Meta, Packet, Pool, burst, segment};
+use wire::{AppId, Burst, BurstMeta, DropReason, Flow, Meta, Packet, burst, segment};
 
-use super::outcome::{Outcome, end};
-use crate::fit::Fit;
-use crate::tally::{About, Dropped, Tally};
+use super::fit::Fit;
+use super::pieces::PacketFit;
+use crate::cx::Cx;
+use crate::outbound::outcome::Outcome;
+use crate::seam::{self, Turn};
+use crate::tally::{About, Dropped};
 
 /// The length of the longest packet that is copied to go with others, in octets. A longer one (there are few:
 /// super-packets are cut) is sealed where it lies.
-pub(super) const LONGEST_COPY: usize = 2048;
+pub(in crate::outbound) const LONGEST_COPY: usize = 2048;
 
 /// The length of the longest piece of a super-packet that goes with others, in octets: several of them must fit one
 /// burst.
 const LONGEST_PIECE: usize = 16 * 1024;
 
-/// The parts of an outbound half that work on a packet.
-pub(super) struct Hands<'a> {
-    pub sad: &'a mut OutboundSad,
-    pub tally: &'a mut Tally,
-    pub pool: &'a mut Pool,
-    pub out: &'a mut Vec<Outcome>,
+/// A packet, or a segment of one, on its way into a burst.
+struct Piece<'a> {
+    index: SaIndex,
+    frame: &'a Frame,
+    meta: &'a Meta,
+    /// The number of octets of the inner packet.
+    len: usize,
+    /// The largest number of octets of an inner packet among those that it goes with.
+    longest: usize,
+    turn: Turn,
 }
 
 /// The burst that is being built, if there is one.
@@ -55,11 +63,12 @@ struct Open {
 
 impl Open {
     /// Seal the datagrams that are not sealed yet.
-    fn seal(&mut self, sa: &OutboundSa) -> Result<(), DropReason> {
+    fn seal(&mut self, sa: &OutboundSa) -> Result<SealProof, DropReason> {
         let first = self.burst.meta.sequence + self.sealed as u64;
-        slot::seal(sa, first, self.burst.datagrams_mut().skip(self.sealed))?;
+        let slots = self.burst.datagrams_mut().skip(self.sealed);
+        let sealed = slot::seal(sa.key(), sa.shape(), first, slots)?;
         self.sealed = self.burst.count();
-        Ok(())
+        Ok(sealed)
     }
 }
 
@@ -86,11 +95,20 @@ impl Gather {
 
     /// Add a packet that [`Gather::takes`].
     #[inline]
-    pub(super) fn append(&mut self, packet: &Packet<Inner>, plain: &Plain, hands: &mut Hands<'_>) {
+    pub(super) fn append(
+        &mut self,
+        packet: &Packet<Inner>,
+        plain: &Plain,
+        turn: Turn,
+        sad: &mut OutboundSad,
+        cx: &mut Cx<'_, Outcome>,
+    ) {
         let Some(Open { index, frame, .. }) = self.open else { return };
-        let (meta, bytes) = (&packet.meta, packet.bytes());
+        let bytes = packet.bytes();
+        let (frame, len) = (&frame, bytes.len());
+        let piece = Piece { index, frame, meta: &packet.meta, len, longest: len, turn };
         let write = |slot: &mut [u8]| slot.get_mut(..bytes.len()).map(|slot| slot.copy_from_slice(bytes));
-        self.piece(index, &frame, meta, bytes.len(), bytes.len(), || plain.flow(true), hands, write);
+        self.piece(&piece, || plain.flow(true), write, sad, cx);
     }
 
     /// The frame for the datagrams of this packet; `None` if it is to go alone.
@@ -98,7 +116,7 @@ impl Gather {
     pub(super) fn frame(
         &self,
         sa: &OutboundSa,
-        packet: &Packet<Inner>,
+        packet: &Packet<Scheduled>,
         headers: &Headers,
         fit: Fit,
     ) -> Option<Frame> {
@@ -115,34 +133,36 @@ impl Gather {
     }
 
     /// Add a packet for which [`Gather::frame`] has a frame.
-    #[expect(clippy::too_many_arguments, reason = "a packet, what is known of it, and the hands")]
     pub(super) fn take(
         &mut self,
         index: SaIndex,
         frame: &Frame,
-        packet: Packet<Inner>,
-        headers: &Headers,
-        fit: Fit,
-        flow: &Flow,
-        hands: &mut Hands<'_>,
+        packet: Packet<Scheduled>,
+        fitted: &PacketFit<'_>,
+        sad: &mut OutboundSad,
+        cx: &mut Cx<'_, Outcome>,
     ) {
+        let PacketFit { headers, fit, flow } = *fitted;
+        let turn = seam::turn_of(&packet);
         let (meta, bytes) = (&packet.meta, packet.bytes());
         match fit {
             Fit::Whole => {
                 let body = bytes.get(frame.left_out()..).unwrap_or_default();
                 let write =
                     |slot: &mut [u8]| slot.get_mut(..body.len()).map(|slot| slot.copy_from_slice(body));
-                self.piece(index, frame, meta, bytes.len(), bytes.len(), || *flow, hands, write);
+                let len = bytes.len();
+                let piece = Piece { index, frame, meta, len, longest: len, turn };
+                self.piece(&piece, || *flow, write, sad, cx);
             }
             // There is no frame for it.
             Fit::Fragments(_) => {
-                return end(hands.tally, packet, DropReason::TooLong, Some(flow), hands.pool, hands.out);
+                return cx.discard(packet, DropReason::TooLong, Some(flow));
             }
             Fit::Cut(longest) => {
                 let mut pieces = match segment::segments(bytes, headers, &meta.gso, longest) {
                     Ok(pieces) => pieces,
                     Err(error) => {
-                        return end(hands.tally, packet, error.into(), Some(flow), hands.pool, hands.out);
+                        return cx.discard(packet, error.into(), Some(flow));
                     }
                 };
                 let longest = pieces.segment_len();
@@ -157,47 +177,41 @@ impl Gather {
                         };
                         piece?.ok().map(drop)
                     };
-                    self.piece(index, frame, meta, len, longest, || *flow, hands, write);
+                    let piece = Piece { index, frame, meta, len, longest, turn };
+                    self.piece(&piece, || *flow, write, sad, cx);
                     if !written {
                         pieces.pass();
                     }
                 }
             }
         }
-        hands.pool.put(packet.into_buf());
+        cx.pool.put(packet.into_buf());
     }
 
-    /// Add one packet of `len` octets, which `write` writes, among others of at most `longest` octets.
-    #[expect(clippy::too_many_arguments, reason = "a piece, what is known of its packet, and the hands")]
+    /// Add one piece, which `write` writes.
     #[inline]
     fn piece(
         &mut self,
-        index: SaIndex,
-        frame: &Frame,
-        meta: &Meta,
-        len: usize,
-        longest: usize,
+        piece: &Piece<'_>,
         flow: impl FnOnce() -> Flow,
-        hands: &mut Hands<'_>,
         write: impl FnOnce(&mut [u8]) -> Option<()>,
+        sad: &mut OutboundSad,
+        cx: &mut Cx<'_, Outcome>,
     ) {
-        if let Err(reason) = self.put(index, frame, meta, len, longest, hands, write) {
-            refuse(index, meta, len, reason, &flow(), hands);
+        if let Err(reason) = self.put(piece, write, sad, cx) {
+            refuse(piece, reason, &flow(), sad, cx);
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "as above")]
     #[inline]
     fn put(
         &mut self,
-        index: SaIndex,
-        frame: &Frame,
-        meta: &Meta,
-        len: usize,
-        longest: usize,
-        hands: &mut Hands<'_>,
+        piece: &Piece<'_>,
         write: impl FnOnce(&mut [u8]) -> Option<()>,
+        sad: &mut OutboundSad,
+        cx: &mut Cx<'_, Outcome>,
     ) -> Result<(), DropReason> {
+        let Piece { index, frame, meta, len, .. } = *piece;
         let slot_len = frame.slot_len(len);
         let belongs = self.open.as_ref().is_some_and(|open| {
             open.index == index
@@ -207,10 +221,10 @@ impl Gather {
                 && open.burst.takes(slot_len)
         });
         if !belongs {
-            self.close(hands);
-            self.begin(index, frame, meta, longest, hands)?;
+            self.close(sad, cx);
+            self.begin(piece, sad, cx)?;
         }
-        let (Some(open), Some(sa)) = (&mut self.open, hands.sad.get_mut(index)) else {
+        let (Some(open), Some(sa)) = (&mut self.open, sad.get_mut(index)) else {
             return Err(DropReason::NoSa);
         };
         let slot = open.burst.next_slot(slot_len).ok_or(DropReason::NoRoom)?;
@@ -224,37 +238,36 @@ impl Gather {
         }
         if framed.is_err() || !open.burst.commit(slot_len) {
             // The numbers of those behind it would not follow those before it.
-            self.close(hands);
+            self.close(sad, cx);
             return Err(DropReason::NoRoom);
         }
         sa.counters.carried(now, len);
         self.last_rule = meta.rule;
         open.inner += len as u64;
         if open.burst.is_full() {
-            self.close(hands);
+            self.close(sad, cx);
         } else if open.burst.count() - open.sealed >= slot::BATCH
             && let Err(reason) = open.seal(sa)
         {
-            self.discard(reason, hands);
+            self.discard(reason, sad, cx);
         }
         Ok(())
     }
 
     fn begin(
         &mut self,
-        index: SaIndex,
-        frame: &Frame,
-        meta: &Meta,
-        longest: usize,
-        hands: &mut Hands<'_>,
+        piece: &Piece<'_>,
+        sad: &OutboundSad,
+        cx: &mut Cx<'_, Outcome>,
     ) -> Result<(), DropReason> {
-        let sa = hands.sad.get(index).ok_or(DropReason::NoSa)?;
+        let Piece { index, frame, meta, longest, turn, .. } = *piece;
+        let sa = sad.get(index).ok_or(DropReason::NoSa)?;
         let outer = frame.outer(sa, meta.may_fragment);
         let room = if outer.dst.is_ipv4() { burst::MAX_LEN_V4 } else { burst::MAX_LEN_V6 };
         if frame.slot_len(longest) > room {
             return Err(DropReason::TooLong);
         }
-        let burst = Burst::begin(hands.pool.take(), outer, frame.slot_len(longest));
+        let burst = Burst::begin(&turn, cx.pool.take(), outer, frame.slot_len(longest));
         let mut burst = burst.ok_or(DropReason::NoRoom)?;
         burst.meta =
             BurstMeta { received: meta.received, spi: sa.spi().0, app: meta.app, ..BurstMeta::default() };
@@ -265,47 +278,53 @@ impl Gather {
 
     /// Seal and send what was gathered.
     #[inline]
-    pub(super) fn close(&mut self, hands: &mut Hands<'_>) {
+    pub(super) fn close(&mut self, sad: &mut OutboundSad, cx: &mut Cx<'_, Outcome>) {
         let Some(open) = &mut self.open else { return };
-        let sealed = match hands.sad.get(open.index) {
-            Some(sa) => open.seal(sa).map(|()| sa.config().services()),
+        let sealed = match sad.get(open.index) {
+            Some(sa) => open.seal(sa).map(|sealed| (sealed, sa.config().services())),
             None => Err(DropReason::NoSa),
         };
-        let services = match sealed {
-            Ok(services) => services,
-            Err(reason) => return self.discard(reason, hands),
+        let (sealed, services) = match sealed {
+            Ok(done) => done,
+            Err(reason) => return self.discard(reason, sad, cx),
         };
         let Some(Open { mut burst, inner, app, .. }) = self.open.take() else { return };
         if burst.is_empty() {
-            return hands.pool.put(burst.into_buf());
+            return cx.pool.put(burst.into_buf());
         }
         burst.meta.inner_len = inner as u32;
-        hands.tally.left(app, services, burst.count() as u64, inner);
-        hands.out.push(Outcome::Burst(burst.advance()));
+        cx.tally.left(app, services, burst.count() as u64, inner);
+        cx.out.push(Outcome::Burst(burst.advance(&sealed)));
     }
 
     /// Drop the burst, since it could not be sealed and nothing of it may leave.
     #[cold]
-    fn discard(&mut self, reason: DropReason, hands: &mut Hands<'_>) {
+    fn discard(&mut self, reason: DropReason, sad: &mut OutboundSad, cx: &mut Cx<'_, Outcome>) {
         let Some(Open { index, burst, .. }) = self.open.take() else { return };
         for _ in 0..burst.count() {
-            if let Some(sa) = hands.sad.get_mut(index) {
+            if let Some(sa) = sad.get_mut(index) {
                 sa.counters.dropped(reason);
             }
         }
-        hands.tally.lost(reason, burst.count() as u64);
-        hands.pool.put(burst.into_buf());
+        cx.tally.lost(reason, burst.count() as u64);
+        cx.pool.put(burst.into_buf());
     }
 }
 
 #[cold]
-fn refuse(index: SaIndex, meta: &Meta, len: usize, reason: DropReason, flow: &Flow, hands: &mut Hands<'_>) {
+fn refuse(
+    piece: &Piece<'_>,
+    reason: DropReason,
+    flow: &Flow,
+    sad: &mut OutboundSad,
+    cx: &mut Cx<'_, Outcome>,
+) {
+    let Piece { index, meta, len, .. } = *piece;
     let mut about = About::of(meta);
-    if let Some(sa) = hands.sad.get_mut(index) {
+    if let Some(sa) = sad.get_mut(index) {
         sa.counters.dropped(reason);
         about.spi = sa.spi().0;
     }
     let dropped = Dropped::new(reason, &about, len, Some(flow));
-    hands.tally.dropped(dropped);
-    hands.out.push(Outcome::Drop(dropped));
+    cx.report(dropped);
 }

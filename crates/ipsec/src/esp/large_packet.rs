@@ -1,25 +1,26 @@
-//! One plain packet that is sealed in place as a datagram of its own, because it is too long to be copied into a burst.
+//! One plain packet as a datagram of its own, sealed where it lies: what is too long to be copied into a burst.
 //!
-//! The result is the packet that [`super::encap`] would make. The headers are written from the values of a
-//! [`super::slot`] frame, without the layout that serves every mode and protocol.
+//! The same packet as that of [`super::encap`], with the frame of [`super::slot`]: headers are written straight from
+//! its values, without the layout that serves every mode and protocol.
 
+use super::encap::EspSeal;
 use super::slot::{self, Frame};
+use crate::proof::SealProof;
 use crate::{mtu, udp_encap};
-use sadb::sa::Key;
 use sadb::{Mode, OutboundSa};
 use std::net::IpAddr;
 use wire::ipv4::{self, Ipv4Repr};
 use wire::plain::Plain;
-use wire::stage::Inner;
-use wire::{DropReason, Packet, protocol, udp};
+use wire::stage::{Inner, Scheduled, Selected};
+use wire::{DropReason, Evidence, Packet, protocol, udp};
 
-/// The octets of the outer headers in front of ESP.
+/// Headers in front of ESP.
 const FRONT: usize = ipv4::HEADER_LEN + udp::HEADER_LEN;
 
-/// Whether [`seal_alone`] may seal this packet. The association is a tunnel over IPv4 whose datagrams a burst could
-/// hold, and the packet fits its path and needs nothing but sealing.
+/// Whether [`seal_large_packet`] is for this packet: a tunnel over IPv4 whose datagrams a burst could hold, and a
+/// packet that fits its path and asks for no more than to be sealed.
 #[inline]
-pub fn goes_alone(sa: &OutboundSa, plain: &Plain) -> bool {
+pub fn takes_large_packet(sa: &OutboundSa, plain: &Plain) -> bool {
     let config = sa.config();
     config.mode == Mode::Tunnel
         && config.endpoints.remote.is_ipv4()
@@ -28,14 +29,19 @@ pub fn goes_alone(sa: &OutboundSa, plain: &Plain) -> bool {
         && plain.total_len <= mtu::inner_mtu(config)
 }
 
-/// Seal a packet for which [`goes_alone`] is true and which fills its buffer exactly. The result is an outer packet
-/// with the same `meta` as after [`super::encap`].
+/// Seal a packet that [`takes_large_packet`] and fills its buffer exactly. The evidence is that its turn has come. It
+/// is an outer packet afterwards, and `meta` says the same as after [`super::encap`].
 ///
 /// # Errors
-/// The association is at its limits, its sequence numbers are used up, or the buffer has too little room. Nothing is
-/// counted then and the packet is unchanged; [`super::encap`] would refuse it as well.
+/// The association's limits, its sequence numbers, room in the buffer. Nothing is counted then and the packet is as it
+/// was: [`super::encap`] would refuse it too.
 #[inline]
-pub fn seal_alone(sa: &mut OutboundSa, plain: &Plain, packet: &mut Packet<Inner>) -> Result<(), DropReason> {
+pub fn seal_large_packet(
+    sa: &mut OutboundSa,
+    plain: &Plain,
+    packet: &mut Packet<Inner>,
+    _: &impl Evidence<Selected, Scheduled>,
+) -> Result<SealProof, DropReason> {
     let frame = Frame::tunnel(sa, protocol::IPV4, plain.tos, plain.ttl, plain.dont_fragment);
     let (len, now) = (plain.total_len, packet.meta.received);
     let datagram = frame.slot_len(len);
@@ -66,8 +72,8 @@ pub fn seal_alone(sa: &mut OutboundSa, plain: &Plain, packet: &mut Packet<Inner>
     let (_, head) = head.split_at_mut_checked(ipv4::HEADER_LEN).ok_or(DropReason::NoRoom)?;
     udp_encap::write(head, &sa.config().endpoints, payload_len)?;
     frame.write(slot, len, sequence)?;
-    let Key::Esp(key) = sa.key() else { return Err(DropReason::WrongProtocol) };
-    key.seal(slot::seal_op(sa.shape(), slot, sequence)?);
+    let job = EspSeal { sequence, at: FRONT, shape: sa.shape(), checksum: None };
+    let sealed = job.compute(sa.key(), packet.bytes_mut())?;
     sa.counters.carried(now, len);
-    Ok(())
+    Ok(sealed)
 }

@@ -32,8 +32,8 @@ impl Inbound {
 
     /// Take UDP datagrams to another port for ESP from now on.
     pub fn set_port(&mut self, port: u16) {
-        self.port = port;
-        self.members.set_port(port);
+        self.stages.port = port;
+        self.stages.members.set_port(port);
     }
 
     /// Choose and hold an SPI for a peer to send to; see [`InboundSad::allocate_spi`].
@@ -41,12 +41,12 @@ impl Inbound {
     /// # Errors
     /// The errors of [`InboundSad::allocate_spi`].
     pub fn allocate_spi(&mut self, random: u32) -> Result<Spi, SadError> {
-        self.sad.allocate_spi(random)
+        self.stages.sad.allocate_spi(random)
     }
 
     /// Give up an SPI that was allocated and not used.
     pub fn release_spi(&mut self, spi: Spi) {
-        self.sad.release_spi(spi);
+        self.stages.sad.release_spi(spi);
     }
 
     /// Add an association to the inbound half.
@@ -56,8 +56,8 @@ impl Inbound {
     pub fn add_sa(&mut self, sa: InboundSa) -> Result<(), SadError> {
         let unkeyed = Members::key(sa.config());
         let (name, local) = (sa.name(), sa.config().endpoints.local);
-        self.sad.insert(sa)?;
-        self.members.added(unkeyed, name, local);
+        self.stages.sad.insert(sa)?;
+        self.stages.members.added(unkeyed, name, local);
         Ok(())
     }
 
@@ -67,18 +67,18 @@ impl Inbound {
     /// The errors of [`InboundSad::remove`].
     pub fn remove_sa(&mut self, name: impl Into<SaName>) -> Result<InboundSa, SadError> {
         let name = name.into();
-        let sa = self.sad.remove(name)?;
-        self.members.removed(name, sa.config().endpoints.local);
+        let sa = self.stages.sad.remove(name)?;
+        self.stages.members.removed(name, sa.config().endpoints.local);
         Ok(sa)
     }
 
     /// An association, to change its lifetime or its replay window.
     pub fn sa_mut(&mut self, name: impl Into<SaName>) -> Option<&mut InboundSa> {
-        self.sad.get_mut(name)
+        self.stages.sad.get_mut(name)
     }
 
-    /// Note that the outbound half was told of this move ([`crate::Outbound::follow`]); until then it is reported every other
-    /// second.
+    /// Note that the outbound half was told of this move ([`crate::Outbound::follow`]); until then it is reported every
+    /// other second.
     pub fn followed(&mut self, moved: &PeerMoved) {
         // Only one that is found by its SPI alone has one peer.
         if let Some(sa) = self.sa_mut(moved.spi) {
@@ -89,28 +89,28 @@ impl Inbound {
     /// Set the rules of the SPD. With `None`, or without a rule for inbound packets, whatever associations admit is
     /// delivered. Rules that were there before keep their counts.
     pub fn set_rules(&mut self, snapshot: Option<Arc<Snapshot>>) {
-        let before = self.rules.take();
-        self.rules = snapshot.and_then(|snapshot| Rules::new(before, snapshot, rules::Way::In));
+        let before = self.stages.rules.take();
+        self.stages.rules = snapshot.and_then(|snapshot| Rules::new(before, snapshot, rules::Way::In));
     }
 
     /// Set the policy for ICMP errors inside associations.
     pub fn set_icmp(&mut self, icmp: InnerIcmp) {
-        self.icmp = icmp;
+        self.stages.icmp = icmp;
     }
 
     /// The number of packets that each rule decided, and their octets.
     pub fn rule_counts(&self) -> Vec<(RuleKey, Traffic)> {
-        self.rules.as_ref().map(|rules| rules.counts().collect()).unwrap_or_default()
+        self.stages.rules.as_ref().map(|rules| rules.counts().collect()).unwrap_or_default()
     }
 
     /// The associations with their counters.
     pub fn sad(&self) -> &InboundSad {
-        &self.sad
+        &self.stages.sad
     }
 
     /// Every association with its key and replay window, for another daemon.
     pub fn export(&self) -> Vec<InboundState> {
-        self.sad.list().map(InboundSa::export).collect()
+        self.stages.sad.list().map(InboundSa::export).collect()
     }
 
     /// The counters and the latest drops.
@@ -131,11 +131,11 @@ impl Inbound {
     /// Drop fragments whose packet did not complete in time, and associations behind a hard limit. Call this about once
     /// a second.
     pub fn expire(&mut self, now: Time) {
-        if let Some(table) = &mut self.entries {
+        if let Some(table) = &mut self.stages.entries {
             table.expire(now);
         }
         let mut dead = Vec::new();
-        for sa in self.sad.list_mut() {
+        for sa in self.stages.sad.list_mut() {
             peer::remind(sa, &mut self.events);
             while let Some(state) = sa.age(now) {
                 self.events.push(Event::Expire(Expire {
@@ -155,10 +155,10 @@ impl Inbound {
             // Just found, so it is there.
             let _ = self.remove_sa(name);
         }
-        if let Some(scrubber) = &mut self.outer_scrubber {
+        if let Some(scrubber) = &mut self.stages.outer_scrubber {
             scrubber.expire(now);
         }
-        for fragments in [&mut self.outer_fragments, &mut self.inner_fragments] {
+        for fragments in [&mut self.stages.outer_fragments, &mut self.stages.inner_fragments] {
             fragments.expire(now);
             self.tally.lost_fragments(fragments.take_lost());
         }
@@ -168,24 +168,24 @@ impl Inbound {
     /// ([`crate::Outbound::scrubbers`]). `seed` is random: see [`sadb::FlowCache::new`]. Without this call, a packet
     /// that is to be scrubbed is dropped.
     pub fn scrub_with(&mut self, scrubbers: Scrubbers, spd: Arc<Spd>, seed: u64) {
-        self.scrubbing = Some(Box::new(Scrubbing::new(scrubbers, spd, seed)));
+        self.stages.scrubbing = Some(Box::new(Scrubbing::new(scrubbers, spd, seed)));
     }
 
     /// Set the policy that says what is scrubbed.
     pub fn set_scrub_policy(&mut self, spd: Arc<Spd>) {
-        if let Some(scrubbing) = &mut self.scrubbing {
+        if let Some(scrubbing) = &mut self.stages.scrubbing {
             scrubbing.set_policy(spd);
         }
     }
 
     /// The policy that says what is scrubbed; `None`: nothing is.
     pub fn scrub_policy(&self) -> Option<&Arc<Spd>> {
-        self.scrubbing.as_ref().map(|scrubbing| scrubbing.policy())
+        self.stages.scrubbing.as_ref().map(|scrubbing| scrubbing.policy())
     }
 
     /// Scrub packets that arrive with an IP header of their own; with `None` no longer.
     pub fn scrub_outer(&mut self, config: Option<Config>, seed: [u8; 16]) {
-        self.outer_scrubber = config.map(|mut config| {
+        self.stages.outer_scrubber = config.map(|mut config| {
             // What is behind an authentication header is verified and scrubbed when it is unwrapped. (The rule is not
             // structural.)
             let _ = config.set_mode(Rule::AuthenticatedInside, Mode::Off);
@@ -195,12 +195,12 @@ impl Inbound {
 
     /// The scrubber of outer packets; `None`: there is none.
     pub fn outer_scrubber(&self) -> Option<&Scrubber> {
-        self.outer_scrubber.as_deref()
+        self.stages.outer_scrubber.as_deref()
     }
 
     /// Whether something was left for the outbound half since the last call: [`crate::Outbound::release`] sends it.
     #[inline]
     pub fn take_call(&mut self) -> bool {
-        self.scrubbing.as_mut().is_some_and(|scrubbing| std::mem::take(&mut scrubbing.called))
+        self.stages.scrubbing.as_mut().is_some_and(|scrubbing| std::mem::take(&mut scrubbing.called))
     }
 }

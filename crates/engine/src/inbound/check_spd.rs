@@ -13,7 +13,7 @@ use crate::rules::{self, Rules};
 /// An association of one application only is left to the socket's own check, which knows the policy. A packet without
 /// any service is always checked, for its association proves nothing.
 #[inline]
-pub(super) fn comply(
+pub(super) fn check_spd(
     rules: &mut Option<Rules>,
     sa: &InboundSa,
     around: &[Member],
@@ -22,34 +22,35 @@ pub(super) fn comply(
 ) -> Result<(), DropReason> {
     match rules {
         Some(rules) if sa.config().selectors.app.is_none() || packet.meta.services == Services::NONE => {
-            let had = Had { innermost: sa.config().into(), around, services: packet.meta.services };
-            comply_with(rules, &had, packet, headers)
+            let history =
+                PacketHistory { innermost: sa.config().into(), around, services: packet.meta.services };
+            check_rules(rules, &history, packet, headers)
         }
         _ => Ok(()),
     }
 }
 
 /// The associations that a packet came out of, and the services that it had.
-struct Had<'a> {
+struct PacketHistory<'a> {
     innermost: Member,
     /// The members around the innermost, the outermost first.
     around: &'a [Member],
     services: Services,
 }
 
-fn comply_with(
+fn check_rules(
     rules: &mut Rules,
-    had: &Had<'_>,
+    history: &PacketHistory<'_>,
     packet: &mut Packet<Inner>,
     headers: &Headers,
 ) -> Result<(), DropReason> {
     let key = PacketKey::of_packet(packet.bytes(), headers, false);
     let first = rules.find(&key).ok_or(DropReason::NoSpdEntry);
-    let judged = first.and_then(|slot| judge(rules, slot, had).map(|()| slot));
+    let judged = first.and_then(|slot| judge(rules, slot, history).map(|()| slot));
     let (slot, verdict) = match judged {
         Ok(slot) => (Some(slot), Ok(())),
         Err(reason @ (DropReason::NoSpdEntry | DropReason::InboundPolicy)) => {
-            match of_any_dscp(rules, &key, had) {
+            match rule_of_any_dscp(rules, &key, history) {
                 Some(slot) => (Some(slot), Ok(())),
                 None => (first.ok(), Err(reason)),
             }
@@ -67,21 +68,21 @@ fn comply_with(
 }
 
 /// Check that a packet had what a rule demands.
-fn judge(rules: &Rules, slot: Slot, had: &Had<'_>) -> Result<(), DropReason> {
+fn judge(rules: &Rules, slot: Slot, history: &PacketHistory<'_>) -> Result<(), DropReason> {
     let rule = rules.snapshot.rule(slot).ok_or(DropReason::NoSpdEntry)?;
     match &rule.action {
         Action::Bypass => Ok(()),
         Action::Discard => Err(DropReason::RuleDiscard),
         // IP in IP that arrived bare: what a rule wants protected, optionally too, is not taken of it.
-        Action::Protect(_) if had.services == Services::NONE => Err(DropReason::InboundPolicy),
+        Action::Protect(_) if history.services == Services::NONE => Err(DropReason::InboundPolicy),
         Action::Protect(protection) => {
             let mandatory = protection.level == Level::Mandatory;
             // Of what is optional only the innermost member must be the one that is named.
             let named = protection.bundle.len().min(if mandatory { usize::MAX } else { 1 });
             let bundle = protection.bundle.get(..named).unwrap_or_default();
-            let members = std::iter::once(had.innermost).chain(had.around.iter().rev().copied());
+            let members = std::iter::once(history.innermost).chain(history.around.iter().rev().copied());
             let fits = Template::all_fit(bundle, members, rule.direction == rules::Way::Both);
-            let enough = had.services.satisfies(protection.services) || !mandatory;
+            let enough = history.services.satisfies(protection.services) || !mandatory;
             if fits && enough { Ok(()) } else { Err(DropReason::InboundPolicy) }
         }
     }
@@ -90,12 +91,12 @@ fn judge(rules: &Rules, slot: Slot, had: &Had<'_>) -> Result<(), DropReason> {
 /// A rule that protects packets like this one with some other code point, and that is content. Rules may choose
 /// associations by the DSCP; it may have changed since, and a receiver does not check it (RFC 4301 section 4.1).
 #[cold]
-fn of_any_dscp(rules: &Rules, key: &PacketKey, had: &Had<'_>) -> Option<Slot> {
+fn rule_of_any_dscp(rules: &Rules, key: &PacketKey, history: &PacketHistory<'_>) -> Option<Slot> {
     let candidates = (0..64).filter_map(|dscp| rules.find(&key.dscp(dscp)));
     let named = if rules.names_dscp { usize::MAX } else { 0 };
     candidates.take(named).find(|slot| {
         let protects =
             rules.snapshot.rule(*slot).is_some_and(|rule| matches!(rule.action, Action::Protect(_)));
-        protects && judge(rules, *slot, had).is_ok()
+        protects && judge(rules, *slot, history).is_ok()
     })
 }

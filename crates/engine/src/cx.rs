@@ -1,0 +1,38 @@
+//! The context of a call into one half of the engine: where its outcomes go, the buffers, the counters and the events.
+//!
+//! A half consists of the stages, which keep the state, and of what every stage adds to. The second part is lent to the
+//! stages as one [`Cx`] for the length of a call. The time is not in it: every packet carries the time at which it came
+//! ([`wire::Meta::received`]), and verbs that are not about a packet are told it.
+
+use wire::{Flow, Packet, Pool};
+
+use crate::event::Events;
+use crate::tally::{About, Dropped, Tally};
+
+/// The context of a call whose outcomes are of the kind `O`.
+pub(crate) struct Cx<'a, O> {
+    /// The pool that buffers come from and go back to.
+    pub pool: &'a mut Pool,
+    /// The outcomes, in the order in which they come about.
+    pub out: &'a mut Vec<O>,
+    /// The counters of the half.
+    pub tally: &'a mut Tally,
+    /// The events of the half for key managers.
+    pub events: &'a mut Events,
+}
+
+impl<O: From<Dropped>> Cx<'_, O> {
+    /// Count and report a drop whose buffer is not here any more.
+    #[inline]
+    pub fn report(&mut self, dropped: Dropped) {
+        self.tally.dropped(dropped);
+        self.out.push(dropped.into());
+    }
+
+    /// Drop the packet, and give its buffer back.
+    #[cold]
+    pub fn discard<S>(&mut self, packet: Packet<S>, reason: wire::DropReason, flow: Option<&Flow>) {
+        self.report(Dropped::new(reason, &About::of(&packet.meta), packet.bytes().len(), flow));
+        self.pool.put(packet.into_buf());
+    }
+}

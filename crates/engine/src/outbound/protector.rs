@@ -1,0 +1,331 @@
+//! Stages 5 and 6: who carries a decision out.
+//!
+//! What enters: a packet at the stage [`Scheduled`] with the association that the [`Decider`](super::decider::Decider)
+//! chose. What leaves: outer packets, alone or in bursts, and drops. The outbound associations belong to the
+//! [`Protector`]: it takes their sequence numbers and counts for their lifetimes. Deciding borrows them.
+
+mod bundle;
+mod fit;
+mod gather;
+mod mss;
+mod originated;
+mod path_mtu;
+mod pieces;
+mod probes;
+mod timers;
+
+use ipsec::{Codec, SealProof, slot};
+use sadb::{Chain, OutboundSa, OutboundSad, SaIndex};
+use wire::ip::Headers;
+use wire::plain::Plain;
+use wire::stage::{Inner, Scheduled};
+use wire::{DropReason, Flow, Packet, Services, Time};
+
+use super::outcome::{Outcome, reply};
+use crate::answers::Answers;
+use crate::cx::Cx;
+use crate::icmp::IcmpLimits;
+use crate::probes::Orders;
+use crate::seam::Turn;
+use crate::tally::{About, Dropped};
+use gather::Gather;
+use pieces::PacketFit;
+use timers::Timers;
+
+pub(super) use gather::LONGEST_COPY;
+pub(super) use pieces::{clear, cut_again};
+pub use timers::Timeout;
+
+/// The state that protects outbound packets.
+pub(super) struct Protector {
+    sad: OutboundSad,
+    /// The burst that is built; `None`: every packet leaves by itself, at once.
+    gather: Option<Gather>,
+    /// The compression state for bundles that compress.
+    codec: Codec,
+    icmp_limits: IcmpLimits,
+    answers: Answers,
+    timers: Timers,
+    orders: Orders,
+}
+
+impl Protector {
+    /// A protector without associations. `seed` is random.
+    pub(super) fn new(seed: u64) -> Protector {
+        Protector {
+            sad: OutboundSad::new(seed),
+            gather: None,
+            codec: Codec::default(),
+            icmp_limits: IcmpLimits::default(),
+            answers: Answers::new(seed.rotate_left(17)),
+            timers: Timers::new(seed),
+            orders: Orders::default(),
+        }
+    }
+
+    /// Build bursts from now on.
+    pub(super) fn gather(&mut self) {
+        self.gather = Some(Gather::default());
+    }
+
+    /// The associations, to decide by.
+    #[inline]
+    pub(super) fn sad(&self) -> &OutboundSad {
+        &self.sad
+    }
+
+    /// The associations, to change them. An association that is added must be [watched](Protector::watch).
+    #[inline]
+    pub(super) fn sad_mut(&mut self) -> &mut OutboundSad {
+        &mut self.sad
+    }
+
+    /// What is told to senders.
+    pub(super) fn answers(&mut self) -> &mut Answers {
+        &mut self.answers
+    }
+
+    /// Whether one more sender may be told that its packet is refused.
+    pub(super) fn may_refuse(&mut self, now: Time) -> bool {
+        self.icmp_limits.may_refuse(now)
+    }
+
+    /// Let an association that was added send packets by itself.
+    pub(super) fn watch(&mut self, index: SaIndex) {
+        if let Some(sa) = self.sad.get(index) {
+            self.timers.watch(index, sa);
+        }
+    }
+
+    /// The time at which an association has something to send by itself, and the reason; `None`: never, as things are.
+    pub(super) fn poll_timeout(&self) -> Option<(Time, Timeout)> {
+        self.timers.poll()
+    }
+
+    /// Send the keepalives and dummy packets that are due.
+    pub(super) fn handle_timeout(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) {
+        if self.timers.poll().is_none_or(|(next, _)| now < next) {
+            return;
+        }
+        // What was gathered has its sequence numbers already.
+        self.flush(cx);
+        self.timers.send_due(now, &mut self.sad, cx);
+    }
+
+    /// Send what was gathered.
+    #[inline]
+    pub(super) fn flush(&mut self, cx: &mut Cx<'_, Outcome>) {
+        if let Some(gather) = &mut self.gather {
+            gather.close(&mut self.sad, cx);
+        }
+    }
+
+    /// The rule that decided about the packet that was gathered last.
+    pub(super) fn gathered_rule(&self) -> u32 {
+        self.gather.as_ref().map_or(0, Gather::last_rule)
+    }
+
+    /// Whether the fast path leaves out no stage that this protector has. Each field stands here with the reason why it
+    /// may be left out, so that a new one does not compile until somebody has given a reason.
+    #[inline]
+    pub(super) fn may_use_fast_path(&self) -> bool {
+        let Protector {
+            // The fast path has the burst that is built.
+            gather,
+            // The epoch of the route cache says that associations are as they were.
+            sad: _,
+            // An association in a bundle has no open burst, and no packet goes alone in one.
+            codec: _,
+            // What does not fit is not taken, so it is not answered.
+            answers: _,
+            // A plain packet is TCP or UDP, never an ICMP error.
+            icmp_limits: _,
+            // Timers and orders send packets of their own.
+            timers: _,
+            orders: _,
+        } = self;
+        gather.is_some()
+    }
+
+    /// The association whose burst is open, if this packet, which has the mark of its flow, fits it as it is.
+    #[inline]
+    pub(super) fn open_for(&self, plain: &Plain) -> Option<SaIndex> {
+        self.gather.as_ref()?.takes(plain)
+    }
+
+    /// Add a packet to the burst that is [open for](Protector::open_for) it.
+    #[inline]
+    pub(super) fn append(
+        &mut self,
+        packet: &Packet<Inner>,
+        plain: &Plain,
+        turn: Turn,
+        cx: &mut Cx<'_, Outcome>,
+    ) {
+        if let Some(gather) = &mut self.gather {
+            gather.append(packet, plain, turn, &mut self.sad, cx);
+        }
+    }
+
+    /// Seal a plain packet that is too long for a copy where it lies. `None`: the packet is as it was.
+    #[inline]
+    pub(super) fn seal_large_packet(
+        &mut self,
+        index: SaIndex,
+        plain: &Plain,
+        packet: &mut Packet<Inner>,
+        turn: Turn,
+        cx: &mut Cx<'_, Outcome>,
+    ) -> Option<SealProof> {
+        if !self.sad.chain(index).is_ok_and(|chain| chain.is_single()) {
+            return None;
+        }
+        let fits = |sa: &OutboundSa| ipsec::takes_large_packet(sa, plain);
+        if !self.sad.get(index).is_some_and(fits) {
+            return None;
+        }
+        // It must not overtake what was before it.
+        self.flush(cx);
+        let app = packet.meta.app;
+        let seal = |sa: &mut OutboundSa| {
+            let services = sa.config().services();
+            ipsec::seal_large_packet(sa, plain, packet, &turn).map(|sealed| (sealed, services))
+        };
+        match self.sad.get_mut(index).map(seal) {
+            Some(Ok((sealed, services))) => {
+                cx.tally.left(app, services, 1, plain.total_len as u64);
+                Some(sealed)
+            }
+            // The stages find the same reason, and tell it.
+            Some(Err(_)) | None => None,
+        }
+    }
+
+    /// Stages 5 and 6 for one packet.
+    #[inline]
+    pub(super) fn protect(
+        &mut self,
+        index: SaIndex,
+        mut packet: Packet<Scheduled>,
+        headers: &Headers,
+        flow: &Flow,
+        cx: &mut Cx<'_, Outcome>,
+    ) {
+        let known = match &self.gather {
+            Some(gather) if !headers.has_options => gather.mtu(index),
+            _ => None,
+        };
+        if known.is_none() {
+            match self.sad.chain(index) {
+                Ok(chain) if chain.is_single() => {}
+                Ok(chain) => return self.protect_by_bundle(&chain, packet, headers, flow, cx),
+                Err(reason) => return cx.discard(packet, reason, Some(flow)),
+            }
+        }
+        let Some(sa) = self.sad.get_mut(index) else {
+            return cx.discard(packet, DropReason::NoSa, Some(flow));
+        };
+        let mtu = match known {
+            Some(mtu) => mtu,
+            None if headers.has_options => {
+                ipsec::bundle_mtu(&[sa.config()], ipsec::own_header(packet.bytes()))
+            }
+            None => ipsec::inner_mtu(sa.config()),
+        };
+        mss::clamp(&mut packet, headers, mtu);
+        let fit = fit::tunnel(&mut packet, headers, mtu, sa.config());
+        if let (Some(gather), Ok(fit)) = (&mut self.gather, fit) {
+            let serves = known.is_some() || slot::serves(sa.config());
+            let frame = if serves { gather.frame(sa, &packet, headers, fit) } else { None };
+            if let Some(frame) = frame {
+                let fitted = PacketFit { headers, fit, flow };
+                return gather.take(index, &frame, packet, &fitted, &mut self.sad, cx);
+            }
+            // It must not overtake what was before it.
+            gather.close(&mut self.sad, cx);
+        }
+        let Some(sa) = self.sad.get_mut(index) else {
+            return cx.discard(packet, DropReason::NoSa, Some(flow));
+        };
+        match fit {
+            Ok(fit) => pieces::cut(packet, &PacketFit { headers, fit, flow }, cx, |piece, cx| {
+                seal(sa, piece, flow, cx);
+            }),
+            Err(reason) => {
+                packet.meta.spi = sa.spi().0;
+                let services = sa.config().services();
+                self.end_unfit(packet, headers, (reason, mtu, services), flow, cx);
+            }
+        }
+    }
+
+    /// Stages 5 and 6 for a bundle.
+    #[cold]
+    fn protect_by_bundle(
+        &mut self,
+        chain: &Chain,
+        mut packet: Packet<Scheduled>,
+        headers: &Headers,
+        flow: &Flow,
+        cx: &mut Cx<'_, Outcome>,
+    ) {
+        let Protector { sad, codec, .. } = self;
+        let (mtu, fit) = match bundle::fit(sad, chain, &mut packet, headers) {
+            Ok(found) => found,
+            Err(reason) => return cx.discard(packet, reason, Some(flow)),
+        };
+        let services = chain.services();
+        let through = |packet: Packet<Scheduled>, cx: &mut Cx<'_, Outcome>| {
+            let (about, len) = (About::of(&packet.meta), packet.bytes().len());
+            match bundle::seal(sad, chain, packet, codec, cx.pool) {
+                Ok(outer) => {
+                    cx.tally.left(about.app, services, 1, len as u64);
+                    cx.out.push(Outcome::Send(outer));
+                }
+                Err(reason) => cx.report(Dropped::new(reason, &about, len, Some(flow))),
+            }
+        };
+        match fit {
+            Ok(fit) => pieces::cut(packet, &PacketFit { headers, fit, flow }, cx, through),
+            Err(reason) => {
+                let services = packet.meta.services;
+                self.end_unfit(packet, headers, (reason, mtu, services), flow, cx);
+            }
+        }
+    }
+
+    /// End a packet that does not go through, and tell its sender if that is since it is too long for `mtu` octets. The
+    /// answer has the mark of these services.
+    #[cold]
+    fn end_unfit(
+        &mut self,
+        packet: Packet<Scheduled>,
+        headers: &Headers,
+        (reason, mtu, services): (DropReason, usize, Services),
+        flow: &Flow,
+        cx: &mut Cx<'_, Outcome>,
+    ) {
+        if reason == DropReason::TooBig
+            && let Some(error) = self.answers.too_big(&packet.meta, packet.bytes(), headers, mtu)
+        {
+            cx.tally.replies.count(error.len());
+            cx.out.push(reply(error, &packet.meta, services));
+        }
+        cx.discard(packet, reason, Some(flow));
+    }
+}
+
+/// Stage 6 for one packet that fits.
+#[inline]
+fn seal(sa: &mut OutboundSa, packet: Packet<Scheduled>, flow: &Flow, cx: &mut Cx<'_, Outcome>) {
+    let (about, len) = (About::of(&packet.meta), packet.bytes().len());
+    let reason = match ipsec::encap(sa, packet, cx.pool) {
+        Ok(outer) => {
+            cx.tally.left(about.app, sa.config().services(), 1, len as u64);
+            return cx.out.push(Outcome::Send(outer));
+        }
+        Err(reason) => reason,
+    };
+    let about = About { spi: sa.spi().0, ..about };
+    cx.report(Dropped::new(reason, &about, len, Some(flow)));
+}

@@ -1,0 +1,63 @@
+//! The seam between deciding and protecting, in both directions.
+//!
+//! What enters: packets and bursts whose association is known. What leaves: the same, at the stage [`Scheduled`], which
+//! is the only one that cryptography takes. A step to it needs a [`Turn`], and only this module makes one. Nothing
+//! waits here yet: every packet has its turn at once. Queues by class belong here
+//! (docs/design/0031-decide-and-protect.md).
+
+use wire::stage::{Classed, Inner, Outer, Scheduled, Selected};
+use wire::{Burst, Evidence, Next, Packet};
+
+/// The evidence that a packet's turn for cryptography has come.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn(());
+
+impl Evidence<Selected, Scheduled> for Turn {}
+impl Evidence<Classed, Scheduled> for Turn {}
+
+impl Turn {
+    /// A turn at once.
+    #[inline]
+    fn at_once() -> Turn {
+        Turn(())
+    }
+}
+
+/// Give a packet its turn.
+#[inline]
+pub(crate) fn schedule<S: Next<Scheduled>>(packet: Packet<S>) -> Packet<Scheduled>
+where
+    Turn: Evidence<S, Scheduled>,
+{
+    packet.advance(&Turn::at_once())
+}
+
+/// Give a received burst its turn.
+#[inline]
+pub(crate) fn schedule_burst(burst: Burst<Classed>) -> Burst<Scheduled> {
+    burst.advance(&Turn::at_once())
+}
+
+/// Give a packet that came out of an association its turn with the next member of its bundle.
+#[inline]
+pub(crate) fn schedule_nested(packet: Packet<Inner>) -> Packet<Scheduled> {
+    packet.nested(&Turn::at_once())
+}
+
+/// Give a packet that one member of a bundle has sealed its turn with the next one.
+#[inline]
+pub(crate) fn schedule_bundled(packet: Packet<Outer>) -> Packet<Scheduled> {
+    packet.bundled(&Turn::at_once())
+}
+
+/// The turn of a packet that was selected on the fast path. Its copy goes with the burst that is open, or begins one.
+#[inline]
+pub(crate) fn turn_of_selected(_: &impl Evidence<Inner, Selected>) -> Turn {
+    Turn::at_once()
+}
+
+/// The turn that a packet has, for the burst that it goes with.
+#[inline]
+pub(crate) fn turn_of(_: &Packet<Scheduled>) -> Turn {
+    Turn::at_once()
+}
