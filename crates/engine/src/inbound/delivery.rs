@@ -10,7 +10,7 @@ use wire::coalesce::Checks;
 use wire::stage::Admitted;
 use wire::{Burst, Coalescer, Meta, Packet, Pool, Train};
 
-use crate::tally::Dropped;
+use crate::stats::Dropped;
 
 /// The packets of one receive batch for the host.
 #[derive(Debug, Default)]
