@@ -228,7 +228,7 @@ fn receive_bursts(engine: &mut Inbound, sent: &[(OuterHeader, Vec<u8>)], pool: &
 
 /// All that an engine knows, as text.
 fn state(engine: &Inbound) -> String {
-    let tally = engine.tally();
+    let tally = engine.stats();
     let mut sas: Vec<_> = engine
         .sad()
         .list()

@@ -34,17 +34,17 @@ impl Half {
     /// The figures of the outbound thread.
     pub fn outbound(half: &OutboundHalf) -> Half {
         let sas = half.engine.sad().list().map(|(_, sa)| (sa.config().options.protocol, &sa.counters));
-        Half { held: half.engine.held() as u64, ..Half::new(half.engine.tally(), &half.losses, sas) }
+        Half { held: half.engine.held() as u64, ..Half::new(half.engine.stats(), &half.losses, sas) }
     }
 
     /// The figures of the inbound thread.
     pub fn inbound(half: &InboundHalf) -> Half {
         let sas = half.engine.sad().list().map(|sa| (sa.config().options.protocol, &sa.counters));
-        Half::new(half.engine.tally(), &half.losses, sas)
+        Half::new(half.engine.stats(), &half.losses, sas)
     }
 
     fn new<'a>(
-        tally: &engine::Tally,
+        tally: &engine::Stats,
         losses: &crate::datapath::Losses,
         sas: impl Iterator<Item = (SaProtocol, &'a sadb::Counters)>,
     ) -> Half {

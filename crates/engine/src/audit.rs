@@ -6,7 +6,7 @@
 
 use wire::{DropReason, Time};
 
-use crate::tally::Dropped;
+use crate::stats::Dropped;
 
 /// The period of the counts, in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
@@ -82,7 +82,7 @@ impl Audits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tally::About;
+    use crate::stats::About;
 
     fn ended(reason: DropReason, n: u64) -> Dropped {
         Dropped::new(reason, &About { sequence: n, ..About::default() }, 100, None)

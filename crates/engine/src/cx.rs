@@ -7,7 +7,7 @@
 use wire::{Flow, Packet, Pool};
 
 use crate::event::Events;
-use crate::tally::{About, Dropped, Tally};
+use crate::stats::{About, Dropped, Stats};
 
 /// The context of a call whose outcomes are of the kind `O`.
 pub(crate) struct Cx<'a, O> {
@@ -16,7 +16,7 @@ pub(crate) struct Cx<'a, O> {
     /// The outcomes, in the order in which they come about.
     pub out: &'a mut Vec<O>,
     /// The counters of the half.
-    pub tally: &'a mut Tally,
+    pub stats: &'a mut Stats,
     /// The events of the half for key managers.
     pub events: &'a mut Events,
 }
@@ -25,7 +25,7 @@ impl<O: From<Dropped>> Cx<'_, O> {
     /// Count and report a drop whose buffer is not here any more.
     #[inline]
     pub fn report(&mut self, dropped: Dropped) {
-        self.tally.dropped(dropped);
+        self.stats.dropped(dropped);
         self.out.push(dropped.into());
     }
 

@@ -45,7 +45,7 @@ use crate::quoted::{self, InnerIcmp};
 use crate::rules::Rules;
 use crate::scrubbing::Scrubbing;
 use crate::seam;
-use crate::tally::{About, Dropped, Tally};
+use crate::stats::{About, Dropped, Stats};
 use ::scrub::Scrubber;
 use ipsec::Outer;
 use sadb::rules::Member;
@@ -67,7 +67,7 @@ const OUTER_SHARES: usize = 16;
 /// The inbound half of the engine.
 pub struct Inbound {
     stages: Stages,
-    tally: Tally,
+    stats: Stats,
     events: Events,
     /// The results for packets that came in a burst and were taken one by one.
     singly: Vec<InboundOutcome>,
@@ -115,7 +115,7 @@ impl Inbound {
             outer_scrubber: None,
             members_waiting: Vec::new(),
         };
-        Inbound { stages, tally: Tally::new(), events: Events::default(), singly: Vec::new() }
+        Inbound { stages, stats: Stats::new(), events: Events::default(), singly: Vec::new() }
     }
 
     /// Take one packet all the way. Its outcome is appended to `out`; buffers come from `pool` and go back to it.
@@ -127,8 +127,8 @@ impl Inbound {
         out: &mut Vec<InboundOutcome>,
     ) {
         packet.meta.received = now;
-        let Inbound { stages, tally, events, .. } = self;
-        stages.handle(packet, &mut Cx { pool, out, tally, events });
+        let Inbound { stages, stats, events, .. } = self;
+        stages.handle(packet, &mut Cx { pool, out, stats, events });
     }
 }
 
@@ -177,7 +177,7 @@ impl Stages {
             return self.open(packet, headers, cx);
         }
         let joined = join(&mut self.outer_fragments, 0, &mut packet, headers, cx.pool);
-        cx.tally.lost_fragments(self.outer_fragments.take_lost());
+        cx.stats.lost_fragments(self.outer_fragments.take_lost());
         match joined {
             Ok(headers) => self.open(packet, &headers, cx),
             Err(reason) => cx.discard(packet, reason, None),
@@ -333,7 +333,7 @@ fn admit(
         check_inner(sa, &mut parts, &mut packet, headers, &flow)
     } else {
         let joined = join_inner(sa, &mut packet, headers, &flow, parts.fragments, cx.pool);
-        cx.tally.lost_fragments(parts.fragments.take_lost());
+        cx.stats.lost_fragments(parts.fragments.take_lost());
         joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
             check_inner(sa, &mut parts, &mut packet, joined_headers.insert(headers), &flow)

@@ -37,7 +37,7 @@ mod quoted;
 mod rules;
 mod scrubbing;
 mod seam;
-mod tally;
+mod stats;
 
 pub use audit::Audited;
 pub use event::{
@@ -54,7 +54,7 @@ pub use probes::{Order, Path, SeenPath};
 pub use quoted::{InnerIcmp, QuotedCheck};
 pub use rules::SPD_RULE;
 pub use scrubbing::{ScrubReport, Scrubbers, scrub_config};
-pub use tally::{Dropped, REMEMBERED, Tally, Traffic};
+pub use stats::{Dropped, REMEMBERED, Stats, Traffic};
 
 /// The number of octets that a device should leave free in front of a packet. They take outer headers, and the device's
 /// own headers for a packet that goes back to it (a vnet header of 12 and a record of 16).

@@ -38,7 +38,7 @@ use crate::cx::Cx;
 use crate::event::Events;
 use crate::scrubbing::{Emitted, Scrubbers, scrub_config};
 use crate::seam;
-use crate::tally::Tally;
+use crate::stats::Stats;
 use decider::Decider;
 use protector::Protector;
 use sadb::spd::Spd;
@@ -51,7 +51,7 @@ use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, ScrubId, Ti
 /// The outbound half of the engine.
 pub struct Outbound {
     stages: Stages,
-    tally: Tally,
+    stats: Stats,
     events: Events,
 }
 
@@ -76,7 +76,7 @@ impl Outbound {
             emitted: Vec::new(),
             protector: Protector::new(seed),
         };
-        Outbound { stages, tally: Tally::new(), events: Events::default() }
+        Outbound { stages, stats: Stats::new(), events: Events::default() }
     }
 
     /// The stages, and what is lent to them for one call.
@@ -86,8 +86,8 @@ impl Outbound {
         pool: &'a mut Pool,
         out: &'a mut Vec<Outcome>,
     ) -> (&'a mut Stages, Cx<'a, Outcome>) {
-        let Outbound { stages, tally, events } = self;
-        (stages, Cx { pool, out, tally, events })
+        let Outbound { stages, stats, events } = self;
+        (stages, Cx { pool, out, stats, events })
     }
 
     /// Take one packet all the way. Its outcomes are appended to `out`; buffers come from `pool` and go back to it.
@@ -138,7 +138,7 @@ impl Stages {
         let id = headers.fragment.map(|fragment| fragment.id);
         let now = packet.meta.received;
         let answer = self.fragments.push(now, context, packet.bytes(), headers, cx.pool);
-        cx.tally.lost_fragments(self.fragments.take_lost());
+        cx.stats.lost_fragments(self.fragments.take_lost());
         let reason = match answer {
             Reassembled::Incomplete => DropReason::FragmentHeld,
             Reassembled::Rejected(reason) => reason,

@@ -7,7 +7,7 @@ use sadb::rules::{Direction, RuleKey, Slot};
 use sadb::selector::{Condition, field};
 use sadb::{PacketKey, Snapshot};
 
-use crate::tally::Traffic;
+use crate::stats::Traffic;
 
 /// The bit that marks a number as one of the SPD's rules, not of the applications' policy. It stands in the `rule` of a
 /// [`crate::Dropped`], of [`wire::Meta`] and of an acquire.

@@ -173,7 +173,7 @@ impl InboundThread {
             if due.reached(now) {
                 half.engine.expire(now);
                 half.overrun = receivers.iter_mut().map(FrameReceiver::lost).sum();
-                murmur.say("inbound", half.engine.tally().drops().chain(half.losses.drops()));
+                murmur.say("inbound", half.engine.stats().drops().chain(half.losses.drops()));
             }
             half.tell();
         }

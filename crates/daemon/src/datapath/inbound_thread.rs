@@ -201,7 +201,7 @@ impl InboundThread {
             half.overrun = self.udp.lost() + self.raw.iter().map(RawReceiver::lost).sum::<u64>();
             if due.reached(now) {
                 half.engine.expire(now);
-                murmur.say("inbound", half.engine.tally().drops().chain(half.losses.drops()));
+                murmur.say("inbound", half.engine.stats().drops().chain(half.losses.drops()));
             }
             half.tell();
         }

@@ -200,7 +200,7 @@ impl OutboundThread {
                 half.engine.expire(now, &mut pool, &mut outcomes);
                 self.carry_out(half, &mut pool, &mut outcomes);
                 self.send_bare(half, &mut pool);
-                murmur.say("outbound", half.engine.tally().drops().chain(half.losses.drops()));
+                murmur.say("outbound", half.engine.stats().drops().chain(half.losses.drops()));
             }
             half.tell();
         }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::Tally;
+use engine::Stats;
 use sadb::InboundSa;
 use sadb::rules::Snapshot;
 use sadb::spd::{Action, Spd, Terms};
@@ -54,7 +54,7 @@ pub(crate) struct ThreadState {
 }
 
 impl ThreadState {
-    fn of(tally: &Tally, losses: &Losses, sas: usize) -> ThreadState {
+    fn of(tally: &Stats, losses: &Losses, sas: usize) -> ThreadState {
         // What waits for the rest of its packet has not ended.
         let ended = |(reason, _): &(DropReason, u64)| *reason != DropReason::FragmentHeld;
         let traffic = api::Traffic {
@@ -151,9 +151,9 @@ impl Halves {
     /// If a data thread does not answer.
     pub(crate) async fn states(&self) -> Result<[ThreadState; 2], Unanswered> {
         let outbound = self
-            .ask_outbound(|half| ThreadState::of(half.engine.tally(), &half.losses, half.engine.sad().len()));
+            .ask_outbound(|half| ThreadState::of(half.engine.stats(), &half.losses, half.engine.sad().len()));
         let inbound = self
-            .ask_inbound(|half| ThreadState::of(half.engine.tally(), &half.losses, half.engine.sad().len()));
+            .ask_inbound(|half| ThreadState::of(half.engine.stats(), &half.losses, half.engine.sad().len()));
         Ok([outbound.await?, inbound.await?])
     }
 
@@ -172,7 +172,7 @@ impl Halves {
     /// # Errors
     /// If the data thread does not answer.
     pub(crate) async fn left_by_app(&self) -> Result<BTreeMap<AppId, [engine::Traffic; 2]>, Unanswered> {
-        self.ask_outbound(|half| half.engine.tally().left_by_app().collect()).await
+        self.ask_outbound(|half| half.engine.stats().left_by_app().collect()).await
     }
 
     /// What becomes of a flow of this application, whose socket asks for these services.

@@ -196,11 +196,11 @@ impl Replay {
                 }
             }
         }
-        let before: Vec<_> = self.outbound.tally().drops().collect();
+        let before: Vec<_> = self.outbound.stats().drops().collect();
         self.outbound.flush(&mut self.pool, &mut self.sent);
         let outcomes = std::mem::take(&mut self.sent);
         let _ = self.sort(outcomes, &mut open, &mut became);
-        let lost = self.outbound.tally().drops().find(|drop| !before.contains(drop));
+        let lost = self.outbound.stats().drops().find(|drop| !before.contains(drop));
         let mut lines = Vec::new();
         for ((index, frame), outcomes) in frames.iter().zip(became) {
             let bytes = frame.said_ip().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! From what the engine made of a packet to a line, and to packets for the output.
 
 use api::{ReplayDirection, ReplayLine, ReplayVerdict};
-use engine::{Dropped, InboundOutcome, Outcome, Tally};
+use engine::{Dropped, InboundOutcome, Outcome, Stats};
 use sadb::Spi;
 use sadb::spd::RuleId;
 use wire::ip::{self, Headers};
@@ -134,13 +134,13 @@ impl Replay {
 
     /// Fragments that each half of the engine has refused or given up so far.
     pub(super) fn lost(&self) -> Lost {
-        let lost = |tally: &Tally| {
+        let lost = |tally: &Stats| {
             let held = DropReason::FragmentHeld;
             let ends =
                 tally.drops().filter(|(reason, _)| is_about_fragments(reason.name()) && *reason != held);
             ends.map(|(_, count)| count).sum()
         };
-        Lost { inbound: lost(self.inbound.tally()), outbound: lost(self.outbound.tally()) }
+        Lost { inbound: lost(self.inbound.stats()), outbound: lost(self.outbound.stats()) }
     }
 
     /// A fragment that waits for the one with the ports; its line.

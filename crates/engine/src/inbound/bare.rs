@@ -19,7 +19,7 @@ use super::{Inbound, Stages, about, admit, lend};
 use crate::cx::Cx;
 use crate::nest;
 use crate::seam;
-use crate::tally::Dropped;
+use crate::stats::Dropped;
 use ipsec::Outer;
 
 impl Inbound {

@@ -25,7 +25,7 @@ use crate::nest::Members;
 use crate::quoted::InnerIcmp;
 use crate::scrubbing::Scrubbing;
 use crate::seam;
-use crate::tally::{About, Dropped, Tally};
+use crate::stats::{About, Dropped, Stats};
 
 /// The length of the checksum, the last field of a UDP header, in octets.
 const CHECKSUM_LEN: usize = 2;
@@ -102,11 +102,11 @@ impl Common {
 
 impl Inbound {
     /// Take a received burst all the way. Packets for the host are added to `delivery`; those that end are in the
-    /// tally. Buffers come from `pool` and go back to it. The buffer of the burst goes back through [`Delivery::clear`]
+    /// stats. Buffers come from `pool` and go back to it. The buffer of the burst goes back through [`Delivery::clear`]
     /// if a packet in it is for the host.
     pub fn handle_burst(&mut self, now: Time, burst: Burst<Raw>, pool: &mut Pool, delivery: &mut Delivery) {
-        let Inbound { stages, tally, events, singly } = self;
-        let mut cx = Cx { pool, out: singly, tally, events };
+        let Inbound { stages, stats, events, singly } = self;
+        let mut cx = Cx { pool, out: singly, stats, events };
         let Some(runs) = stages.runs(&burst) else {
             return stages.open_singly(now, burst, &mut cx, delivery);
         };
@@ -315,19 +315,19 @@ impl Stages {
     ) {
         let (len, stride) = (burst.bytes().len(), burst.stride().max(1));
         let meta = Meta { received: now, tos: burst.header.tos, ..Meta::default() };
-        let refuse = |tally: &mut Tally, delivery: &mut Delivery, reason, len| {
+        let refuse = |stats: &mut Stats, delivery: &mut Delivery, reason, len| {
             let dropped = Dropped::new(reason, &About::of(&meta), burst.header.len() + len, None);
-            tally.dropped(dropped);
+            stats.dropped(dropped);
             delivery.ended(&dropped);
         };
         if len == 0 {
-            refuse(cx.tally, delivery, DropReason::NotEsp, 0);
+            refuse(cx.stats, delivery, DropReason::NotEsp, 0);
         }
         for at in (0..len).step_by(stride) {
             let octets = at..len.min(at + stride);
             delivery.at(at / stride);
             let Some(mut packet) = burst.extract(octets.clone(), meta, cx.pool) else {
-                refuse(cx.tally, delivery, DropReason::NoRoom, octets.len());
+                refuse(cx.stats, delivery, DropReason::NoRoom, octets.len());
                 continue;
             };
             match burst.header.push(packet.buf_mut()) {
@@ -342,7 +342,7 @@ impl Stages {
                     hand_over(cx.out, delivery);
                 }
                 Err(error) => {
-                    refuse(cx.tally, delivery, error.into(), octets.len());
+                    refuse(cx.stats, delivery, error.into(), octets.len());
                     cx.pool.put(packet.into_buf());
                 }
             }
@@ -356,7 +356,7 @@ fn hand_over(outcomes: &mut Vec<InboundOutcome>, delivery: &mut Delivery) {
     for outcome in outcomes.drain(..) {
         match outcome {
             InboundOutcome::Deliver(packet, mark) => delivery.push_packet(packet, mark),
-            // It is in the tally.
+            // It is in the stats.
             InboundOutcome::Drop(dropped) => delivery.ended(&dropped),
         }
     }
@@ -386,7 +386,7 @@ impl Admission<'_, '_> {
             return self.admit_alone(sa, octets, sequence);
         }
         if let Some(len) = self.admits_plainly(sa, bytes) {
-            self.cx.tally.protected.count(len);
+            self.cx.stats.protected.count(len);
             let octets = octets.start..octets.start + len;
             let Admission { delivery, common, .. } = self;
             return delivery.push_octets(&octets, common.mark, || common.meta(sequence));
@@ -407,7 +407,7 @@ impl Admission<'_, '_> {
         let flow = ip::flow(bytes, headers, false);
         match check_selectors(sa, self.icmp, bytes, headers, &flow, self.members) {
             Ok(false) => {
-                self.cx.tally.protected.count(headers.total_len);
+                self.cx.stats.protected.count(headers.total_len);
                 let Admission { delivery, common, .. } = self;
                 delivery.push_octets(&octets, common.mark, || common.meta(sequence));
             }
@@ -484,14 +484,14 @@ impl Admission<'_, '_> {
         };
         let mut flow = ip::flow(packet.bytes(), headers, false);
         let joined = join_inner(sa, &mut packet, headers, &flow, self.fragments, self.cx.pool);
-        self.cx.tally.lost_fragments(self.fragments.take_lost());
+        self.cx.stats.lost_fragments(self.fragments.take_lost());
         let answer = joined.and_then(|headers| {
             flow = ip::flow(packet.bytes(), &headers, false);
             Ok((check_selectors(sa, self.icmp, packet.bytes(), &headers, &flow, self.members)?, headers))
         });
         match answer {
             Ok((false, _)) => {
-                self.cx.tally.protected.count(packet.bytes().len());
+                self.cx.stats.protected.count(packet.bytes().len());
                 self.delivery.push_packet(packet.advance(&Permit::granted()), mark);
             }
             Ok((true, headers)) => self.nested.push((packet, headers)),
@@ -506,7 +506,7 @@ impl Admission<'_, '_> {
     #[cold]
     fn end(&mut self, sequence: u64, reason: DropReason, len: usize, flow: Option<&Flow>) {
         let dropped = Dropped::new(reason, &self.common.about(sequence), len, flow);
-        self.cx.tally.dropped(dropped);
+        self.cx.stats.dropped(dropped);
         self.delivery.ended(&dropped);
     }
 }

@@ -8,7 +8,7 @@ use crate::peer;
 use crate::quoted::InnerIcmp;
 use crate::rules::{self, Rules};
 use crate::scrubbing::{Scrubbers, Scrubbing};
-use crate::tally::{Tally, Traffic};
+use crate::stats::{Stats, Traffic};
 use sadb::rules::RuleKey;
 use sadb::sa::{InboundState, LifeState};
 use sadb::spd::Spd;
@@ -21,13 +21,13 @@ impl Inbound {
     /// Report drops to an auditor (RFC 4303 section 4, RFC 4301 section 9), `per_second` of each kind in full each
     /// second; `None`: report none.
     pub fn set_audit(&mut self, per_second: Option<u32>) {
-        self.tally.audit(per_second);
+        self.stats.audit(per_second);
     }
 
     /// Report the drops since the last call.
     #[inline]
     pub fn take_audits(&mut self, now: Time, tell: &mut impl FnMut(Audited)) {
-        self.tally.take_audits(now, tell);
+        self.stats.take_audits(now, tell);
     }
 
     /// Take UDP datagrams to another port for ESP from now on.
@@ -114,8 +114,8 @@ impl Inbound {
     }
 
     /// The counters and the latest drops.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn stats(&self) -> &Stats {
+        &self.stats
     }
 
     /// The next event for key managers.
@@ -160,7 +160,7 @@ impl Inbound {
         }
         for fragments in [&mut self.stages.outer_fragments, &mut self.stages.inner_fragments] {
             fragments.expire(now);
-            self.tally.lost_fragments(fragments.take_lost());
+            self.stats.lost_fragments(fragments.take_lost());
         }
     }
 

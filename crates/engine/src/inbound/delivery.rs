@@ -10,7 +10,7 @@ use wire::coalesce::Checks;
 use wire::stage::Admitted;
 use wire::{Burst, Coalesced, Coalescer, Meta, Packet, Pool};
 
-use crate::tally::Dropped;
+use crate::stats::Dropped;
 
 /// The packets of one receive batch for the host.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use super::permit::Permit;
 use crate::cx::Cx;
-use crate::tally::Dropped;
+use crate::stats::Dropped;
 use sadb::Spi;
 use wire::stage::{Admitted, Inner};
 use wire::{DropReason, Packet, Services};
@@ -25,7 +25,7 @@ impl From<Dropped> for InboundOutcome {
 /// Stage 9: hand the packet to the host with its mark.
 pub(super) fn deliver(packet: Packet<Inner>, permit: Permit, cx: &mut Cx<'_, InboundOutcome>) {
     let bare = packet.meta.services == Services::NONE;
-    let traffic = if bare { &mut cx.tally.clear } else { &mut cx.tally.protected };
+    let traffic = if bare { &mut cx.stats.clear } else { &mut cx.stats.protected };
     traffic.count(packet.bytes().len());
     let mark = crate::arrival_mark(packet.meta.services, packet.meta.app);
     cx.out.push(InboundOutcome::Deliver(packet.advance(&permit), mark));

@@ -9,7 +9,7 @@ use super::outcome::{InboundOutcome, deliver};
 use super::permit::Permit;
 use crate::cx::Cx;
 use crate::scrubbing::{Emitted, ScrubResult, Scrubbing};
-use crate::tally::{About, Dropped};
+use crate::stats::{About, Dropped};
 
 /// Let the scrubber see an outer packet. The error is the reason if it drops the packet.
 #[cold]

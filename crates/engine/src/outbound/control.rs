@@ -15,7 +15,7 @@ use crate::hold::HoldLimits;
 use crate::icmp::IcmpPolicy;
 use crate::probes::{Order, Path, SeenPath};
 use crate::scrubbing::Scrubbers;
-use crate::tally::{About, Dropped, Tally, Traffic};
+use crate::stats::{About, Dropped, Stats, Traffic};
 use sadb::rules::RuleKey;
 use sadb::sa::{Encapsulation, LifeState, OutboundState};
 use sadb::spd::{Decision, Spd};
@@ -218,7 +218,7 @@ impl Outbound {
         let heard = self.stages.protector.hear_icmp(&mut packet, &mut self.events);
         if let Some(reason) = heard {
             let len = packet.bytes().len();
-            self.tally.dropped(Dropped::new(reason, &About::of(&packet.meta), len, None));
+            self.stats.dropped(Dropped::new(reason, &About::of(&packet.meta), len, None));
         }
         pool.put(packet.into_buf());
         heard
@@ -272,13 +272,13 @@ impl Outbound {
     /// Report drops to an auditor (RFC 4303 section 4, RFC 4301 section 9), `per_second` of each kind in full each
     /// second; `None`: report none.
     pub fn set_audit(&mut self, per_second: Option<u32>) {
-        self.tally.audit(per_second);
+        self.stats.audit(per_second);
     }
 
     /// Report the drops since the last call.
     #[inline]
     pub fn take_audits(&mut self, now: Time, tell: &mut impl FnMut(Audited)) {
-        self.tally.take_audits(now, tell);
+        self.stats.take_audits(now, tell);
     }
 
     /// Set the policy of every application.
@@ -383,8 +383,8 @@ impl Outbound {
     }
 
     /// The counters and the latest drops.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn stats(&self) -> &Stats {
+        &self.stats
     }
 
     /// Drop fragments whose packet did not complete in time, packets that waited too long for an association, and
@@ -392,7 +392,7 @@ impl Outbound {
     pub fn expire(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) {
         let (stages, mut cx) = self.lend(pool, out);
         stages.fragments.expire(now);
-        cx.tally.lost_fragments(stages.fragments.take_lost());
+        cx.stats.lost_fragments(stages.fragments.take_lost());
         stages.expire_waiting(now, &mut cx);
         stages.scrubbers.expire(now);
         stages.send_emitted(now, &mut cx);

@@ -1,6 +1,6 @@
 //! The ends of a packet's way through the outbound half: what its caller does with it.
 
-use crate::tally::Dropped;
+use crate::stats::Dropped;
 use wire::stage::{Admitted, Outer, Selected};
 use wire::{AcquireId, Buf, Burst, Meta, Packet, Services, record};
 

@@ -27,7 +27,7 @@ use crate::cx::Cx;
 use crate::icmp::IcmpLimits;
 use crate::probes::Orders;
 use crate::seam::Turn;
-use crate::tally::{About, Dropped};
+use crate::stats::{About, Dropped};
 use gather::Gather;
 use pieces::PacketFit;
 use timers::Timers;
@@ -193,7 +193,7 @@ impl Protector {
         };
         match self.sad.get_mut(index).map(seal) {
             Some(Ok((sealed, services))) => {
-                cx.tally.left(app, services, 1, plain.total_len as u64);
+                cx.stats.left(app, services, 1, plain.total_len as u64);
                 Some(sealed)
             }
             // The stages find the same reason, and tell it.
@@ -279,7 +279,7 @@ impl Protector {
             let (about, len) = (About::of(&packet.meta), packet.bytes().len());
             match bundle::seal(sad, chain, packet, codec, cx.pool) {
                 Ok(outer) => {
-                    cx.tally.left(about.app, services, 1, len as u64);
+                    cx.stats.left(about.app, services, 1, len as u64);
                     cx.out.push(Outcome::Send(outer));
                 }
                 Err(reason) => cx.report(Dropped::new(reason, &about, len, Some(flow))),
@@ -308,7 +308,7 @@ impl Protector {
         if reason == DropReason::TooBig
             && let Some(error) = self.answers.too_big(&packet.meta, packet.bytes(), headers, mtu)
         {
-            cx.tally.replies.count(error.len());
+            cx.stats.replies.count(error.len());
             cx.out.push(reply(error, &packet.meta, services));
         }
         cx.discard(packet, reason, Some(flow));
@@ -321,7 +321,7 @@ fn seal(sa: &mut OutboundSa, packet: Packet<Scheduled>, flow: &Flow, cx: &mut Cx
     let (about, len) = (About::of(&packet.meta), packet.bytes().len());
     let reason = match ipsec::encap(sa, packet, cx.pool) {
         Ok(outer) => {
-            cx.tally.left(about.app, sa.config().services(), 1, len as u64);
+            cx.stats.left(about.app, sa.config().services(), 1, len as u64);
             return cx.out.push(Outcome::Send(outer));
         }
         Err(reason) => reason,

@@ -11,7 +11,7 @@ use super::selection::Selection;
 use super::{Stages, origin};
 use crate::cx::Cx;
 use crate::scrubbing::{Emitted, ScrubResult};
-use crate::tally::{About, Dropped};
+use crate::stats::{About, Dropped};
 
 impl Stages {
     /// Let the scrubber see a packet that was selected, and let it go on as it is then.
@@ -98,7 +98,7 @@ impl Stages {
         };
         place.copy_from_slice(buf.as_slice());
         let Some(selection) = selection else {
-            cx.tally.replies.count(buf.len());
+            cx.stats.replies.count(buf.len());
             return cx.out.push(Outcome::Reply(Packet::made_for_host(room, meta), mark));
         };
         let packet: Packet<Inner> = Packet::from_host(room, meta);

@@ -145,7 +145,7 @@ impl Stages {
             )
             && self.protector.may_refuse(meta.received)
         {
-            cx.tally.replies.count(error.len());
+            cx.stats.replies.count(error.len());
             cx.out.push(reply(error, meta, meta.services));
         }
         cx.discard(packet, reason, Some(flow));

@@ -249,7 +249,7 @@ fn send(sender: &mut Sender, all: &[Handed], v6: bool) -> (Came, Vec<usize>) {
 }
 
 fn tallies(sender: &Sender) -> impl PartialEq + std::fmt::Debug + use<> {
-    let tally = sender.engine.tally();
+    let tally = sender.engine.stats();
     let sas: Vec<_> = sender
         .engine
         .sad()
@@ -386,7 +386,7 @@ type State =
     (engine::Traffic, Vec<(DropReason, u64)>, Vec<Dropped>, Vec<(Spi, Counters, ReplayState, LifeState)>);
 
 fn state(bob: &Receiver) -> State {
-    let tally = bob.engine.tally();
+    let tally = bob.engine.stats();
     let mut sas: Vec<_> = bob
         .engine
         .sad()
@@ -515,8 +515,8 @@ fn a_burst_whose_association_goes_ends_with_it() {
     alice.engine.remove_sa(Spi(SPI), hosts(false).1).unwrap();
     alice.engine.flush(&mut alice.pool, &mut out);
     assert!(out.is_empty());
-    assert_eq!(alice.engine.tally().drops_for(DropReason::NoSa), 3);
-    assert_eq!(alice.engine.tally().protected.packets, 0);
+    assert_eq!(alice.engine.stats().drops_for(DropReason::NoSa), 3);
+    assert_eq!(alice.engine.stats().protected.packets, 0);
 }
 
 #[test]
@@ -582,8 +582,8 @@ fn a_forgery_that_uses_a_number_again_is_a_replay_within_a_burst_too() {
     sent.push((header, forged));
     let mut bob = association.receiver();
     assert_eq!(receive_bursts(&mut bob, &sent).len(), 4);
-    assert_eq!(bob.engine.tally().drops_for(DropReason::Replayed), 2);
-    assert_eq!(bob.engine.tally().drops_for(DropReason::AuthFailed), 0);
+    assert_eq!(bob.engine.stats().drops_for(DropReason::Replayed), 2);
+    assert_eq!(bob.engine.stats().drops_for(DropReason::AuthFailed), 0);
     let spi = esp::Esp::new_checked(&sent[0].1[..]).unwrap().spi();
     assert_eq!(bob.engine.sad().get(Spi(spi)).unwrap().counters.drops_for(DropReason::Replayed), 2);
 }

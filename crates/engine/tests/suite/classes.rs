@@ -108,7 +108,7 @@ fn bursts_find_them_as_packets_do() {
         let burst = Burst::raw(buf, header, payloads[0].len(), NOW).unwrap();
         receiver.engine.handle_burst(NOW, burst, &mut receiver.pool, &mut delivery);
     }
-    assert_eq!(delivery.len(), 10, "{:?}", receiver.engine.tally().drops().collect::<Vec<_>>());
+    assert_eq!(delivery.len(), 10, "{:?}", receiver.engine.stats().drops().collect::<Vec<_>>());
     let mut counts: Vec<_> = receiver.engine.sad().list().map(|sa| sa.counters.packets).collect();
     counts.sort_unstable();
     assert_eq!(counts, [5, 5]);

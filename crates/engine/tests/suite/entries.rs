@@ -78,7 +78,7 @@ fn a_packet_without_an_entry_waits_for_it_and_leaves_in_order() {
         matches!(&late[..], [Outcome::Drop(dropped)] if dropped.reason == DropReason::NoEntry),
         "{late:?}"
     );
-    assert_eq!(alice.engine.tally().clear.packets, 0);
+    assert_eq!(alice.engine.stats().clear.packets, 0);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn rooms_are_bounded_and_the_newest_packet_is_refused() {
     let of_all = (2..100).flat_map(|socket| (0..32).map(move |_| socket));
     let more = of_all.filter(|socket| held(alice.handle(packet(*socket, 40000, 1)))).count();
     assert_eq!(of_one + more, 512);
-    assert_eq!(alice.engine.tally().clear.packets, 0);
+    assert_eq!(alice.engine.stats().clear.packets, 0);
 }
 
 #[test]

@@ -208,7 +208,7 @@ fn a_sender_behind_us_hears_why_if_the_operator_says_so() {
     let mut gateway = willing(site(Level::Mandatory, false));
     assert_eq!(tells(&mut gateway, leaves(&to(7002))), (DropReason::RuleDiscard, Some((3, 13))));
     assert_eq!(tells(&mut gateway, leaves(&to(7000))), (DropReason::NoSa, Some((3, 1))));
-    assert_eq!(gateway.engine.tally().replies.packets, 2);
+    assert_eq!(gateway.engine.stats().replies.packets, 2);
     // Not who is outside, not about an error, not who sent to many.
     assert_eq!(tells(&mut gateway, arrives(&from(7002))), (DropReason::RuleDiscard, None));
     let error = unreachable(here(), &from(7000), there());

@@ -114,7 +114,7 @@ fn every_bound_holds_and_what_came_first_stays() {
     // Acquires.
     assert_eq!(alice.refuse(numbered(APP, "192.0.2.13", 1)).reason, DropReason::HoldFull);
     assert_eq!(alice.engine.held(), 4);
-    assert_eq!(alice.engine.tally().drops_for(DropReason::HoldFull), 3);
+    assert_eq!(alice.engine.stats().drops_for(DropReason::HoldFull), 3);
     add(&mut alice, config(0x3000));
     assert_eq!(release(&mut alice, NOW).len(), 4);
 }

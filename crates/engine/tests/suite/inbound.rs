@@ -74,7 +74,7 @@ fn strangers_and_wrong_names() {
     // A NAT may change the peer's port.
     assert!(bob.handle(&with(&|b| b[20] ^= 1)).is_ok());
     assert_eq!(bob.refuse(&good), DropReason::Replayed);
-    let last = *bob.engine.tally().last_drops().last().unwrap();
+    let last = *bob.engine.stats().last_drops().last().unwrap();
     assert_eq!((last.reason, last.spi, last.sequence), (DropReason::Replayed, SPI, 1));
 }
 
@@ -182,7 +182,7 @@ fn fragments_of_two_associations_never_meet() {
     let (joined, _) = bob.handle(&sealed(&mut one, &pieces[1])).unwrap();
     assert_eq!(Headers::parse(joined.bytes()).unwrap().total_len, whole.len());
     bob.engine.expire(wire::Time::from_secs(200));
-    assert_eq!(bob.engine.tally().drops_for(DropReason::FragmentTimeout), 1);
+    assert_eq!(bob.engine.stats().drops_for(DropReason::FragmentTimeout), 1);
 }
 
 #[test]
@@ -199,8 +199,8 @@ fn keepalives_are_counted_and_not_remembered() {
     let mut bob = Receiver::new(&[tunnel()]);
     let (alice, to) = hosts(false);
     assert_eq!(bob.refuse(&udp_packet((alice, 4500), (to, PORT), 0, true, &[0xff])), DropReason::Keepalive);
-    assert_eq!(bob.engine.tally().drops_for(DropReason::Keepalive), 1);
-    assert_eq!(bob.engine.tally().last_drops().count(), 0);
+    assert_eq!(bob.engine.stats().drops_for(DropReason::Keepalive), 1);
+    assert_eq!(bob.engine.stats().last_drops().count(), 0);
 }
 
 #[test]

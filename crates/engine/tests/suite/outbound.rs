@@ -189,8 +189,8 @@ fn a_drop_says_who_and_what() {
     assert_eq!((dropped.reason, dropped.app, dropped.rule, dropped.cookie), (DropReason::NoSa, APP, 5, 4711));
     assert_eq!((dropped.at, dropped.len), (NOW, 38));
     assert_eq!(dropped.flow.unwrap().to_string(), "192.0.2.10:40000 -> 192.0.2.11:53/udp");
-    assert_eq!(alice.engine.tally().last_drops().copied().collect::<Vec<_>>(), [dropped]);
-    assert_eq!(alice.engine.tally().drops_for(DropReason::NoSa), 1);
+    assert_eq!(alice.engine.stats().last_drops().copied().collect::<Vec<_>>(), [dropped]);
+    assert_eq!(alice.engine.stats().drops_for(DropReason::NoSa), 1);
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn clear_packets_are_finished_and_otherwise_as_they_were() {
         assert_eq!((headers.total_len, headers.tos), (1028, 4));
         assert_eq!(checksum::verify_transport(piece.bytes(), &headers), Some(true));
     }
-    assert_eq!(alice.engine.tally().clear.packets, 5);
+    assert_eq!(alice.engine.stats().clear.packets, 5);
 }
 
 #[test]
@@ -413,5 +413,5 @@ fn an_exhausted_association_ends_the_rest_of_a_super_packet() {
     let outcomes = alice.handle(packet);
     let sent = outcomes.iter().filter(|o| matches!(o, Outcome::Send(_))).count();
     assert_eq!((sent, outcomes.len()), (2, 5));
-    assert_eq!(alice.engine.tally().drops_for(DropReason::SequenceExhausted), 3);
+    assert_eq!(alice.engine.stats().drops_for(DropReason::SequenceExhausted), 3);
 }

@@ -53,7 +53,7 @@ fn a_tcp_super_packet_arrives_as_the_same_stream() {
                 }
                 let joined: Vec<u8> = stream.into_values().flatten().collect();
                 assert!(joined == payload, "{config:?} {size} {len}");
-                assert_eq!(alice.engine.tally().protected.packets, bob.engine.tally().protected.packets);
+                assert_eq!(alice.engine.stats().protected.packets, bob.engine.stats().protected.packets);
             }
         }
     }
@@ -159,7 +159,7 @@ fn fragments_of_two_applications_never_meet() {
     assert_eq!(alice.refuse(from_host(&pieces[1])).reason, DropReason::Unstamped);
     // In time they are given up, and counted.
     alice.engine.expire(wire::Time::from_secs(200), &mut alice.pool, &mut Vec::new());
-    assert_eq!(alice.engine.tally().drops_for(DropReason::FragmentTimeout), 2);
+    assert_eq!(alice.engine.stats().drops_for(DropReason::FragmentTimeout), 2);
 }
 
 /// The MTU in an ICMP error, which must be to the packet's source and quote it. It is from an address of the host's own

@@ -307,7 +307,7 @@ fn dummies_fill_silence_at_their_rate_and_are_dropped() {
             assert_eq!(bob.refuse(outer), DropReason::EspDummy);
         }
         assert_eq!(lengths.len() == 1, tfc == Tfc::Full);
-        assert_eq!(bob.engine.tally().drops_for(DropReason::EspDummy), 20);
+        assert_eq!(bob.engine.stats().drops_for(DropReason::EspDummy), 20);
         let (_, sa) = alice.engine.sad().list().next().unwrap();
         assert_eq!((sa.counters.dummies, sa.counters.packets, sa.counters.bytes), (20, 20, 0));
     }

@@ -255,7 +255,7 @@ fn a_stranger_teaches_nothing() {
         assert_eq!(alice.hear(&damaged), Some(DropReason::BadChecksum));
         assert_eq!(alice.mtu(), 1500);
         assert!(alice.engine.poll_event().is_none());
-        let counted: u64 = alice.engine.tally().drops().map(|(_, count)| count).sum();
+        let counted: u64 = alice.engine.stats().drops().map(|(_, count)| count).sum();
         assert_eq!(counted, if udp { 12 } else { 11 });
         // All the same it listens on.
         assert_eq!(alice.hear(&too_big(1400, &outer)), Some(DropReason::IcmpTaken));
@@ -273,7 +273,7 @@ fn errors_about_other_programs_packets_are_nobodys() {
     for bytes in [tcp, dns] {
         assert_eq!(alice.hear(&too_big(1200, &bytes)), None);
     }
-    assert_eq!(alice.engine.tally().drops().count(), 0);
+    assert_eq!(alice.engine.stats().drops().count(), 0);
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn arrives(config: &SaConfig, policy: &InnerIcmp, bytes: &[u8]) -> Result<(), Dr
         bob.engine.handle_burst(NOW, burst, &mut bob.pool, &mut delivery);
         let delivered = delivery.len();
         delivery.clear(&mut bob.pool);
-        match bob.engine.tally().drops().next() {
+        match bob.engine.stats().drops().next() {
             Some((reason, 1)) => Err(reason),
             None if delivered == 1 => Ok(()),
             other => panic!("{other:?}"),

@@ -5,7 +5,7 @@ mod problem;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use engine::{Dropped, Outbound, Tally, Traffic};
+use engine::{Dropped, Outbound, Stats, Traffic};
 use sadb::sa::Selectors;
 use sadb::spd::{Action, Class, Spd};
 use sadb::{Counters, Direction, OutboundSad, SaIndex, Spi};
@@ -22,7 +22,7 @@ use crate::refused::Refused;
 const ROUND: u32 = 2;
 
 /// Drops beyond the first `seen` that are still remembered, and how many there were.
-fn news(tally: &Tally, seen: u64) -> (Vec<Dropped>, u64) {
+fn news(tally: &Stats, seen: u64) -> (Vec<Dropped>, u64) {
     (tally.drops_since(seen).copied().collect(), tally.noted())
 }
 
@@ -125,11 +125,11 @@ impl Observers {
         let ahead = halves.ask_outbound(move |half| {
             let sad = half.engine.sad();
             half.unsent.keep(|(peer, spi)| sad.named(spi, peer).is_some());
-            (news(half.engine.tally(), out), half.unsent.clone())
+            (news(half.engine.stats(), out), half.unsent.clone())
         });
         let ((outbound, out), unsent) = ahead.await?;
         self.health.unsent = unsent;
-        let (inbound, into) = halves.ask_inbound(move |half| news(half.engine.tally(), into)).await?;
+        let (inbound, into) = halves.ask_inbound(move |half| news(half.engine.stats(), into)).await?;
         self.health.seen = [out, into];
         let (now, wall) = (netio::clock::monotonic(), netio::clock::wall());
         let all = outbound.into_iter().map(|one| (Direction::Outbound, one));
@@ -149,7 +149,7 @@ impl Observers {
         let spd = context.policy.spd().clone();
         let (out, into) = (questions.clone(), questions.clone());
         let ahead = context.halves.ask_outbound(move |half| {
-            let left: HashMap<AppId, u64> = half.engine.tally().left_by_app().map(counted).collect();
+            let left: HashMap<AppId, u64> = half.engine.stats().left_by_app().map(counted).collect();
             out.iter().map(|question| ahead(&mut half.engine, &spd, &left, question)).collect::<Vec<_>>()
         });
         let ahead = ahead.await?;

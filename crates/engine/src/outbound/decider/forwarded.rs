@@ -21,7 +21,7 @@ use crate::outbound::origin::{has_arrived, interface};
 use crate::outbound::route::Disposition;
 use crate::quoted;
 use crate::rules::{self, Way};
-use crate::tally::Traffic;
+use crate::stats::Traffic;
 
 /// The addresses that a quoted packet was going to: its last destination, and the next stop on the way there.
 fn ends(quoted: &Quoted) -> impl Iterator<Item = IpAddr> {

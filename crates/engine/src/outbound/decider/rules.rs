@@ -21,7 +21,7 @@ use crate::outbound::origin;
 use crate::outbound::outcome::Outcome;
 use crate::outbound::route::Disposition;
 use crate::rules::{self, Rules};
-use crate::tally::Traffic;
+use crate::stats::Traffic;
 
 /// The largest number of members of a bundle that are examined.
 const LONGEST_BUNDLE: usize = 8;

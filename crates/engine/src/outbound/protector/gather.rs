@@ -17,7 +17,7 @@ use super::pieces::PacketFit;
 use crate::cx::Cx;
 use crate::outbound::outcome::Outcome;
 use crate::seam::{self, Turn};
-use crate::tally::{About, Dropped};
+use crate::stats::{About, Dropped};
 
 /// The length of the longest packet that is copied to go with others, in octets. A longer one (there are few:
 /// super-packets are cut) is sealed where it lies.
@@ -293,7 +293,7 @@ impl Gather {
             return cx.pool.put(burst.into_buf());
         }
         burst.meta.inner_len = inner as u32;
-        cx.tally.left(app, services, burst.count() as u64, inner);
+        cx.stats.left(app, services, burst.count() as u64, inner);
         cx.out.push(Outcome::Burst(burst.advance(&sealed)));
     }
 
@@ -306,7 +306,7 @@ impl Gather {
                 sa.counters.dropped(reason);
             }
         }
-        cx.tally.lost(reason, burst.count() as u64);
+        cx.stats.lost(reason, burst.count() as u64);
         cx.pool.put(burst.into_buf());
     }
 }

@@ -99,6 +99,6 @@ pub(in crate::outbound) fn cut_again(
 
 /// Let a packet out in clear, counted.
 fn release(packet: Packet<Selected>, cx: &mut Cx<'_, Outcome>) {
-    cx.tally.clear.count(packet.bytes().len());
+    cx.stats.clear.count(packet.bytes().len());
     cx.out.push(Outcome::Clear(packet));
 }

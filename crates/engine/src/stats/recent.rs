@@ -73,7 +73,7 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tally::About;
+    use crate::stats::About;
     use wire::Time;
 
     fn dropped(n: u64, app: u16, reason: DropReason) -> Dropped {

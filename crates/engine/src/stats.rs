@@ -19,7 +19,7 @@ use recent::Recent;
 
 /// The counters of one half of the engine.
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub struct Stats {
     /// The traffic sent under protection (outbound), or delivered to the host (inbound).
     pub protected: Traffic,
     /// The traffic sent in clear by policy (outbound), or delivered to the host out of IP in IP that arrived bare
@@ -35,9 +35,9 @@ pub struct Tally {
     audits: Option<Box<Audits>>,
 }
 
-impl Tally {
-    pub(crate) fn new() -> Tally {
-        Tally {
+impl Stats {
+    pub(crate) fn new() -> Stats {
+        Stats {
             protected: Traffic::default(),
             clear: Traffic::default(),
             replies: Traffic::default(),
@@ -112,7 +112,7 @@ impl Tally {
         DropReason::ALL.iter().copied().zip(self.drops).filter(|(_, count)| *count > 0)
     }
 
-    /// The number of drops that were ever remembered, with which the next call asks [`Tally::drops_since`].
+    /// The number of drops that were ever remembered, with which the next call asks [`Stats::drops_since`].
     pub fn noted(&self) -> u64 {
         self.recent.noted()
     }
@@ -142,16 +142,16 @@ mod tests {
 
     #[test]
     fn the_latest_drops_are_kept_in_order() {
-        let mut tally = Tally::new();
+        let mut stats = Stats::new();
         let about = |n| About { at: Time(n), ..About::default() };
         for n in 0..100 {
-            tally.dropped(Dropped::new(DropReason::NoSa, &about(n), 1, None));
-            tally.dropped(Dropped::new(DropReason::Keepalive, &about(n), 1, None));
+            stats.dropped(Dropped::new(DropReason::NoSa, &about(n), 1, None));
+            stats.dropped(Dropped::new(DropReason::Keepalive, &about(n), 1, None));
         }
-        let times: Vec<_> = tally.last_drops().map(|d| d.at.0).collect();
+        let times: Vec<_> = stats.last_drops().map(|d| d.at.0).collect();
         assert_eq!(times, (100 - REMEMBERED as u64..100).collect::<Vec<_>>());
         assert_eq!(
-            tally.drops().collect::<Vec<_>>(),
+            stats.drops().collect::<Vec<_>>(),
             [(DropReason::NoSa, 100), (DropReason::Keepalive, 100)]
         );
     }
