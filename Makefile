@@ -126,7 +126,7 @@ test: deps ## Run every check and every test; the last line counts them
 test-%: deps ## Run the tests of one room, as `make test-engine` does
 	cargo xtask test --room $* </dev/null
 
-lint: ## Only the checks that run nothing: format, clippy, layers, purity, clauses
+lint: ## Only the checks that run nothing: format, clippy, layers, purity, clauses, words, manual, supply chain
 	cargo xtask test --lint </dev/null
 
 bench: deps ## All figures (bench-NAME for one); lines go to target/bench
