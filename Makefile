@@ -53,9 +53,10 @@ DRILL_PACKAGES := qemu-system-x86 kmod cpio xz-utils binutils
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
-# Install what is missing of a list. A service that a package would bring is masked before it can start.
+# Install what is missing of a list. A service that a package would bring is masked until that is done, and is disabled
+# then: it does not run here, and whoever wants it enables it.
 define install_packages
-	@missing=(); \
+	@missing=(); masked=(); \
 	if ! command -v dpkg-query >/dev/null; then \
 		echo "not a Debian system; these packages must be there under their names here: $(1)" >&2; exit 0; \
 	fi; \
@@ -66,8 +67,17 @@ define install_packages
 	[ "$$(id -u)" = 0 ] || { echo "error: as root: apt-get install $${missing[*]}" >&2; exit 1; }; \
 	echo "installing $${missing[*]}"; \
 	for service in $(SERVICES); do \
-		if [[ " $${missing[*]} " == *" $${service%%:*} "* && -d /run/systemd/system ]]; then systemctl mask $${service#*:}; fi; \
+		if [[ " $${missing[*]} " == *" $${service%%:*} "* && -d /run/systemd/system ]]; then \
+			systemctl mask --runtime $${service#*:}; masked+=($${service#*:}); \
+		fi; \
 	done; \
+	unmask() { \
+		[ $${#masked[@]} -gt 0 ] || return 0; \
+		systemctl unmask --runtime "$${masked[@]}"; \
+		systemctl disable "$${masked[@]}" || true; \
+		echo "installed and disabled: $${masked[*]}"; \
+	}; \
+	trap unmask EXIT; \
 	export DEBIAN_FRONTEND=noninteractive; \
 	apt-get update -q </dev/null || echo "apt-get update failed; going on with the lists that are here" >&2; \
 	apt-get install -y -q -o DPkg::Lock::Timeout=300 --no-install-recommends "$${missing[@]}" </dev/null
@@ -105,20 +115,22 @@ uninstall: ## Remove what `make install` with the same PREFIX= and DESTDIR= put 
 	$(PACKAGE)/tree/install.sh --uninstall --prefix "$(PREFIX)" $(if $(DESTDIR),--destdir "$(DESTDIR)")
 
 # glibc, libelf and zlib are in the program: it runs on every distribution of this architecture. Debian has their archives.
-STATIC := $(TARGET)/$(MACHINE)-unknown-linux-gnu/release/ravelin
+STATIC := $(TARGET)/$(MACHINE)-unknown-linux-gnu/dist/ravelin
 static: deps-build ## Build the release binary without shared libraries
 	RUSTFLAGS='-C target-feature=+crt-static' LIBBPF_SYS_LIBRARY_PATH=/usr/lib/$(MACHINE)-linux-gnu \
-		cargo build --locked --release --package ravelin --features static --target $(MACHINE)-unknown-linux-gnu
+		packaging/build.sh --features static --target $(MACHINE)-unknown-linux-gnu
 
 tarball: static deps-packaging ## One static program with pages, units and install.sh in a tar.xz
 	packaging/tarball.sh $(STATIC) $(PACKAGE)/ravelin-$(VERSION)-$(MACHINE)
 
-deb: build deps-packaging ## Debian packages of the program and its debug symbols, checked by lintian
+deb: deps-build deps-packaging ## Debian packages of the program and its debug symbols, checked by lintian
+	packaging/build.sh
 	packaging/deb.sh $(TARGET) $(PACKAGE)
 
-drill-packages-deb: deb ## Install, upgrade, remove and purge the Debian package in a clean Debian 12 (minutes; network)
+RELEASES ?= bookworm trixie
+drill-packages-deb: deb ## Install, use, upgrade, remove and purge the Debian package in a clean Debian 12 and 13 (minutes; network)
 	$(call install_packages,mmdebstrap)
-	packaging/drill-deb.sh $(PACKAGE)
+	for release in $(RELEASES); do packaging/drill-deb.sh $(PACKAGE) $$release || exit 1; done
 
 test: deps ## Run every check and every test; the last line counts them
 	cargo xtask test </dev/null
@@ -126,7 +138,7 @@ test: deps ## Run every check and every test; the last line counts them
 test-%: deps ## Run the tests of one room, as `make test-engine` does
 	cargo xtask test --room $* </dev/null
 
-lint: ## Only the checks that run nothing: format, clippy, layers, purity, clauses
+lint: ## Only the checks that run nothing: format, clippy, layers, purity, clauses, words, manual, supply chain
 	cargo xtask test --lint </dev/null
 
 bench: deps ## All figures (bench-NAME for one); lines go to target/bench
@@ -150,20 +162,23 @@ bench-paper-003: bench-packages ## The measurements of paper 003 again: kernel, 
 # A peer that cannot be installed is a line of the report, no failure.
 bench-packages: deps
 	@command -v dpkg-query >/dev/null || exit 0; \
-	missing=(); \
+	missing=(); masked=(); \
 	for package in $(BENCH_PACKAGES); do \
 		[ "$$(dpkg-query -W -f='$${db:Status-Status}' $$package 2>/dev/null || true)" = installed ] || missing+=($$package); \
 	done; \
 	[ $${#missing[@]} -gt 0 ] || exit 0; \
 	for service in openvpn haproxy; do \
-		if [[ " $${missing[*]} " == *" $$service "* && -d /run/systemd/system ]]; then systemctl mask $$service.service; fi; \
+		if [[ " $${missing[*]} " == *" $$service "* && -d /run/systemd/system ]]; then \
+			systemctl mask --runtime $$service.service; masked+=($$service.service); \
+		fi; \
 	done; \
 	export DEBIAN_FRONTEND=noninteractive; \
 	apt-get update -q </dev/null || true; \
 	for package in "$${missing[@]}"; do \
 		apt-get install -y -q -o DPkg::Lock::Timeout=300 --no-install-recommends $$package </dev/null \
 			|| echo "$$package cannot be installed; going on without it" >&2; \
-	done
+	done; \
+	[ $${#masked[@]} -eq 0 ] || { systemctl unmask --runtime "$${masked[@]}"; systemctl disable "$${masked[@]}" || true; }
 
 RELOADS ?= 1000
 soak-reload: deps ## Load RELOADS=1000 policies on each of two hosts under traffic; nothing may be lost, mixed or clear

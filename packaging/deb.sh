@@ -1,5 +1,5 @@
 #!/bin/bash
-# Build and check the Debian packages: deb.sh TARGET FOLDER. TARGET is Cargo's folder with release/ravelin in it.
+# Build and check the Debian packages: deb.sh TARGET FOLDER. TARGET is Cargo's folder with dist/ravelin in it.
 set -euo pipefail
 target=$1 folder=$2
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -17,7 +17,8 @@ most=$((10 << 20))
 revision=1
 stage=target/package/deb
 rm -rf "$stage"
-packaging/tree.sh "$target/release/ravelin" target/package/tree
+packaging/paths.sh "$target/dist/ravelin" "$root" "${CARGO_HOME:-$HOME/.cargo}"
+packaging/tree.sh "$target/dist/ravelin" target/package/tree
 target/package/tree/install.sh --destdir "$root/$stage" --prefix /usr --unitdir /lib/systemd/system > /dev/null
 mkdir -p "$stage/etc/ravelin" "$stage/units"
 cp crates/ravelin/src/cmd/init/ravelin.toml crates/ravelin/src/cmd/init/main.policy "$stage/etc/ravelin/"
@@ -37,7 +38,7 @@ ravelin ($version-$revision) unstable; urgency=medium
 END
 
 rm -f "$folder"/*.deb "$folder"/*.ddeb
-"$cargo_deb" --no-build --locked --package ravelin --deb-revision "$revision" --output "$folder/"
+"$cargo_deb" --no-build --locked --profile dist --package ravelin --deb-revision "$revision" --output "$folder/"
 for package in "$folder"/ravelin*.deb "$folder"/ravelin*.ddeb; do
 	[ -f "$package" ] || continue
 	octets=$(stat -c %s "$package")

@@ -1,7 +1,14 @@
 #!/bin/bash
-# Install, upgrade, remove and purge the Debian package in a Debian 12 that has nothing else: drill-deb.sh FOLDER.
+# Install, use, upgrade, remove and purge the Debian package in a Debian that has nothing else: drill-deb.sh FOLDER [RELEASE].
 set -euo pipefail
 folder=$(cd "$1" && pwd)
+release=${2:-bookworm}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+case $release in
+bookworm) number=12 libelf=libelf1 ;;
+trixie) number=13 libelf=libelf1t64 ;;
+*) echo "drill-deb.sh: $release: bookworm and trixie are known" >&2; exit 2 ;;
+esac
 package=$(echo "$folder"/ravelin_*.deb)
 work=$(mktemp -d /tmp/ravelin-drill-deb.XXXXXX)
 root=$work/root
@@ -23,21 +30,23 @@ files() {
 		-o -path ./var/cache -o -path ./var/log -o -path ./var/lib/apt -o -path ./var/lib/systemd \) -prune -o -print | sort)
 }
 
-# DEBIAN_TAR: a Debian 12 that was made before, for another run on a slow machine.
+# DEBIAN_TAR: a root of this release that was made before, for another run on a slow machine.
 if [ -n "${DEBIAN_TAR:-}" ]; then
 	mkdir "$root"
 	tar -C "$root" -xf "$DEBIAN_TAR"
 else
-	echo "making a Debian 12"
+	echo "making a Debian $number"
+	# The programs that the README uses, and what the package depends on: installing it needs no network then.
 	mmdebstrap --quiet --variant=minbase --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
-		--include=usr-is-merged,init,libelf1,man-db bookworm "$root"
+		--include="usr-is-merged,init,$libelf,man-db,curl,openssl,python3,iproute2" "$release" "$root"
 fi
+[ "$(sed -n 's/^VERSION_ID="\(.*\)"/\1/p' "$root/etc/os-release")" = "$number" ] || fail "this root is no Debian $number"
 # A package of documentation is worth checking only where documentation is installed.
 rm -f "$root"/etc/dpkg/dpkg.cfg.d/*
 files > "$work/before"
 cp "$package" "$root/tmp/ravelin.deb"
 
-inside dpkg --install /tmp/ravelin.deb
+inside apt-get install -q -y /tmp/ravelin.deb
 version=$(dpkg-deb -f "$package" Version)
 [ "$(inside ravelin version)" = "ravelin ${version%-*}" ] || fail "the version is another"
 ok "installed: $(inside ravelin version)"
@@ -58,6 +67,8 @@ inside man -w ravelin ravelin-policy ravelin-status > /dev/null || fail "man doe
 ok "man finds the pages"
 [ "$(dpkg-deb -f "$package" Package)" = ravelin ]
 inside dpkg-query -W -f='${Conffiles}\n' ravelin | grep -q '/etc/ravelin/ravelin.toml' || fail "ravelin.toml is no conf-file"
+
+"$here/drill-readme.sh" "$root"
 
 # An upgrade keeps what was edited, and stops nothing: in a unit that runs, `stop` would be written here.
 echo '# edited' >> "$root/etc/ravelin/main.policy"
@@ -80,8 +91,22 @@ rm -r "$root/tmp/fake" "$root/tmp/systemctl.log" "$root/run/systemd"
 ok "removing keeps the configuration"
 touch "$root/etc/ravelin/main.policy.last"
 inside dpkg --purge ravelin
-rm "$root/tmp/ravelin.deb"
 files > "$work/after"
 diff "$work/before" "$work/after" || fail "purging left the above"
 ok "purging leaves nothing"
-echo "the Debian package installs, upgrades, is removed and purged"
+
+# Beside an installation from the tarball, which reads the same configuration.
+inside dpkg --install /tmp/ravelin.deb > /dev/null
+mkdir -p "$root/usr/local/bin"
+printf '#!/bin/sh\n' > "$root/usr/local/bin/ravelin"
+chmod 755 "$root/usr/local/bin/ravelin"
+echo '# of the other one' >> "$root/etc/ravelin/main.policy"
+inside dpkg --purge ravelin 2> "$work/purged"
+grep -q '^# of the other one' "$root/etc/ravelin/main.policy" && [ -f "$root/etc/ravelin/ravelin.toml" ] ||
+	fail "purging took the configuration of another installation"
+grep -q 'another installation is there' "$work/purged" || fail "purging does not say what stays"
+rm -r "$root/usr/local/bin/ravelin" "$root/etc/ravelin" "$root/tmp/ravelin.deb"
+files > "$work/after"
+diff "$work/before" "$work/after" || fail "purging beside another installation left the above"
+ok "purging takes nothing of another installation"
+echo "the Debian package installs, protects, upgrades, is removed and purged on Debian $number"

@@ -64,6 +64,24 @@ if [ -n "$remove" ] && [ -z "$destdir" ]; then
 	done
 fi
 
+# What an older version put there and this one has no more.
+if [ -n "$remove" ]; then
+	for section in 1 5 7; do
+		for page in "$destdir$prefix/share/man/man$section"/ravelin.$section \
+			"$destdir$prefix/share/man/man$section"/ravelin-*.$section; do
+			rm -f -- "$page"
+		done
+	done
+	rm -rf -- "$destdir$doc"
+	# What `systemctl enable` made of the units.
+	for link in "$destdir"/etc/systemd/system/*.wants/ravelin.service \
+		"$destdir"/etc/systemd/system/*.wants/ravelin-boot.service; do
+		if [ -L "$link" ] && [ "$(readlink -- "$link")" = "$unitdir/${link##*/}" ]; then
+			rm -f -- "$link"
+		fi
+	done
+fi
+
 place 755 "$here/bin/ravelin" "$prefix/bin/ravelin"
 for page in "$here"/man/*.[1-8]; do
 	place 644 "$page" "$prefix/share/man/man${page##*.}/${page##*/}"
@@ -75,8 +93,10 @@ place 644 "$here/include/ravelin.h" "$prefix/include/ravelin.h"
 for file in "$here"/doc/*; do
 	[ -f "$file" ] && place 644 "$file" "$doc/${file##*/}"
 done
-for file in "$here"/doc/examples/*; do
-	place 644 "$file" "$doc/examples/${file##*/}"
+for folder in examples design papers; do
+	for file in "$here/doc/$folder"/*; do
+		[ -f "$file" ] && place 644 "$file" "$doc/$folder/${file##*/}"
+	done
 done
 
 # Units name the program where it is.
@@ -91,11 +111,43 @@ for unit in "$here"/systemd/*.service; do
 	fi
 done
 
-if [ -n "$remove" ]; then
-	for folder in "$doc/examples" "$doc"; do
-		rmdir -- "$destdir$folder" 2>/dev/null || true
-	done
-	echo "removed; /etc/ravelin is as it was"
-else
-	echo "installed; next: ravelin doctor, ravelin init, ravelin help"
+# systemd goes by what it read before until it is told.
+if [ -z "$destdir" ] && [ -d /run/systemd/system ]; then
+	systemctl daemon-reload || echo "install.sh: systemd did not reload its units: systemctl daemon-reload" >&2
 fi
+
+if [ -n "$remove" ]; then
+	echo "removed; /etc/ravelin is as it was"
+	exit 0
+fi
+
+# Two programs of one name: which one a command means is a matter of the order in PATH, and a unit names one of them.
+if [ -z "$destdir" ]; then
+	before=yes
+	IFS=:
+	set -f
+	for folder in $PATH /usr/local/sbin /usr/local/bin /usr/sbin /usr/bin /sbin /bin; do
+		[ -n "$folder" ] || continue
+		other=$folder/ravelin
+		if [ "$other" -ef "$prefix/bin/ravelin" ]; then
+			before=''
+		elif [ -x "$other" ] && [ -f "$other" ]; then
+			case " ${named:-} " in *" $other "*) continue ;; esac
+			named="${named:-} $other"
+			if [ -n "$before" ]; then
+				echo "install.sh: $other is another copy and comes first in PATH: remove it, or call $prefix/bin/ravelin" >&2
+			else
+				echo "install.sh: $other is another copy, behind this one in PATH: remove it" >&2
+			fi
+		fi
+	done
+	set +f
+	unset IFS
+	for folder in /etc/systemd/system /usr/local/lib/systemd/system /usr/lib/systemd/system /lib/systemd/system; do
+		unit=$folder/ravelin.service
+		if [ -f "$unit" ] && ! [ "$unit" -ef "$unitdir/ravelin.service" ]; then
+			echo "install.sh: $unit is another unit of the same name: \`systemctl cat ravelin\` shows which one counts" >&2
+		fi
+	done
+fi
+echo "installed; next: ravelin doctor, ravelin init, ravelin help"

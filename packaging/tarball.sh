@@ -11,6 +11,7 @@ if readelf -d "$program" | grep -q NEEDED; then
 	echo "tarball.sh: $program needs shared libraries: $(readelf -d "$program" | grep NEEDED)" >&2
 	exit 1
 fi
+"$here/paths.sh" "$program" "$(cd "$here/.." && pwd)" "${CARGO_HOME:-$HOME/.cargo}"
 "$here/tree.sh" "$program" "$folder"
 time=${SOURCE_DATE_EPOCH:-$(git -C "$here" log -1 --format=%ct)}
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$time" -C "$(dirname "$folder")" \

@@ -7,7 +7,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 xtask=${XTASK:-cargo xtask}
 
 rm -rf "$tree"
-mkdir -p "$tree"/{bin,man,completions,systemd,include,doc/examples}
+mkdir -p "$tree"/{bin,man,completions,systemd,include,doc/examples,doc/design,doc/papers}
 install -m 755 "$program" "$tree/bin/ravelin"
 strip "$tree/bin/ravelin"
 $xtask man "$tree/man" --program "$program"
@@ -17,11 +17,17 @@ $xtask man "$tree/man" --program "$program"
 cp "$root"/crates/ravelin/src/cmd/init/*.service "$tree/systemd/"
 cp "$root/include/ravelin.h" "$tree/include/"
 cp "$root"/{README.md,CHANGELOG.md,SECURITY.md,LICENSE-MIT,LICENSE-APACHE} "$tree/doc/"
-$xtask notices "$tree/doc/THIRD-PARTY"
+# A program that needs no shared library has all of them inside.
+static=()
+readelf -d "$program" | grep -q NEEDED || static=(--static)
+$xtask notices "$tree/doc/THIRD-PARTY" ${static[@]+"${static[@]}"}
 cp "$root/bpf/LICENSE" "$tree/doc/LICENSE-BPF"
 cp "$root/bpf/LICENSE-BSD-2" "$tree/doc/LICENSE-BSD-2"
 cp "$root"/crates/ravelin/src/cmd/init/{ravelin.toml,main.policy} "$root"/examples/policy/*.policy \
 	"$root"/examples/{keymanager.py,require.py,require.c} "$tree/doc/examples/"
+# What the manual pages point at.
+cp "$root"/docs/design/*.md "$tree/doc/design/"
+cp "$root"/docs/papers/*.md "$tree/doc/papers/"
 install -m 755 "$root/packaging/install.sh" "$tree/install.sh"
 install -m 644 "$root/packaging/INSTALL" "$tree/INSTALL"
 find "$tree" -type f ! -perm -100 -exec chmod 644 {} +

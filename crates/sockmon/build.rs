@@ -6,10 +6,12 @@ use std::process::Command;
 use std::{env, fs};
 
 fn main() {
-    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by Cargo")).join("../../bpf");
+    let room = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by Cargo"));
+    let repository = room.join("../..").canonicalize().expect("the room is two folders below the repository");
+    let root = repository.join("bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by Cargo"));
     let libbpf = env::var_os("DEP_BPF_INCLUDE").expect("libbpf-sys says where its headers are");
-    let public = root.join("../include");
+    let public = repository.join("include");
     println!("cargo:rerun-if-changed={}", root.display());
     println!("cargo:rerun-if-changed={}", public.display());
     println!("cargo:rerun-if-env-changed=CLANG");
@@ -25,13 +27,17 @@ fn main() {
     };
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".into());
     // The last one is a test's: it includes what the kernel half decides with.
-    let tests = root.join("../crates/sockmon/tests/programs");
+    let tests = room.join("tests/programs");
     println!("cargo:rerun-if-changed={}", tests.join("ask.bpf.c").display());
     for (name, folder) in [("sockmon", &root), ("frames", &root), ("line", &root), ("ask", &tests)] {
         let status = Command::new(&clang)
             .args(["-target", "bpf", "-O2", "-g", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"])
             .args(["-Wno-unused-parameter", "-Wno-missing-declarations", "-fno-stack-protector"])
             .arg(format!("-D__TARGET_ARCH_{arch}"))
+            // The objects keep the names of their sources. Those are not to tell where this machine has them.
+            .arg(format!("-ffile-prefix-map={}=ravelin", repository.display()))
+            .arg(format!("-ffile-prefix-map={}=libbpf", Path::new(&libbpf).display()))
+            .arg("-fdebug-compilation-dir=ravelin")
             .arg("-I")
             .arg(root.join("include"))
             .arg("-I")

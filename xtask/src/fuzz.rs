@@ -22,7 +22,7 @@ pub struct Options {
     /// Seconds for each target
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Only this target
+    /// Run this target and no other
     #[arg(long)]
     target: Option<String>,
     /// Add a line for each run to this file, and print what all its lines sum up to

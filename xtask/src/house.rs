@@ -35,6 +35,8 @@ pub struct Room {
     pub folder: PathBuf,
     /// The rooms that it uses, and how.
     pub uses: Vec<(String, Use)>,
+    /// The root files of its library and its programs.
+    pub roots: Vec<PathBuf>,
 }
 
 /// The workspace with all its rooms.
@@ -62,7 +64,18 @@ struct Package {
     #[serde(default)]
     metadata: serde_json::Value,
     dependencies: Vec<Dependency>,
+    #[serde(default)]
+    targets: Vec<Target>,
 }
+
+#[derive(Deserialize)]
+struct Target {
+    kind: Vec<String>,
+    src_path: PathBuf,
+}
+
+/// The kinds of target that are no test, bench, example or build script.
+const KINDS: [&str; 3] = ["lib", "bin", "proc-macro"];
 
 #[derive(Deserialize)]
 struct Dependency {
@@ -101,7 +114,10 @@ impl From<Package> for Room {
             _ => (dependency.name, Use::Normal),
         });
         let folder = package.manifest_path.parent().unwrap_or(Path::new(".")).to_path_buf();
-        Room { name: package.name, level, folder, uses: uses.collect() }
+        let targets = package.targets.into_iter();
+        let roots = targets.filter(|target| target.kind.iter().any(|kind| KINDS.contains(&kind.as_str())));
+        let roots = roots.map(|target| target.src_path).collect();
+        Room { name: package.name, level, folder, uses: uses.collect(), roots }
     }
 }
 
@@ -123,6 +139,9 @@ mod tests {
     fn cargo_metadata_becomes_rooms() {
         let json = br#"{"workspace_root": "/h", "target_directory": "/h/target", "packages": [
             {"name": "ipsec", "manifest_path": "/h/crates/ipsec/Cargo.toml",
+             "targets": [{"kind": ["lib"], "src_path": "/h/crates/ipsec/src/lib.rs"},
+                {"kind": ["bin"], "src_path": "/h/crates/ipsec/src/bin/tool.rs"},
+                {"kind": ["test"], "src_path": "/h/crates/ipsec/tests/suite/main.rs"}],
              "metadata": {"ravelin": {"level": 2}}, "dependencies": [
                 {"name": "wire", "kind": null, "path": "/h/crates/wire"},
                 {"name": "ring", "kind": null},
@@ -140,6 +159,8 @@ mod tests {
         assert_eq!(ipsec.folder, Path::new("/h/crates/ipsec"));
         let uses = [("wire", Use::Normal), ("testkit", Use::Dev), ("api", Use::Normal)];
         assert_eq!(ipsec.uses, uses.map(|(name, kind)| (name.to_string(), kind)), "ring is not a room");
+        let roots = ["/h/crates/ipsec/src/lib.rs", "/h/crates/ipsec/src/bin/tool.rs"].map(PathBuf::from);
+        assert_eq!(ipsec.roots, roots, "a test is no root of what is shipped");
         assert_eq!(room("tests").level, Some(Level::Dev));
         assert_eq!(room("bare").level, None);
         assert_eq!(room("wrong").level, None);

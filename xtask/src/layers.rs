@@ -59,11 +59,9 @@ fn inside(house: &House) -> Result<BTreeMap<String, Findings>> {
     let mut found = BTreeMap::new();
     for room in &house.rooms {
         let findings: &mut Findings = found.entry(room.name.clone()).or_default();
-        for root in ["lib.rs", "main.rs"].map(|file| room.folder.join("src").join(file)) {
-            if root.is_file() {
-                let read = |file: &Path| fs::read_to_string(file).ok();
-                findings.add(&Crate::read(&root, &read)?);
-            }
+        for root in &room.roots {
+            let read = |file: &Path| fs::read_to_string(file).ok();
+            findings.add(&Crate::read(root, &read)?);
         }
     }
     found.insert(HEADERS.to_string(), header_findings(&house.root.join(HEADERS))?);
@@ -234,7 +232,7 @@ mod tests {
             Some(used) => (used.to_string(), Use::Dev),
             None => (used.to_string(), Use::Normal),
         });
-        Room { name: name.into(), level, folder: PathBuf::new(), uses: uses.collect() }
+        Room { name: name.into(), level, folder: PathBuf::new(), uses: uses.collect(), roots: Vec::new() }
     }
 
     fn sound() -> Vec<Room> {

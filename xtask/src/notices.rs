@@ -13,11 +13,14 @@ use serde::Deserialize;
 
 use crate::process::cargo;
 
-/// The file to write.
+/// The file to write, and the kind of program that it is about.
 #[derive(clap::Args)]
 pub struct Options {
     /// The file, which is replaced
     file: PathBuf,
+    /// The program has its C libraries inside: their licences belong to it too
+    #[arg(long = "static")]
+    is_static: bool,
 }
 
 #[derive(Deserialize)]
@@ -34,13 +37,33 @@ struct Package {
     source: Option<String>,
 }
 
-/// Libraries in C: libbpf is always linked in, the others where the build is a static one.
+/// The words above the list of libraries in C.
 const LIBRARIES: &str = "\
-Libraries in C that are linked in: libbpf (LGPL-2.1-only OR BSD-2-Clause). The static build has these too:
-libelf of elfutils (GPL-2.0-or-later OR LGPL-3.0-or-later), zlib (Zlib), the GNU C library (LGPL-2.1-or-later). Their
-sources are those of the Debian release that the program was built on; whoever has this program may build it again
-with others, by `make static` in its repository.
+Libraries in C that are linked in: libbpf (LGPL-2.1-only OR BSD-2-Clause).
 ";
+
+/// The same for a static program.
+const STATIC_LIBRARIES: &str = "\
+Libraries in C that are linked in: libbpf (LGPL-2.1-only OR BSD-2-Clause), libelf of elfutils (GPL-2.0-or-later OR
+LGPL-3.0-or-later), zlib (Zlib), the GNU C library (LGPL-2.1-or-later), libgcc (GPL-3.0-or-later with the runtime
+library exception). Their sources are those of the Debian release that the program was built on; whoever has this
+program may build it again with others, by `make static` in its repository. Their licences are below.
+";
+
+/// The crate that carries libbpf, and its files of licences.
+const LIBBPF: (&str, [&str; 2]) = ("libbpf-sys", ["libbpf/LICENSE.BSD-2-Clause", "libbpf/LICENSE.LGPL-2.1"]);
+
+/// The C libraries of a static program: what they are called, and where Debian has their licences.
+const DEBIAN: [(&str, &str); 8] = [
+    ("libelf", "/usr/share/doc/libelf-dev/copyright"),
+    ("zlib", "/usr/share/doc/zlib1g-dev/copyright"),
+    ("the GNU C library", "/usr/share/doc/libc6-dev/copyright"),
+    ("GNU General Public License, version 2", "/usr/share/common-licenses/GPL-2"),
+    ("GNU General Public License, version 3", "/usr/share/common-licenses/GPL-3"),
+    ("GNU Lesser General Public License, version 2.1", "/usr/share/common-licenses/LGPL-2.1"),
+    ("GNU Lesser General Public License, version 3", "/usr/share/common-licenses/LGPL-3"),
+    ("Apache License, version 2.0", "/usr/share/common-licenses/Apache-2.0"),
+];
 
 /// Write the licences of what is linked in.
 pub fn run(options: &Options) -> Result<bool> {
@@ -50,9 +73,32 @@ pub fn run(options: &Options) -> Result<bool> {
         package.source.is_some() && linked.contains(&(package.name.clone(), package.version.clone()))
     });
     ensure!(!packages.is_empty(), "`cargo tree` names no crate of `cargo metadata`");
-    let text = text(&packages)?;
+    let mut text = text(&packages, if options.is_static { STATIC_LIBRARIES } else { LIBRARIES })?;
+    let (name, files) = LIBBPF;
+    let libbpf = packages.iter().find(|package| package.name == name);
+    let folder = libbpf.and_then(|package| package.manifest_path.parent());
+    let folder = folder.with_context(|| format!("no crate {name} is linked in: who brings libbpf now?"))?;
+    for file in files {
+        text.push_str(&section("libbpf", &licence(&folder.join(file))?));
+    }
+    for (name, file) in DEBIAN.iter().filter(|_| options.is_static) {
+        text.push_str(&section(name, &licence(Path::new(file))?));
+    }
     fs::write(&options.file, text).with_context(|| format!("writing {}", options.file.display()))?;
     Ok(true)
+}
+
+/// The text of a file that states a licence.
+fn licence(file: &Path) -> Result<String> {
+    let text = fs::read(file).with_context(|| {
+        format!("reading {}; a static program is packaged on a Debian that has its documents", file.display())
+    })?;
+    Ok(String::from_utf8_lossy(&text).replace("\r\n", "\n").trim().to_owned())
+}
+
+/// One licence below the names of what has it.
+fn section(names: &str, text: &str) -> String {
+    format!("\n{}\n{names}:\n\n{text}\n", "-".repeat(78))
 }
 
 /// Names and versions of the crates that the program is made of.
@@ -78,7 +124,8 @@ fn metadata() -> Result<Metadata> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-fn text(packages: &[Package]) -> Result<String> {
+/// The libraries in C, the crates, and the licence of each crate.
+fn text(packages: &[Package], libraries: &str) -> Result<String> {
     let mut list = String::new();
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for package in packages {
@@ -91,10 +138,10 @@ fn text(packages: &[Package]) -> Result<String> {
             texts.entry(text).or_default().push(format!("{name} {version}"));
         }
     }
-    let mut out = format!("{LIBRARIES}\nCrates that are linked in:\n\n{list}");
+    let mut out = format!("{libraries}\nCrates that are linked in:\n\n{list}");
     for (text, mut names) in texts {
         names.dedup();
-        out.push_str(&format!("\n{}\n{}:\n\n{text}\n", "-".repeat(78), names.join(", ")));
+        out.push_str(&section(&names.join(", "), &text));
     }
     Ok(out)
 }
@@ -135,11 +182,29 @@ mod tests {
             }
         };
         let packages = [package("a", "the same\n"), package("b", "the same"), package("c", "another")];
-        let out = text(&packages).unwrap();
+        let out = text(&packages, LIBRARIES).unwrap();
         fs::remove_dir_all(&folder).unwrap();
         assert!(out.contains("a 1.0.0: MIT\nb 1.0.0: MIT\nc 1.0.0: MIT\n"), "{out}");
         assert!(out.contains("a 1.0.0, b 1.0.0:\n\nthe same\n"), "{out}");
         assert_eq!((out.matches("the same").count(), out.contains("no licence")), (1, false), "{out}");
+    }
+
+    #[test]
+    fn a_static_program_has_the_licences_of_its_c_libraries() {
+        let file = std::env::temp_dir().join(format!("rvl-xtask-notices-static-{}", std::process::id()));
+        let notices = |is_static| {
+            run(&Options { file: file.clone(), is_static }).unwrap();
+            fs::read_to_string(&file).unwrap()
+        };
+        let (plain, with_libraries) = (notices(false), notices(true));
+        fs::remove_file(&file).unwrap();
+        assert!(plain.contains("\nlibbpf:\n") && !plain.contains("\nlibelf:\n"));
+        // Words of the licences themselves: of libbpf, elfutils, zlib, glibc.
+        for words in ["Redistributions of source code must", "elfutils", "Jean-loup Gailly", "GNU C Library"]
+        {
+            assert!(with_libraries.contains(words), "{words}");
+        }
+        assert!(with_libraries.len() > plain.len() + 100_000, "the GNU licences are long");
     }
 
     #[test]

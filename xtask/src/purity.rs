@@ -173,6 +173,7 @@ mod tests {
             level: Some(Level::At(level)),
             folder: PathBuf::new(),
             uses: Vec::new(),
+            roots: Vec::new(),
         };
         room_violations(&room, level, has_own_bans, &[("src/lib.rs".into(), lib.into())])
     }

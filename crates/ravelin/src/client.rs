@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Which daemon to ask.
 #[derive(Clone, Debug, Args)]
 pub struct Connect {
-    /// The daemon's instance.
+    /// The instance of the daemon that is asked.
     #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance,
         add = ArgValueCandidates::new(complete::instances))]
     pub instance: String,
@@ -43,7 +43,7 @@ pub struct Connect {
 pub struct Ask {
     #[command(flatten)]
     pub connect: Connect,
-    /// Print JSON.
+    /// Print JSON, for programs.
     #[arg(long)]
     pub json: bool,
 }

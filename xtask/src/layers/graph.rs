@@ -2,10 +2,10 @@
 //!
 //! A module uses another if its code, outside of tests, names by a path an item that the other one defines.
 //!
-//! What follows from that sentence: a re-export is followed to the module that defines the item; a module that
-//! re-exports (`pub use`) items of modules below it does not use them; a module that is named as a part of a longer
-//! path is not used; a `mod` with a body is a part of its file. What is reached by a method or a field of a value, and
-//! not by a path, is not seen.
+//! What follows from that sentence: a re-export is followed to the module that defines the item; a module that only
+//! re-exports (`pub use`) items of modules below it does not use them, and one whose own code names them does; a module
+//! that is named as a part of a longer path is not used; a `mod` with a body is a part of its file. What is reached by a
+//! method or a field of a value, and not by a path, is not seen.
 
 use super::source::{Crate, Import};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub type Uses = BTreeMap<usize, BTreeMap<usize, String>>;
 
 /// The thing that a path leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// An item that this module defines.
-    Item(usize),
+    /// An item that this module defines, and its name there.
+    Item(usize, String),
     /// The path of this module inside its room.
     Module(usize),
 }
@@ -28,6 +28,20 @@ type Searches = Vec<(usize, String, bool)>;
 /// The thing that a path named in the module `from` leads to; `None`: something outside of the crate.
 pub fn resolve(found: &Crate, from: usize, path: &[String]) -> Option<Target> {
     follow(found, from, path, &mut Vec::new())
+}
+
+/// The module that defines the type which a path means, and its name there. `type Y = X;` and `use X as Y;` mean `X`.
+pub fn resolve_type(found: &Crate, from: usize, path: &[String]) -> Option<(usize, String)> {
+    let Target::Item(mut module, mut name) = resolve(found, from, path)? else { return None };
+    let mut seen = BTreeSet::new();
+    while let Some(meant) = found.modules[module].aliases.get(&name) {
+        if !seen.insert((module, name.clone())) {
+            return None;
+        }
+        let Target::Item(home, item) = resolve(found, module, meant)? else { return None };
+        (module, name) = (home, item);
+    }
+    Some((module, name))
 }
 
 fn follow(found: &Crate, from: usize, path: &[String], open: &mut Searches) -> Option<Target> {
@@ -45,7 +59,7 @@ fn follow(found: &Crate, from: usize, path: &[String], open: &mut Searches) -> O
         } else {
             let is_inner = index + 1 < rest.len();
             // An unknown name was made by a macro of that module.
-            search(found, module, name, is_inner, open).unwrap_or(Target::Item(module))
+            search(found, module, name, is_inner, open).unwrap_or_else(|| Target::Item(module, name.clone()))
         };
     }
     Some(at)
@@ -59,7 +73,7 @@ fn search(found: &Crate, at: usize, name: &str, is_inner: bool, open: &mut Searc
     }
     open.push(this);
     let module = &found.modules[at];
-    let item = module.defined.contains(name).then_some(Target::Item(at));
+    let item = module.defined.contains(name).then(|| Target::Item(at, name.to_string()));
     let child = module.children.get(name).map(|child| Target::Module(*child));
     let own = if is_inner { child.or(item) } else { item.or(child) };
     let target = own.or_else(|| {
@@ -90,19 +104,16 @@ pub fn uses(found: &Crate) -> Uses {
     let mut uses = Uses::new();
     for (from, module) in found.modules.iter().enumerate() {
         let imports = module.imports.iter().filter_map(|import| {
-            let Some(Target::Item(to)) = resolve(found, from, &import.path) else { return None };
+            let Some(Target::Item(to, _)) = resolve(found, from, &import.path) else { return None };
             (!is_own_re_export(found, from, to, import)).then_some((to, &import.path))
         });
         let paths = module.paths.iter().filter_map(|path| {
-            // A single name without a glob import is that of an item here, or of an import.
-            let target = if path.len() == 1 {
-                let is_own = module.defined.contains(&path[0])
-                    || module.imports.iter().any(|import| import.name.as_ref() == Some(&path[0]));
-                if is_own { None } else { search_globs(found, from, &path[0], false, &mut Vec::new()) }
-            } else {
-                resolve(found, from, path)
-            };
-            let Some(Target::Item(to)) = target else { return None };
+            // A single name is that of an item here, or it came by an import. A private import is a use by itself; a
+            // re-export is one where the module also names what it passes on.
+            if path.len() == 1 && module.defined.contains(&path[0]) {
+                return None;
+            }
+            let Some(Target::Item(to, _)) = resolve(found, from, path) else { return None };
             Some((to, path))
         });
         for (to, path) in imports.chain(paths) {
@@ -255,6 +266,47 @@ mod tests {
         assert_eq!(found(&[lib, using, child]), [["a", "a::child"]]);
         let through_root = ("a/child.rs", "pub struct Child; fn f(_: crate::A) {}");
         assert_eq!(found(&[lib, using, through_root]), [["a", "a::child"]], "by way of the root's re-export");
+    }
+
+    #[test]
+    fn whose_code_names_what_it_re_exports_uses_it() {
+        let lib = ("lib.rs", "pub mod a;");
+        let child = ("a/child.rs", "pub struct Child; pub fn make() {} fn f(_: super::A) {}");
+        for text in [
+            "mod child; pub(crate) use child::Child; pub struct A(Child);",
+            "mod child; pub use child::Child as Other; pub struct A; fn f(other: Other) {}",
+            "mod child; pub use child::make; pub struct A; fn f() { make() }",
+            "mod child; pub use child::*; pub struct A(Child);",
+            "mod child; pub use child::Child; pub struct A; mod inner { fn f(_: super::Child) {} }",
+        ] {
+            assert_eq!(found(&[lib, ("a.rs", text), child]), [["a", "a::child"]], "{text}");
+        }
+        for text in [
+            "mod child; pub(crate) use child::Child; pub struct A;",
+            "mod child; pub use child::make; pub struct A; fn f(make: u8) -> u8 { make }",
+        ] {
+            assert_eq!(found(&[lib, ("a.rs", text), child]), NONE, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_included_file_is_a_part_of_the_module_that_includes_it() {
+        let files = [
+            ("lib.rs", "mod a; mod b;"),
+            (
+                "a.rs",
+                "pub struct A; include!(\"a/part.rs\"); include!(concat!(env!(\"OUT_DIR\"), \"/x.rs\"));",
+            ),
+            ("a/part.rs", "pub struct Part(crate::b::B);"),
+            ("b.rs", "pub struct B; fn f(_: crate::a::A) {}"),
+        ];
+        assert_eq!(found(&files), [["a", "b"]]);
+        let mut other = files;
+        other[2].1 = "pub struct Part;";
+        other[3].1 = "pub struct B; fn f(_: crate::a::Part) {}";
+        assert_eq!(found(&other), NONE);
+        other[1].1 = "pub struct A(crate::b::B); include!(\"a/part.rs\");";
+        assert_eq!(found(&other), [["a", "b"]], "what an included file defines is the module's");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! implements a trait of another crate may do so anywhere, and whoever implements a trait of the same crate may do so
 //! beside the trait as well.
 
-use super::graph::{Target, resolve};
+use super::graph::{Target, resolve, resolve_type};
 use super::source::{Crate, Impl};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,30 +25,30 @@ pub fn far_impls(found: &Crate) -> BTreeMap<String, BTreeSet<String>> {
     let mut far: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (at, module) in found.modules.iter().enumerate() {
         for block in &module.impls {
-            if let Some(home) = home_elsewhere(found, at, block) {
-                let name = block.of.last().map_or("", String::as_str);
-                far.entry(path_of(found, home, name)).or_default().insert(found.name(module.file));
+            if let Some((home, name)) = home_elsewhere(found, at, block) {
+                far.entry(path_of(found, home, &name)).or_default().insert(found.name(module.file));
             }
         }
     }
     far
 }
 
-/// The module that defines the type of an `impl` block, if the block should not stand in the module `at`.
-fn home_elsewhere(found: &Crate, at: usize, block: &Impl) -> Option<usize> {
-    let Some(Target::Item(home)) = resolve(found, at, &block.of) else { return None };
+/// The module that defines the type of an `impl` block and the type's name, if the block should not stand in the module
+/// `at`.
+fn home_elsewhere(found: &Crate, at: usize, block: &Impl) -> Option<(usize, String)> {
+    let (home, name) = resolve_type(found, at, &block.of)?;
     // Everything is below the root, so there only the file counts.
     let is_near = |home: usize| {
         let (here, home) = (found.modules[at].file, found.modules[home].file);
         here == home || home != 0 && found.is_below(here, home)
     };
     if let Some(of_trait) = &block.of_trait {
-        let Some(Target::Item(home)) = resolve(found, at, of_trait) else { return None };
+        let Some(Target::Item(home, _)) = resolve(found, at, of_trait) else { return None };
         if is_near(home) {
             return None;
         }
     }
-    (!is_near(home)).then_some(home)
+    (!is_near(home)).then_some((home, name))
 }
 
 /// The path of an item, such as `plane::Plane`.
@@ -97,6 +97,12 @@ mod tests {
         let elsewhere = |at: &str| [("a::A".to_string(), vec![at.to_string()])];
         assert_eq!(far("impl A {}", "", "impl super::A {} impl<'a> From<&'a A> for super::A {}"), NONE);
         assert_eq!(far("", "use crate::a::A; impl A {}", ""), elsewhere("b"));
+        assert_eq!(far("", "use crate::a::A as Other; impl Other {}", ""), elsewhere("b"));
+        assert_eq!(far("", "type Other = crate::a::A; impl Other {}", ""), elsewhere("b"));
+        assert_eq!(far("", "use crate::a::A as X; type Y = X; type Z = Y; impl Z {}", ""), elsewhere("b"));
+        assert_eq!(far("pub type Twin = A;", "impl crate::a::Twin {}", ""), elsewhere("b"));
+        assert_eq!(far("", "type X = Y; type Y = X; impl X {}", ""), NONE, "no compiler takes that");
+        assert_eq!(far("", "type Octets = Vec<u8>; impl Octets {}", ""), NONE, "the type is another crate's");
         assert_eq!(far("", "impl Drop for crate::a::A {}", ""), NONE, "the trait is another crate's");
         assert_eq!(far("", "impl crate::Root for &crate::a::A {}", ""), elsewhere("b"));
         assert_eq!(far("", "pub trait B {} impl B for crate::a::A {}", ""), NONE, "beside the trait");

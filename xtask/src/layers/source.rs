@@ -1,8 +1,8 @@
 //! The modules of one crate: what each defines, imports and names.
 //!
 //! What enters: the root file of a crate (`lib.rs`, `main.rs`), and a way to read files. What leaves: a [`Crate`],
-//! parsed by `syn`, whose modules are found as the compiler finds them (`mod x;`, `x.rs`, `x/mod.rs`, `#[path]`).
-//! Whatever stands under `#[cfg(test)]` is left out. Paths inside of macro calls are read from their tokens, since
+//! parsed by `syn`, whose modules are found as the compiler finds them (`mod x;`, `x.rs`, `x/mod.rs`, `#[path]`), and
+//! whose files are read as it reads them (`include!` of a file that is in the repository). Whatever stands under `#[cfg(test)]` is left out. Paths inside of macro calls are read from their tokens, since
 //! nobody but the macro knows what these mean. What a macro call defines is unknown.
 
 use anyhow::{Context, Result, bail};
@@ -35,6 +35,8 @@ pub struct Module {
     pub file: usize,
     /// The names of the items that are defined here.
     pub defined: BTreeSet<String>,
+    /// The types that are other names of a type with a name (`type Y = X;`), and the path of that one.
+    pub aliases: BTreeMap<String, Segments>,
     /// The modules that are declared here.
     pub children: BTreeMap<String, usize>,
     /// The leaves of all `use` declarations.
@@ -112,6 +114,14 @@ impl Crate {
         read: &dyn Fn(&Path) -> Option<String>,
     ) -> Result<()> {
         for item in items.iter().filter(|item| !is_for_tests(attributes(item))) {
+            if let Some(included) = included(item) {
+                let part = file.parent().unwrap_or(Path::new("")).join(included);
+                let text = read(&part).with_context(|| format!("cannot read {}", part.display()))?;
+                let parsed =
+                    syn::parse_file(&text).with_context(|| format!("cannot parse {}", part.display()))?;
+                self.add_items(this, &parsed.items, &part, folder, read)?;
+                continue;
+            }
             let Item::Mod(declared) = item else {
                 self.modules[this].add(item);
                 continue;
@@ -149,6 +159,13 @@ impl Crate {
     pub fn is_below(&self, module: usize, above: usize) -> bool {
         self.modules[module].path.starts_with(&self.modules[above].path)
     }
+}
+
+/// The file that an item `include!("...");` takes in. One that a build script makes has no name here.
+fn included(item: &Item) -> Option<String> {
+    let Item::Macro(call) = item else { return None };
+    let is_include = call.ident.is_none() && call.mac.path.segments.last()?.ident == "include";
+    is_include.then(|| call.mac.parse_body::<syn::LitStr>().ok())?.map(|name| name.value())
 }
 
 /// The file that `mod name;` means, and the folder of its children.
@@ -251,6 +268,11 @@ impl Module {
                     !matches!(field.vis, Visibility::Inherited) && !is_for_tests(&field.attrs)
                 });
                 self.structs.push(Struct { name: item.ident.to_string(), public: public.count() });
+            }
+            Item::Type(item) => {
+                if let Some(meant) = named_type(&item.ty) {
+                    self.aliases.insert(item.ident.unraw().to_string(), meant);
+                }
             }
             Item::Impl(item) => {
                 let of_trait = item.trait_.as_ref().map(|(path, _)| segments(path));

@@ -41,11 +41,17 @@ fn title(markdown: &str) -> (&str, &str) {
     }
 }
 
-/// Text in which files of docs/ are the pages that they become.
+/// The folder where packages put the pages of docs/ that are no manual pages.
+const DOCUMENTS: &str = "/usr/share/doc/ravelin/";
+
+/// Text in which files of docs/ are the pages that they become, or stand where packages put them.
 fn references(text: &str) -> String {
     let mut text = text.to_owned();
     for page in &PAGES {
         text = text.replace(&format!("docs/{}", page.file), &format!("{}({})", page.name, page.section));
+    }
+    for folder in ["design/", "papers/"] {
+        text = text.replace(&format!("docs/{folder}"), &format!("{DOCUMENTS}{folder}"));
     }
     text
 }
@@ -246,7 +252,7 @@ impl Writer {
             self.out.push_str(".PP\n");
         }
         self.out.push_str(".RS 4\n.nf\n");
-        for line in code.trim_end().lines() {
+        for line in references(code.trim_end()).lines() {
             self.out.push_str(&plain_line(&escape(line, Place::Code)));
             self.out.push('\n');
         }
@@ -270,7 +276,11 @@ impl Writer {
             PAGES.iter().find(|page| page.file == file || page.file.strip_prefix("man/") == Some(file));
         if let Some(target) = target {
             let name = format!("{}({})", escape(target.name, Place::Text), target.section);
-            if !text.contains(&name) {
+            // A text that is the file itself gives way to the page.
+            if text.contains(&escape(file, Place::Code)) {
+                self.line.truncate(start);
+                self.line.push_str(&name);
+            } else if !text.contains(&name) {
                 self.line.push_str(&format!(" ({name})"));
             }
         }
@@ -364,6 +374,15 @@ mod tests {
             "the rules (ravelin\\-scrub(7)), ravelin\\-firewall(7)\n"
         );
         assert_eq!(body("\n[there](https://example.com/a)\n"), "there <https://example.com/a>\n");
+    }
+
+    #[test]
+    fn files_of_the_repository_are_named_where_an_installed_host_has_them() {
+        let page =
+            body("See docs/design/0014 and [docs/pmtu.md](../pmtu.md).\n\n```sh\ncat docs/gateway.md\n```\n");
+        assert!(page.contains("/usr/share/doc/ravelin/design/0014"), "{page}");
+        assert!(page.contains("ravelin\\-pmtu(7)") && page.contains("ravelin\\-gateway(7)"), "{page}");
+        assert!(!page.contains(" docs/"), "{page}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::exit::{Failure, Kind};
 /// in force (kept beside the policy file, as NAME.last), else the policy file. Where a daemon was since the boot, nothing is changed.
 #[derive(Debug, Args)]
 pub struct Boot {
-    /// Configuration file.
+    /// The configuration file of the daemon.
     #[arg(long, value_name = "FILE", default_value = "/etc/ravelin/ravelin.toml")]
     config: PathBuf,
 }

@@ -14,10 +14,10 @@ use crate::output;
 /// Take an instance off the host: BPF programs and maps, TUN, cgroup, settings. From then on its programs' traffic is clear.
 #[derive(Debug, Args)]
 pub struct Detach {
-    /// The instance.
+    /// The instance that leaves the host.
     #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance, add = ArgValueCandidates::new(complete::instances))]
     instance: String,
-    /// Do not ask.
+    /// Go ahead without a question.
     #[arg(long, short)]
     yes: bool,
 }

@@ -17,7 +17,7 @@ pub struct Doctor {
     /// Configuration file whose devices and cgroup are looked at as well.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print JSON.
+    /// Print JSON, for programs.
     #[arg(long)]
     json: bool,
 }

@@ -19,7 +19,7 @@ pub struct Explain {
     /// Every socket of this process.
     #[arg(long, group = "question")]
     pid: Option<u32>,
-    /// One connection: LOCAL:PORT,REMOTE:PORT[/tcp|/udp].
+    /// The ends of one connection: LOCAL:PORT,REMOTE:PORT[/tcp|/udp].
     #[arg(long, group = "question", value_name = "4-TUPLE")]
     socket: Option<String>,
     /// What was refused or dropped, by the kernel half or the engine: a number, `last`, or `all` that is remembered.
@@ -34,7 +34,7 @@ pub struct Explain {
     /// This host's port, where it is known.
     #[arg(long, value_name = "PORT", requires = "app")]
     from_port: Option<u16>,
-    /// Print JSON.
+    /// Print JSON, for programs.
     #[arg(long)]
     json: bool,
 }

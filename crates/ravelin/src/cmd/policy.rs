@@ -50,7 +50,7 @@ pub enum Policy {
 pub struct Check {
     /// The policy (`-`: standard input).
     file: PathBuf,
-    /// Print JSON.
+    /// Print JSON, for programs.
     #[arg(long)]
     json: bool,
 }
@@ -84,7 +84,7 @@ pub struct Explain {
     /// This host's port, where it is known.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     from_port: u16,
-    /// Print JSON.
+    /// Print JSON, for programs.
     #[arg(long)]
     json: bool,
 }
@@ -113,7 +113,7 @@ pub struct Reload {
     /// Take subjects that no program of this host matches: of programs that come later.
     #[arg(long)]
     allow_missing: bool,
-    /// Print JSON.
+    /// Print JSON, for programs.
     #[arg(long)]
     json: bool,
 }

@@ -13,7 +13,7 @@ use crate::exit::{Failure, Kind};
 /// When it ends, whatever the reason, what must be protected stays refused; `ravelin detach` opens the host again.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// Configuration file.
+    /// The configuration file of the daemon.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// Take associations and sockets over from the running daemon of the instance.

@@ -36,7 +36,7 @@ pub struct Scrub {
     /// A network that is inside. May be repeated [default: the receiver of the first packet between two hosts is inside].
     #[arg(long, value_name = "PREFIX", value_parser = scrub::prefix)]
     inside: Vec<scrub::Prefix>,
-    /// Whose data are recorded, so that no copy can differ [default: both; with --inside: inside].
+    /// The side whose data are recorded, so that no copy can differ [default: both; with --inside: inside].
     #[arg(long, value_enum)]
     protect: Option<Protect>,
     /// Octets that the next link carries [default: 1500].
@@ -75,7 +75,7 @@ pub struct Scrub {
     /// Explain what became of the frame with this number, instead of the report.
     #[arg(long, value_name = "NUMBER")]
     explain: Option<u64>,
-    /// No report.
+    /// Leave the report out.
     #[arg(long, short, conflicts_with_all = ["json", "explain"])]
     quiet: bool,
     /// List the rules and their modes in each profile.

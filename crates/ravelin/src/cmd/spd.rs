@@ -46,7 +46,7 @@ enum Level {
     Optional,
 }
 
-/// Add a rule.
+/// Add a rule to the SPD.
 #[derive(Debug, Args)]
 pub struct Add {
     #[command(flatten)]
@@ -91,12 +91,12 @@ pub struct List {
     per_socket: bool,
 }
 
-/// Delete a rule.
+/// Delete a rule of the SPD.
 #[derive(Debug, Args)]
 pub struct Del {
     #[command(flatten)]
     ask: Ask,
-    /// Its name.
+    /// The name of the rule.
     #[arg(add = ArgValueCandidates::new(complete::rules))]
     name: String,
 }

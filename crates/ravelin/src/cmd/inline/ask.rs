@@ -27,16 +27,16 @@ pub(in crate::cmd) enum Of {
     Daemon,
 }
 
-/// Whom to ask.
+/// The line or daemon that is asked.
 #[derive(Clone, Debug, Args)]
 struct Ask {
-    /// Its name.
+    /// The name of its instance.
     #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
     instance: String,
     /// Its control socket [default: /run/ravelin-inline/INSTANCE/control.sock of a line, /run/ravelin/INSTANCE/control.sock of the daemon].
     #[arg(long, value_name = "PATH")]
     control: Option<std::path::PathBuf>,
-    /// Print JSON.
+    /// Print JSON, for programs.
     #[arg(long)]
     json: bool,
     #[arg(skip)]

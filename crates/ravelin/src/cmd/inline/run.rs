@@ -112,7 +112,7 @@ pub struct Check {
     /// Settings to check (TOML).
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print JSON.
+    /// Print JSON, for programs.
     #[arg(long)]
     json: bool,
 }
@@ -218,7 +218,7 @@ fn text(checked: &Checked) -> String {
 /// Open a line that nobody serves: its interfaces pass whatever the host lets pass.
 #[derive(Debug, Args)]
 pub struct Detach {
-    /// The line.
+    /// The name of the line.
     #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
     instance: String,
 }

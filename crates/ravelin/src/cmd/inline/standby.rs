@@ -9,10 +9,10 @@ use clap::Args;
 use crate::client::instance;
 use crate::exit::{Failure, Kind};
 
-/// Which line.
+/// The line that a command is about.
 #[derive(Debug, Args)]
 struct Line {
-    /// The line.
+    /// The name of the line.
     #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
     instance: String,
 }

@@ -12,7 +12,7 @@ use crate::output;
 /// Print paths with the SHA-256 digests of their files, as a policy names them: `PATH sha256 HEX`.
 #[derive(Debug, Args)]
 pub struct Print {
-    /// Executables. A symbolic link is followed: the path of the file is printed.
+    /// The executables to read. A symbolic link is followed: the path of the file is printed.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }

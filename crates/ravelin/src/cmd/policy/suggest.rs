@@ -43,7 +43,7 @@ pub struct Suggest {
     /// Take the prefix of this length around each IPv4 peer for what was seen.
     #[arg(long, value_name = "LENGTH", value_parser = clap::value_parser!(u8).range(0..=32))]
     widen: Option<u8>,
-    /// Likewise for IPv6.
+    /// Take the prefix of this length around each IPv6 peer for what was seen.
     #[arg(long, value_name = "LENGTH", value_parser = clap::value_parser!(u8).range(0..=128))]
     widen6: Option<u8>,
 }
@@ -55,9 +55,9 @@ enum Goal {
     Intended,
     /// To pass in clear.
     Clear,
-    /// Authentication, mandatory.
+    /// Authentication, which is mandatory.
     Authentication,
-    /// Encryption, mandatory.
+    /// Encryption, which is mandatory.
     Encryption,
 }
 

@@ -39,7 +39,7 @@ enum Outer {
     None,
 }
 
-/// Install an association. The key comes from a file descriptor, never from the command line.
+/// Install one association between two hosts. The key comes from a file descriptor, never from the command line.
 #[derive(Debug, Args)]
 pub struct Add {
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub struct Add {
     /// The protocol; ipcomp and ipip only as members of a chain.
     #[arg(long = "type", value_enum, default_value = "esp")]
     kind: Kind,
-    /// What it wraps.
+    /// The kind of packet inside.
     #[arg(long, value_enum)]
     mode: Wraps,
     /// How outer packets travel [default: udp for ESP, none for the others].

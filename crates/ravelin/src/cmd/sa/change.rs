@@ -127,7 +127,7 @@ impl Replace {
     }
 }
 
-/// Delete an association. Its key stays refused.
+/// Delete an association by its SPI. Its key stays refused.
 #[derive(Debug, Args)]
 pub struct Del {
     #[command(flatten)]
@@ -143,7 +143,7 @@ impl Del {
     }
 }
 
-/// Delete every association. Their keys stay refused.
+/// Delete every association there is. Their keys stay refused.
 #[derive(Debug, Args)]
 pub struct Flush {
     #[command(flatten)]

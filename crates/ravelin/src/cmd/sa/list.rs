@@ -9,7 +9,7 @@ use super::peer::path_mtu;
 use crate::client::Ask;
 use crate::output;
 
-/// Show the associations. Never shows a key.
+/// Show the associations of an instance. Never shows a key.
 #[derive(Debug, Args)]
 pub struct List {
     #[command(flatten)]

@@ -64,7 +64,7 @@ impl From<Way> for Direction {
 /// The association that is meant.
 #[derive(Debug, Args)]
 struct Which {
-    /// Its SPI.
+    /// The SPI of the association.
     #[arg(add = ArgValueCandidates::new(complete::spis))]
     spi: Spi,
     /// Needed where both directions have an association with this SPI.

@@ -3,7 +3,7 @@
 use api::{SaAdd, SaInfo, WordOr};
 use clap::Args;
 
-/// Options of `sa add`.
+/// Options of `sa add` about the peer.
 #[derive(Debug, Args)]
 pub struct Peer {
     /// Keep a NAT's mapping open: after so many seconds of silence a keepalive leaves (outbound); `on`: the daemon's number.

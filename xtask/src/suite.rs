@@ -1,6 +1,6 @@
 //! `make test`: every check and every test, one count at the end.
 //!
-//! A check (format, clippy, layers, purity, clauses, manual, a fuzz target) counts as one. One `cargo test --no-run` builds all test
+//! A check (format, clippy, layers, purity, clauses, words, manual, a fuzz target) counts as one. One `cargo test --no-run` builds all test
 //! programs, so that they share their dependencies, and lints as it compiles. What follows runs side by side:
 //!
 //! - the *heavy* jobs, which keep the processors busy, one after the other: the programs of the pure rooms with all threads, the examples
@@ -16,7 +16,7 @@ mod tally;
 mod watch;
 
 use crate::process::{self, cargo};
-use crate::{clauses, fuzz, layers, man, purity};
+use crate::{clauses, fuzz, layers, man, purity, words};
 use anyhow::Result;
 use build::{Built, Program};
 use std::process::Command;
@@ -30,7 +30,7 @@ pub struct Options {
     /// Only this room's tests, without the checks
     #[arg(long, value_name = "ROOM", conflicts_with = "lint")]
     room: Option<String>,
-    /// Only the checks that run nothing: format, clippy, layers, purity, clauses, manual
+    /// Only the checks that run nothing: format, clippy, layers, purity, clauses, words, manual, supply chain
     #[arg(long)]
     lint: bool,
     /// Seconds for each fuzz target; 0 leaves them out
@@ -52,6 +52,7 @@ pub fn run(options: &Options) -> Result<bool> {
         tally.check("layers", layers::run);
         tally.check("purity", purity::run);
         tally.check("clauses", clauses::run);
+        tally.check("words", words::run);
         tally.check("manual", man::lint);
         tally.supply();
     }
