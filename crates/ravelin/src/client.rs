@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use api::schema::Document;
 use api::{CaptureRequest, Refusal, VERSION, Versioned, path};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
@@ -50,7 +51,7 @@ pub struct Ask {
 
 impl Ask {
     /// Show a document, or what people read of it.
-    pub fn show<T: Serialize>(&self, document: &T, text: impl FnOnce(&T) -> String) -> anyhow::Result<()> {
+    pub fn show<T: Document>(&self, document: &T, text: impl FnOnce(&T) -> String) -> anyhow::Result<()> {
         if self.json { output::json(document) } else { output::text(&text(document)) }
     }
 }

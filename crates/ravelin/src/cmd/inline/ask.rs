@@ -63,7 +63,11 @@ impl Ask {
         Connect { instance: self.instance.clone(), control: Some(control) }.get(path)
     }
 
-    fn show<T: serde::Serialize>(&self, document: &T, text: impl FnOnce(&T) -> String) -> anyhow::Result<()> {
+    fn show<T: api::schema::Document>(
+        &self,
+        document: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> anyhow::Result<()> {
         if self.json { output::json(document) } else { output::text(&text(document)) }
     }
 }
