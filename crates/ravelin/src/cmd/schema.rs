@@ -70,9 +70,17 @@ fn write(folder: &Path) -> anyhow::Result<()> {
 }
 
 fn list() -> String {
-    let of_command = |command: &&str| match command.split_once(" --") {
-        Some((command, option)) => format!("ravelin {command} --{option} --json"),
-        None => format!("ravelin {command} --json"),
+    let root = crate::cli::arguments();
+    let of_command = |command: &&str| {
+        let mut below = Some(&root);
+        for word in command.split(" --").next().unwrap_or(command).split(' ') {
+            below = below.and_then(|below| below.find_subcommand(word));
+        }
+        // What prints nothing but JSON has no option for it.
+        match below.is_some_and(takes_json) {
+            true => format!("ravelin {command} --json"),
+            false => format!("ravelin {command}"),
+        }
     };
     let row = |named: &Named| {
         let printed: Vec<String> = named.commands.iter().map(|command| of_command(&command)).collect();
@@ -80,6 +88,10 @@ fn list() -> String {
     };
     let rows: Vec<_> = schema::all().map(row).chain([vec![OPENAPI.to_owned(), "-".to_owned()]]).collect();
     output::table(&["NAME", "PRINTED BY"], &rows)
+}
+
+fn takes_json(command: &clap::Command) -> bool {
+    command.get_arguments().any(|argument| argument.get_id() == "json")
 }
 
 /// The names of all schemas, for shells that complete.
@@ -97,7 +109,7 @@ mod tests {
     fn that_print(command: &clap::Command, above: &str, out: &mut BTreeSet<String>) {
         for below in command.get_subcommands() {
             let name = format!("{above}{}", below.get_name());
-            if below.get_arguments().any(|argument| argument.get_id() == "json") {
+            if takes_json(below) {
                 out.insert(name.clone());
             }
             that_print(below, &format!("{name} "), out);
@@ -122,5 +134,6 @@ mod tests {
         for line in ["ravelin status --json", "ravelin capture --list --json", "request-sa-add", "openapi"] {
             assert!(list.contains(line), "{list}");
         }
+        assert!(list.contains("ravelin sa monitor, ravelin spd monitor\n"), "{list}");
     }
 }
