@@ -89,6 +89,9 @@ done
 place 644 "$here/completions/ravelin.bash" "$prefix/share/bash-completion/completions/ravelin"
 place 644 "$here/completions/_ravelin" "$prefix/share/zsh/site-functions/_ravelin"
 place 644 "$here/completions/ravelin.fish" "$prefix/share/fish/vendor_completions.d/ravelin.fish"
+for file in "$here"/schema/*.json; do
+	place 644 "$file" "$prefix/share/ravelin/schema/${file##*/}"
+done
 place 644 "$here/include/ravelin.h" "$prefix/include/ravelin.h"
 for file in "$here"/doc/*; do
 	[ -f "$file" ] && place 644 "$file" "$doc/${file##*/}"
@@ -117,6 +120,9 @@ if [ -z "$destdir" ] && [ -d /run/systemd/system ]; then
 fi
 
 if [ -n "$remove" ]; then
+	for folder in "$prefix/share/ravelin/schema" "$prefix/share/ravelin"; do
+		rmdir -- "$destdir$folder" 2>/dev/null || true
+	done
 	echo "removed; /etc/ravelin is as it was"
 	exit 0
 fi

@@ -7,13 +7,14 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 xtask=${XTASK:-cargo xtask}
 
 rm -rf "$tree"
-mkdir -p "$tree"/{bin,man,completions,systemd,include,doc/examples,doc/design,doc/papers}
+mkdir -p "$tree"/{bin,man,completions,schema,systemd,include,doc/examples,doc/design,doc/papers}
 install -m 755 "$program" "$tree/bin/ravelin"
 strip "$tree/bin/ravelin"
 $xtask man "$tree/man" --program "$program"
 "$program" completions bash > "$tree/completions/ravelin.bash"
 "$program" completions zsh > "$tree/completions/_ravelin"
 "$program" completions fish > "$tree/completions/ravelin.fish"
+"$program" schema --write "$tree/schema"
 cp "$root"/crates/ravelin/src/cmd/init/*.service "$tree/systemd/"
 cp "$root/include/ravelin.h" "$tree/include/"
 cp "$root"/{README.md,CHANGELOG.md,SECURITY.md,LICENSE-MIT,LICENSE-APACHE} "$tree/doc/"

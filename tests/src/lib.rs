@@ -37,11 +37,13 @@ use ravelin::rig::{Pair, Rig, RigOptions};
 /// How long a program may take that has little to do.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The `ravelin` program that was built with these tests.
+/// The `ravelin` program that was built with these tests. What its commands print with `--json` is compared with the
+/// schemas from now on, where a rig runs them.
 ///
 /// # Panics
 /// If it is not there.
 pub fn binary() -> PathBuf {
+    ravelin::rig::tell(conform::command);
     // target/debug/deps/test-hash -> target/debug/ravelin
     let test = std::env::current_exe().expect("this test has a path");
     let folder = test.parent().and_then(Path::parent).expect("a test is in target/PROFILE/deps");

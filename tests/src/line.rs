@@ -158,6 +158,7 @@ impl LineRig {
         self.lab.wire().prepare(&mut command, None)?;
         let done = command.output()?;
         let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        conform::command(args, &out);
         ensure!(done.status.success(), "{args:?}: {out}{err}");
         Ok(out.into_owned())
     }

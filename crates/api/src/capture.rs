@@ -1,11 +1,12 @@
 //! Live captures of inner packets.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Spi;
 
 /// The format of a capture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CaptureForm {
     /// The capture is a pcapng file.
@@ -17,7 +18,7 @@ pub enum CaptureForm {
 
 /// The body of POST `/v1/capture`. Without a filter, the capture has every packet that goes into or comes out of
 /// protection, and every one that is dropped.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CaptureRequest {
     /// Restricts the capture to this application's packets.
@@ -43,14 +44,14 @@ pub struct CaptureRequest {
 }
 
 /// The answer to GET `/v1/capture`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CaptureList {
     /// The captures that run, and the last that ended.
     pub captures: Vec<CaptureInfo>,
 }
 
 /// The state of one capture.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CaptureInfo {
     /// The number of the capture.
     pub id: u64,
@@ -70,7 +71,7 @@ pub struct CaptureInfo {
 }
 
 /// The answer to DELETE `/v1/capture/{id}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CaptureStopped {
     /// The value is always true.
     pub stopped: bool,

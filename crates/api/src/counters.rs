@@ -1,10 +1,11 @@
 //! Counters: drops of the data path by reason, the counts of the kernel half, and all of it by protocol as netstat
 //! shows it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The answer to GET `/v1/counters`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counters {
     /// Packets dropped on their way out, by the name of the reason; zeros are left out.
     pub outbound: Vec<Count>,
@@ -18,7 +19,7 @@ pub struct Counters {
 }
 
 /// The counters of one protocol or database.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CountersSection {
     /// The name of the section: `esp`, `ah`, `udp`, `spd` and so on.
     pub name: String,
@@ -27,7 +28,7 @@ pub struct CountersSection {
 }
 
 /// A counter of a section, with the text that follows its number.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Line {
     /// A stable word for programs, unique within the section.
     pub word: String,
@@ -38,7 +39,7 @@ pub struct Line {
 }
 
 /// A counter, by its reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Count {
     /// The word of the reason.
     pub reason: String,

@@ -1,9 +1,10 @@
 //! The filter of the log, which can be changed while the daemon runs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The body of POST `/v1/debug`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DebugRequest {
     /// A level (`off`, `error`, `warn`, `info`, `debug`, `trace`), crates with their levels
@@ -15,7 +16,7 @@ pub struct DebugRequest {
 }
 
 /// The answer to GET `/v1/debug`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DebugState {
     /// The filter in force.
     pub filter: String,

@@ -1,9 +1,10 @@
 //! The checks of `ravelin doctor`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The document of `ravelin doctor --json`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Doctor {
     /// Whether no check failed.
     pub ok: bool,
@@ -24,7 +25,7 @@ impl Doctor {
 }
 
 /// A check, and its result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
     /// What was checked, in few words.
     pub name: String,
@@ -38,7 +39,7 @@ pub struct Check {
 }
 
 /// The result of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckState {
     /// Everything is as it should be.

@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The version of the API that this build speaks.
 pub const VERSION: u32 = 1;
 
 /// An answer with the API version in front.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Versioned<T> {
     /// The API version ([`VERSION`]) of the one who answers.
     pub api: u32,
@@ -25,7 +26,7 @@ impl<T> Versioned<T> {
 }
 
 /// A problem, and what to do about it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     /// A stable word for programs: `bad_request`, `not_found`, `conflict`, `busy`, `refused` or `failed`; of a command
     /// that did not reach the daemon, `unreachable` or `not_allowed`. For a flow that gets nothing through,
@@ -51,21 +52,21 @@ pub struct Problem {
 }
 
 /// The body of an answer whose HTTP status is not 2xx.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refusal {
     /// The problem that caused the refusal.
     pub error: Problem,
 }
 
 /// What a command prints with `--json` in place of its document when it fails.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandRefusal {
     /// The problem, and the exit status.
     pub error: CommandProblem,
 }
 
 /// A problem that ended a command; what reads a [`Refusal`] reads this too.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandProblem {
     /// The problem itself; its fields stand beside `exit`.
     #[serde(flatten)]
@@ -75,7 +76,7 @@ pub struct CommandProblem {
 }
 
 /// The document that `ravelin version --json` prints.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Version {
     /// The name of the program.
     pub name: String,

@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Direction, LifeState, Position, SpdRule, Spi};
 
 /// One line of the event stream.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The stream has begun: events from here on are told.
@@ -31,14 +32,14 @@ pub enum Event {
 }
 
 /// The first line of every event stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ready {
     /// Whether packets wait for the associations that this reader brings.
     pub acquires: bool,
 }
 
 /// A flow of an application that must or may be protected, and no association does it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Acquire {
     /// The number of this request; DELETE `/v1/acquire/{id}` says that there will be no association.
     pub id: u32,
@@ -78,7 +79,7 @@ pub struct Acquire {
 }
 
 /// An association that reached a limit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Expire {
     /// The SPI of the association.
     pub spi: Spi,
@@ -96,7 +97,7 @@ pub struct Expire {
 
 /// A record of what somebody had the daemon do. The kernel's credentials of the socket's other end say who. It never
 /// holds a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Audit {
     /// The kind of action: `keys_exported`, `capture_started` or `log_filter_changed`.
     pub action: String,
@@ -110,7 +111,7 @@ pub struct Audit {
 }
 
 /// A change of an association's path MTU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pmtu {
     /// The SPI of the outbound association.
     pub spi: Spi,
@@ -132,7 +133,7 @@ pub struct Pmtu {
 }
 
 /// A peer that now sends from another address or port, as an authenticated packet shows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerMoved {
     /// The SPI of the inbound association.
     pub spi: Spi,
@@ -149,7 +150,7 @@ pub struct PeerMoved {
 }
 
 /// An ICMP error about a packet of an association that was accepted and changed nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IcmpSeen {
     /// The SPI of the outbound association whose packet the error is about.
     pub spi: Spi,
@@ -167,7 +168,7 @@ pub struct IcmpSeen {
 }
 
 /// Rules that were added to the SPD or deleted from it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SpdChanged {
     /// Whether the rules were added or deleted.
     pub change: SpdChange,
@@ -176,7 +177,7 @@ pub struct SpdChanged {
 }
 
 /// What happened to rules of the SPD.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SpdChange {
     /// The rules were added.
@@ -186,14 +187,14 @@ pub enum SpdChange {
 }
 
 /// Report that events did not reach this reader.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lost {
     /// Number of events that were lost.
     pub count: u64,
 }
 
 /// The answer to POST `/v1/spi`: an SPI for an association that a peer will send on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SpiAllocated {
     /// The reserved SPI; it stays reserved until an inbound association uses it, it is released, or a minute has
     /// passed.
@@ -201,7 +202,7 @@ pub struct SpiAllocated {
 }
 
 /// The answer to DELETE `/v1/spi/{spi}` and DELETE `/v1/acquire/{id}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Released {
     /// The value is always true.
     pub released: bool,

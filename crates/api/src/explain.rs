@@ -1,12 +1,13 @@
 //! The reasons why a flow is treated as it is, from a policy file (`ravelin policy explain`) or a running daemon
 //! (`ravelin explain`).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{PinnedFile, SaInfo};
 
 /// A place in a policy file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Position {
     /// The file name as the user gave it.
     pub file: String,
@@ -28,7 +29,7 @@ impl std::fmt::Display for Position {
 }
 
 /// PROTECT, BYPASS or DISCARD (RFC 4301 section 4.4.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// The packet passes in clear.
@@ -50,7 +51,7 @@ impl std::fmt::Display for Verdict {
 }
 
 /// What the policy says about one flow, and which lines say so.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Decision {
     /// What happens to the flow.
     pub verdict: Verdict,
@@ -89,7 +90,7 @@ pub struct Decision {
 }
 
 /// The profile by which a flow is scrubbed, and the item that says so.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScrubbedBy {
     /// The name of the profile: `observe`, `minimal`, `standard` or `strict`.
     pub profile: String,
@@ -101,7 +102,7 @@ pub struct ScrubbedBy {
 }
 
 /// The addresses and ports of a flow as this host sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowInfo {
     /// The protocol: `tcp`, `udp`, or its number.
     pub protocol: String,
@@ -114,7 +115,7 @@ pub struct FlowInfo {
 }
 
 /// The document of `ravelin policy explain --json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyExplanation {
     /// The application that the question is about.
     pub application: String,
@@ -128,7 +129,7 @@ pub struct PolicyExplanation {
 }
 
 /// The query of GET `/v1/explain`. Exactly one of `pid`, `socket`, `drop`, or `app` with `to` is given.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainQuery {
     /// A process: every socket of it is explained.
@@ -152,7 +153,7 @@ pub struct ExplainQuery {
 }
 
 /// The answer to GET `/v1/explain`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// The process, if the question was about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -169,7 +170,7 @@ pub struct Explanation {
 }
 
 /// A process, and the application that the policy sees in it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessInfo {
     /// The ID of the process.
     pub pid: u32,
@@ -188,7 +189,7 @@ pub struct ProcessInfo {
 }
 
 /// A call or a packet that the kernel half refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DropExplained {
     /// The number of the refusal, counted since the daemon's start.
     pub id: u64,
@@ -224,7 +225,7 @@ pub struct DropExplained {
 }
 
 /// An application of the policy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AppRef {
     /// The name of the application in the policy.
     pub name: String,
@@ -236,7 +237,7 @@ pub struct AppRef {
 }
 
 /// A socket, the policy's decision for it, and the associations that serve it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SocketExplained {
     /// The process that owns the socket, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

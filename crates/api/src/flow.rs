@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Arrived, Position, Sent, Verdict};
 
 /// The answer to GET `/v1/flows`: one flow for each socket that has a peer and whose application has a policy.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Flows {
     /// The flows, at most 10,000.
     pub flows: Vec<LiveFlow>,
@@ -17,7 +18,7 @@ pub struct Flows {
 }
 
 /// A flow of an open socket.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct LiveFlow {
     /// The application's name in the policy in force.
     pub application: String,
@@ -30,7 +31,7 @@ pub struct LiveFlow {
 }
 
 /// The query of GET `/v1/flows/counted`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CountedQuery {
     /// Restricts the answer to this application, as the policy names it, or to this program if it has no policy.
@@ -45,7 +46,7 @@ pub struct CountedQuery {
 }
 
 /// The answer to GET `/v1/flows/counted`: the flows of the kernel half's table, and those lately taken out of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CountedFlows {
     /// The table's fill level, and counts of what is missing.
     pub table: FlowTable,
@@ -63,7 +64,7 @@ pub struct CountedFlows {
 }
 
 /// The fill level of the kernel half's flow table, and the line counts of the flow log.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowTable {
     /// Which flows are counted: `off`, `applications`, or `everything` (programs without policy too).
     pub counted: String,
@@ -81,7 +82,7 @@ pub struct FlowTable {
 }
 
 /// The side that sent the first packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Begun {
     /// This host sent the first packet.
@@ -91,7 +92,7 @@ pub enum Begun {
 }
 
 /// Why a flow is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FlowEnd {
     /// Both sides of a TCP connection said that they will send no more.
@@ -119,7 +120,7 @@ impl std::fmt::Display for FlowEnd {
 }
 
 /// A flow with its traffic since it was first seen; also a line of the flow log. It never holds a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRecord {
     /// The number of an ended flow, counted from 1 since the daemon's start; 0 while the flow goes on.
     #[serde(default)]

@@ -1,11 +1,12 @@
 //! The control API of an inline scrubber, and the documents that `ravelin inline ... --json` prints.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{ScrubExplained, ScrubRuleCount};
 
 /// A count of frames and their octets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InlineAmount {
     /// Number of frames; a super-packet counts as one.
     pub frames: u64,
@@ -14,7 +15,7 @@ pub struct InlineAmount {
 }
 
 /// The state of one interface of a line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InlineSide {
     /// The side of the line: `outside` or `inside`.
     pub side: String,
@@ -51,7 +52,7 @@ pub struct InlineSide {
 }
 
 /// Counts of frames that ended without a rule, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InlineDropped {
     /// The frame is not IP, and its type is none that passes.
     pub not_ip: u64,
@@ -70,7 +71,7 @@ pub struct InlineDropped {
 }
 
 /// The state of one worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InlineWorker {
     /// Packets that its scrubber saw.
     pub packets: u64,
@@ -89,7 +90,7 @@ pub struct InlineWorker {
 }
 
 /// The state of a line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InlineStatus {
     /// The instance name of the line.
     pub instance: String,
@@ -109,14 +110,14 @@ pub struct InlineStatus {
 }
 
 /// The counts of what the rules did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InlineRules {
     /// The rules that met something.
     pub rules: Vec<ScrubRuleCount>,
 }
 
 /// A packet that a rule met. The line's `index` is the packet's number in the inline scrubber.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InlineEvent {
     /// The number of the worker that saw the packet.
     pub worker: usize,
@@ -128,7 +129,7 @@ pub struct InlineEvent {
 }
 
 /// The latest packets that rules met.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InlineEvents {
     /// The packets, the oldest first.
     pub events: Vec<InlineEvent>,
@@ -137,7 +138,7 @@ pub struct InlineEvents {
 }
 
 /// The query that selects events.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InlineQuery {
     /// Selects events with a higher number than this.
@@ -161,7 +162,7 @@ pub struct InlineQuery {
 }
 
 /// A TCP connection that goes through a line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InlineFlow {
     /// The number of the worker that tracks it.
     pub worker: usize,
@@ -174,10 +175,62 @@ pub struct InlineFlow {
 }
 
 /// The TCP connections of a line.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InlineFlows {
     /// The connections, at most 1000 of each worker.
     pub flows: Vec<InlineFlow>,
     /// Number of all connections of the line.
     pub total: usize,
+}
+
+/// The document of `ravelin inline check --json`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InlineCheck {
+    /// The settings of the configuration file; absent if none was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<InlineCheckSettings>,
+    /// The lines whose guards are attached to this host.
+    pub lines: Vec<InlineCheckLine>,
+}
+
+/// The settings of a line, as its configuration file has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InlineCheckSettings {
+    /// The name of the instance.
+    pub instance: String,
+    /// The name of the interface to the outside.
+    pub outside: String,
+    /// The name of the interface to the inside.
+    pub inside: String,
+    /// The name of the profile.
+    pub profile: String,
+    /// Number of workers.
+    pub workers: usize,
+}
+
+/// A line whose guards are attached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InlineCheckLine {
+    /// The name of the instance.
+    pub instance: String,
+    /// Whether its process runs. Otherwise the line is closed.
+    pub running: bool,
+    /// The interfaces of the line.
+    pub interfaces: Vec<InlineCheckInterface>,
+}
+
+/// An interface of a line, and what its guard counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InlineCheckInterface {
+    /// The index of the interface.
+    pub index: u32,
+    /// The name of the interface; absent if it is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whether its guard is attached.
+    pub guarded: bool,
+    /// Number of frames that ended at its ingress.
+    pub arrived: u64,
+    /// Number of frames that others would have sent by it.
+    pub refused: u64,
 }

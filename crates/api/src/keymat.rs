@@ -1,7 +1,9 @@
 //! Keying material in requests: hexadecimal text that is wiped when dropped and never shown.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::{Zeroize, Zeroizing};
@@ -96,6 +98,21 @@ fn value(digit: u8) -> u8 {
 impl fmt::Debug for Keymat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Keymat({} digits)", self.0.len())
+    }
+}
+
+impl JsonSchema for Keymat {
+    fn schema_name() -> Cow<'static, str> {
+        "Keymat".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Keying material in hexadecimal: two digits an octet.",
+            "type": "string",
+            "pattern": "^\\s*([0-9A-Fa-f]{2})*\\s*$",
+            "writeOnly": true,
+        })
     }
 }
 

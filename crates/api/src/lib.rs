@@ -1,7 +1,7 @@
 //! The control API's types: what travels as JSON over the daemon's Unix socket and what `--json` prints.
 //!
 //! Commands send requests; the daemon sends answers, the same documents that a read command prints. Every answer is an
-//! object with `"api": 1`. Within a version fields are only added, readers ignore those they do not know, and requests
+//! object with `"api": 1`, and has a JSON Schema ([`schema`]). Within a version fields are only added, readers ignore those they do not know, and requests
 //! with unknown fields are refused. SPIs are strings (`"0x0000c0de"`), addresses are strings, counters are integers,
 //! and enum values are lower-case words. A key appears in requests only, in [`SaAdd::keymat`] and
 //! [`ReplaceOne::keymat`]: no document that leaves has a field for one (docs/design/0003).
@@ -10,11 +10,13 @@
 mod capture;
 mod counters;
 mod debug;
+mod demo;
 mod doctor;
 mod envelope;
 mod event;
 mod explain;
 mod flow;
+mod import;
 mod inline;
 mod keymat;
 mod names;
@@ -33,11 +35,15 @@ mod status;
 mod traffic;
 mod translation;
 
+pub mod openapi;
+pub mod operation;
 pub mod path;
+pub mod schema;
 
 pub use capture::{CaptureForm, CaptureInfo, CaptureList, CaptureRequest, CaptureStopped};
 pub use counters::{Count, Counters, CountersSection, Line};
 pub use debug::{DebugRequest, DebugState};
+pub use demo::{DemoCheck, DemoReport};
 pub use doctor::{Check, CheckState, Doctor};
 pub use envelope::{CommandProblem, CommandRefusal, Problem, Refusal, VERSION, Version, Versioned};
 pub use event::{
@@ -49,9 +55,11 @@ pub use explain::{
     ProcessInfo, ScrubbedBy, SocketExplained, Verdict,
 };
 pub use flow::{Begun, CountedFlows, CountedQuery, FlowEnd, FlowRecord, FlowTable, Flows, LiveFlow};
+pub use import::{ImportChecked, Imported};
 pub use inline::{
-    InlineAmount, InlineDropped, InlineEvent, InlineEvents, InlineFlow, InlineFlows, InlineQuery,
-    InlineRules, InlineSide, InlineStatus, InlineWorker,
+    InlineAmount, InlineCheck, InlineCheckInterface, InlineCheckLine, InlineCheckSettings, InlineDropped,
+    InlineEvent, InlineEvents, InlineFlow, InlineFlows, InlineQuery, InlineRules, InlineSide, InlineStatus,
+    InlineWorker,
 };
 pub use keymat::Keymat;
 pub use names::{NameAddress, NameList, NameState, NamesState};
@@ -64,15 +72,15 @@ pub use policy_change::{
     ApplicationChange, Change, FlowChange, LimitChange, MAX_CONFIRM_SECONDS, PeersChange, PolicyApplied,
     PolicyApply, PolicyPlan, PolicyText, Said, SocketChange,
 };
-pub use replay::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
+pub use replay::{ReplayDirection, ReplayEnd, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{
     Direction, Mode, PmtuInfo, SaAdd, SaAdded, SaCounters, SaDeleted, SaInfo, SaList, SelectorInfo,
 };
 pub use sa_change::{ReplaceOne, SaReplace, SaReplaced, SaUpdate, SaUpdated};
 pub use sa_options::{DscpRule, Encapsulation, Headers, LifeState, Lifetime, Limits, SaType, WordOr};
 pub use scrub::{
-    ScrubChange, ScrubExplained, ScrubFlow, ScrubLine, ScrubReason, ScrubRule, ScrubRuleCount, ScrubRuleList,
-    ScrubSummary, ScrubVerdict,
+    ScrubChange, ScrubEnd, ScrubExplained, ScrubFlow, ScrubLine, ScrubReason, ScrubRule, ScrubRuleCount,
+    ScrubRuleList, ScrubSummary, ScrubVerdict,
 };
 pub use scrubbed::{ScrubbedProfile, ScrubbedStatus};
 pub use spd::{SpdAdd, SpdAdded, SpdCount, SpdDeleted, SpdDirection, SpdList, SpdRule};

@@ -2,19 +2,20 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Position;
 
 /// The answer to GET `/v1/policy/names`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NameList {
     /// The host names, in alphabetical order.
     pub names: Vec<NameState>,
 }
 
 /// A host name, and what is known of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NameState {
     /// The host name itself.
     pub name: String,
@@ -35,7 +36,7 @@ pub struct NameState {
 }
 
 /// An address of a host name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NameAddress {
     /// The IP address itself.
     pub address: IpAddr,
@@ -53,7 +54,7 @@ pub struct NameAddress {
 }
 
 /// A summary of the host names in the policy.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NamesState {
     /// Number of names in the policy.
     pub names: usize,

@@ -1,5 +1,7 @@
 //! The paths of the control API, used by the router and by the client.
 
+/// GET answers with the description of all of these in the form of OpenAPI ([`crate::openapi`]).
+pub const OPENAPI: &str = "/v1/openapi.json";
 /// GET answers with [`crate::Status`].
 pub const STATUS: &str = "/v1/status";
 /// GET answers with [`crate::Health`], and with HTTP status 503 when degraded.

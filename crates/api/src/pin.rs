@@ -1,9 +1,10 @@
 //! The state of files that the policy names by digest.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Whether a file has a digest that the policy names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PinnedState {
     /// The file has such a digest: its processes have the policy that names them.
@@ -19,7 +20,7 @@ pub enum PinnedState {
 }
 
 /// A path that the policy names with digests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PinnedFile {
     /// The path of the file.
     pub path: String,

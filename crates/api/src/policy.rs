@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{PinnedFile, Position};
 
 /// The state of the policy in force.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyState {
     /// The path of the policy file.
     pub file: String,
@@ -45,7 +46,7 @@ pub struct PolicyState {
 
 /// The criteria by which applications choose processes: `program`, `anonymous`, `digest`, `from`, `unit`, `cgroup`,
 /// `uid`, `default`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Subjects {
     /// Number of applications for each criterion; an application with several counts for each.
     pub counts: BTreeMap<String, usize>,
@@ -57,7 +58,7 @@ pub struct Subjects {
 }
 
 /// A policy in force that is taken back unless it is confirmed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Waiting {
     /// The origin of the policy's text.
     pub file: String,
@@ -66,7 +67,7 @@ pub struct Waiting {
 }
 
 /// A subject that no process of this host can match. The traffic that it was to protect is in clear.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MissingProgram {
     /// A stable code: `RVL-P414` (there is no such executable) or `RVL-P415` (it is a script).
     pub code: String,
@@ -83,7 +84,7 @@ pub struct MissingProgram {
 }
 
 /// An application, and the criteria by which it chooses processes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChosenBy {
     /// The name of the application.
     pub application: String,
@@ -93,7 +94,7 @@ pub struct ChosenBy {
 
 /// The effect of a policy load on the kernel half's maps. A table holds the networks of one block; equal blocks share
 /// one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelLoad {
     /// Number of tables in force.
     pub tables: usize,
@@ -123,7 +124,7 @@ pub struct KernelLoad {
 }
 
 /// A block that did not compile.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusedBlock {
     /// The application, as far as it could be read.
     pub application: String,
@@ -136,7 +137,7 @@ pub struct RefusedBlock {
 /// The answer to POST `/v1/policy/reload?allow_empty=true&allow_missing=true`. Without `allow_empty`, a file that names
 /// no application is refused if an application had a policy before. Without `allow_missing`, a file with subjects that
 /// no program of this host matches is refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyReload {
     /// Whether the new policy is in force (perhaps without its broken blocks).
     pub applied: bool,
@@ -168,7 +169,7 @@ pub struct PolicyReload {
 }
 
 /// The document of `ravelin policy check --json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyCheck {
     /// Whether the policy has no error.
     pub ok: bool,
@@ -187,7 +188,7 @@ pub struct PolicyCheck {
 }
 
 /// The results of a policy's tests, counted by their lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyTests {
     /// Number of tests that came true.
     pub passed: usize,
@@ -198,7 +199,7 @@ pub struct PolicyTests {
 }
 
 /// One finding in a policy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// A stable code for the kind of finding: `RVL-P101`.
     pub code: String,
@@ -220,7 +221,7 @@ pub struct Finding {
 }
 
 /// A place in the policy file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
     /// The line, counted from 1.
     pub line: usize,
@@ -229,7 +230,7 @@ pub struct Place {
 }
 
 /// Another place that belongs to a finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Related {
     /// A description of what is there.
     pub message: String,

@@ -1,5 +1,6 @@
 //! Changes of policy: previewed (`plan`), on trial (`apply`, `confirm`) and taken back (`rollback`).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{FlowInfo, MissingProgram, PinnedFile, Position, RefusedBlock, Waiting};
@@ -8,7 +9,7 @@ use crate::{FlowInfo, MissingProgram, PinnedFile, Position, RefusedBlock, Waitin
 pub const MAX_CONFIRM_SECONDS: u64 = 86_400;
 
 /// The body of POST `/v1/policy/plan`: the policy to compare with the one in force.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyText {
     /// The name that the answer uses for the text.
@@ -20,7 +21,7 @@ pub struct PolicyText {
 }
 
 /// The changes that a policy would make. Asking changes nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyPlan {
     /// Whether anything would mean something else than now.
     pub changes: bool,
@@ -56,7 +57,7 @@ pub struct PolicyPlan {
 }
 
 /// What happens to an application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
     /// The application has no policy yet.
@@ -78,7 +79,7 @@ impl std::fmt::Display for Change {
 }
 
 /// An application that would get another policy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplicationChange {
     /// The name of the application.
     pub application: String,
@@ -101,7 +102,7 @@ pub struct ApplicationChange {
 }
 
 /// A change of an application's limits on clear text. A list is empty where there is no limit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitChange {
     /// The statements of the policy in force.
     pub before: Vec<String>,
@@ -117,7 +118,7 @@ impl std::fmt::Display for LimitChange {
 }
 
 /// A range of peers whose flows would be treated differently.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeersChange {
     /// The range: a prefix, or the first and the last address.
     pub peers: String,
@@ -132,7 +133,7 @@ pub struct PeersChange {
 }
 
 /// A set of flows that would be treated differently.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowChange {
     /// The protocol: `tcp`, `udp`, a number, or `any`.
     pub protocol: String,
@@ -147,7 +148,7 @@ pub struct FlowChange {
 }
 
 /// A verdict in words, and the line behind it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Said {
     /// The verdict: `clear`, `refused`, or the demand, as in `encryption mandatory suite aes256gcm16`.
     pub verdict: String,
@@ -164,7 +165,7 @@ impl std::fmt::Display for Said {
 }
 
 /// A socket that would get another verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SocketChange {
     /// The ID of its process.
     pub pid: u32,
@@ -187,7 +188,7 @@ pub struct SocketChange {
 }
 
 /// The body of POST `/v1/policy/apply`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyApply {
     /// The origin of the text, for the record.
@@ -208,7 +209,7 @@ pub struct PolicyApply {
 }
 
 /// The answer of `apply`, `confirm` and `rollback`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyApplied {
     /// The generation in force now.
     pub generation: u64,

@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Position, Spi};
 
 /// Which half of the engine a packet of the capture went through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReplayDirection {
     /// The packet goes from the wire to this host.
@@ -26,7 +27,7 @@ impl std::fmt::Display for ReplayDirection {
 }
 
 /// What became of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReplayVerdict {
     /// The packet was sealed; the outer packets are in the output.
@@ -64,7 +65,7 @@ impl std::fmt::Display for ReplayVerdict {
 }
 
 /// A packet of the capture, and what became of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplayLine {
     /// The packet's place in the capture, counted from 1.
     pub index: u64,
@@ -106,7 +107,7 @@ pub struct ReplayLine {
 }
 
 /// The last line, which sums up all packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplaySummary {
     /// Number of packets that were read.
     pub packets: u64,
@@ -117,6 +118,13 @@ pub struct ReplaySummary {
     /// Number of frames skipped because their link type is not supported.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unread: u64,
+}
+
+/// The last line of `ravelin replay --json`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplayEnd {
+    /// The sums over all packets.
+    pub summary: ReplaySummary,
 }
 
 fn is_zero(count: &u64) -> bool {

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::sa_options::{Encapsulation, Headers, LifeState, Lifetime, SaType, WordOr};
 use crate::{Keymat, Spi, SpiRequest};
 
 /// The direction of an association's packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Packets come from the wire to this host.
@@ -28,7 +29,7 @@ impl std::fmt::Display for Direction {
 }
 
 /// What ESP wraps (RFC 4301 section 4.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// ESP wraps the upper layer of a packet between the two ends.
@@ -61,7 +62,7 @@ fn in_udp() -> Encapsulation {
 /// only message that holds a key.
 ///
 /// It is flat, so that serde neither buffers the key nor lets an unknown field pass.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SaAdd {
     /// The direction of the association's packets.
@@ -165,28 +166,28 @@ pub struct SaAdd {
 }
 
 /// The answer to [`SaAdd`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SaAdded {
     /// The association as it is now.
     pub sa: SaInfo,
 }
 
 /// The answer to GET `/v1/sa`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SaList {
     /// Every association, inbound first, by SPI.
     pub sas: Vec<SaInfo>,
 }
 
 /// The answer to DELETE `/v1/sa/{spi}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SaDeleted {
     /// The association as it was.
     pub sa: SaInfo,
 }
 
 /// The description of an association. It has no field for a key.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SaInfo {
     /// The SPI of the association.
     pub spi: Spi,
@@ -253,7 +254,7 @@ pub struct SaInfo {
 }
 
 /// The path MTU of an outbound association.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PmtuInfo {
     /// The path MTU in octets without anything learned.
     pub configured: u16,
@@ -265,7 +266,7 @@ pub struct PmtuInfo {
 }
 
 /// The selectors of an association.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SelectorInfo {
     /// The prefix of inner addresses of this side.
     pub local: String,
@@ -286,7 +287,7 @@ pub struct SelectorInfo {
 }
 
 /// The counters of an association.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SaCounters {
     /// Number of packets sealed or opened.
     pub packets: u64,

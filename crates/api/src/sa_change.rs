@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::sa_options::Limits;
 use crate::{Keymat, SaInfo, Spi, SpiRequest};
 
 /// The body of PATCH `/v1/sa/{spi}`. Fields that are absent stay as they are.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SaUpdate {
     /// The size of an inbound replay window in packets: a power of two from 64 to 65536, or 0 for no replay protection.
@@ -23,7 +24,7 @@ pub struct SaUpdate {
 }
 
 /// The answer to [`SaUpdate`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SaUpdated {
     /// The association as it is now.
     pub sa: SaInfo,
@@ -36,7 +37,7 @@ fn overlap() -> u64 {
 /// The body of POST `/v1/replace`: successors for one or both associations of a pair, make before break. A successor
 /// has everything of the old association except the SPI, the key and, if given, the suite. The inbound one comes first;
 /// the outbound ones are exchanged between two packets; the old inbound one goes when the overlap has passed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SaReplace {
     /// The inbound association of the pair.
@@ -51,7 +52,7 @@ pub struct SaReplace {
 }
 
 /// The replacement of one association.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplaceOne {
     /// The SPI of the association that goes.
@@ -71,7 +72,7 @@ pub struct ReplaceOne {
 }
 
 /// The answer to [`SaReplace`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SaReplaced {
     /// The successors, inbound first.
     pub sas: Vec<SaInfo>,

@@ -1,9 +1,10 @@
 //! Optional properties of an association besides its names, selectors and key. Everything here has a default.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The protocol of an association, or a member of a chain without a key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SaType {
     /// Encapsulating Security Payload (RFC 4303).
@@ -18,7 +19,7 @@ pub enum SaType {
 }
 
 /// The encapsulation of outer packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Encapsulation {
     /// ESP travels in UDP (RFC 3948).
@@ -28,7 +29,7 @@ pub enum Encapsulation {
 }
 
 /// The limits of an association's lifetime. A limit that is absent or zero does not apply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Number of octets of inner packets that the association may carry.
@@ -42,7 +43,7 @@ pub struct Limits {
 }
 
 /// The lifetime of an association: soft limits announce the end, hard limits are the end (RFC 4301 section 4.4.2.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Lifetime {
     /// The limits at which a successor is asked for.
@@ -61,7 +62,7 @@ impl Lifetime {
 }
 
 /// A setting that is a number or a word.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum WordOr<T> {
     /// The setting as a number.
@@ -71,7 +72,7 @@ pub enum WordOr<T> {
 }
 
 /// The rule for the outer DSCP: `"copy"`, one value, or a table of 64 values by the inner DSCP.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum DscpRule {
     /// The outer DSCP is always this value.
@@ -83,7 +84,7 @@ pub enum DscpRule {
 }
 
 /// The treatment of header fields at the ends of a tunnel.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Headers {
     /// The outer DSCP: `"copy"` (default), a value, or a table of 64.
@@ -108,7 +109,7 @@ pub struct Headers {
 }
 
 /// The stage of an association's life.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LifeState {
     /// The association is within its soft limits.

@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What became of a frame or packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ScrubVerdict {
     /// The packet is in the output, perhaps changed.
@@ -37,7 +38,7 @@ impl ScrubVerdict {
 }
 
 /// The reason why a frame was dropped or passed without being examined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScrubReason {
     /// The frame holds no IP packet.
@@ -63,7 +64,7 @@ impl ScrubReason {
 }
 
 /// The endpoints of a packet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScrubFlow {
     /// The protocol: `tcp`, `udp`, `icmp`, `icmpv6`, `sctp`, `esp`, `ah`, or a number.
     pub protocol: String,
@@ -80,7 +81,7 @@ pub struct ScrubFlow {
 }
 
 /// A stretch of octets that the scrubber changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScrubChange {
     /// The offset of its first octet, counted from the IP header's first.
     pub offset: usize,
@@ -96,7 +97,7 @@ pub struct ScrubChange {
 }
 
 /// A frame of the capture, or a packet that the scrubber made.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScrubLine {
     /// The place of the frame in the capture, counted from 1. For an emitted packet, the place of the frame that caused
     /// it.
@@ -142,7 +143,7 @@ fn is_zero(number: &usize) -> bool {
 }
 
 /// The counts of one rule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScrubRuleCount {
     /// The number of the rule: `4.9`.
     pub id: String,
@@ -159,7 +160,7 @@ pub struct ScrubRuleCount {
 }
 
 /// The last line, which sums up all frames.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScrubSummary {
     /// Number of frames that were read.
     pub packets: u64,
@@ -201,8 +202,15 @@ pub struct ScrubSummary {
     pub broken: Option<String>,
 }
 
+/// The last line of `ravelin scrub --json`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ScrubEnd {
+    /// The sums over all packets.
+    pub summary: ScrubSummary,
+}
+
 /// A rule, as `ravelin scrub --rules` lists it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScrubRule {
     /// The number of the rule.
     pub id: String,
@@ -221,14 +229,14 @@ pub struct ScrubRule {
 }
 
 /// The document of `ravelin scrub --rules --json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScrubRuleList {
     /// Every rule, in order.
     pub rules: Vec<ScrubRule>,
 }
 
 /// The document of `ravelin scrub --explain N --json`: a packet and what the rules that it met say.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScrubExplained {
     /// What became of the packet.
     #[serde(flatten)]

@@ -1,10 +1,11 @@
 //! Flows that the policy wants scrubbed: the documents that `ravelin scrubbed ... --json` prints. Rules, connections
 //! and packets that rules met have the documents of an inline scrubber.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The counts of one profile's scrubber.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScrubbedProfile {
     /// The name of the profile.
     pub profile: String,
@@ -21,7 +22,7 @@ pub struct ScrubbedProfile {
 }
 
 /// The state of all scrubbers of flows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScrubbedStatus {
     /// The profiles whose scrubbers saw packets since the start.
     pub profiles: Vec<ScrubbedProfile>,

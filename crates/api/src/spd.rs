@@ -1,11 +1,12 @@
 //! The rules of the security policy database: the request that adds one, and the documents that describe them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Verdict;
 
 /// The direction of the packets that a rule is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SpdDirection {
     /// The rule is for packets from the wire.
@@ -28,7 +29,7 @@ impl std::fmt::Display for SpdDirection {
 }
 
 /// The body of POST `/v1/spd`, and the value of `rule` in a line of `ravelin replay`. It holds no secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SpdAdd {
     /// The name of the rule; the daemon makes one (`rule-7`) if absent.
@@ -62,7 +63,7 @@ pub struct SpdAdd {
 }
 
 /// The packets that a rule decided.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SpdCount {
     /// Number of these packets.
     pub packets: u64,
@@ -71,7 +72,7 @@ pub struct SpdCount {
 }
 
 /// The description of a rule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SpdRule {
     /// The position of the rule, counted from 0.
     pub position: usize,
@@ -102,21 +103,21 @@ pub struct SpdRule {
 }
 
 /// The answer to GET `/v1/spd`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SpdList {
     /// The rules in order. Packets that match none of them are discarded; without rules there is no SPD.
     pub rules: Vec<SpdRule>,
 }
 
 /// The answer to [`SpdAdd`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SpdAdded {
     /// The rule as it is now.
     pub rule: SpdRule,
 }
 
 /// The answer to DELETE `/v1/spd/{name}` and DELETE `/v1/spd`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SpdDeleted {
     /// The rules as they were.
     pub rules: Vec<SpdRule>,

@@ -1,8 +1,10 @@
 //! Security parameters indexes as text: eight hexadecimal digits, or decimal where people type.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A security parameters index (RFC 4303 section 2.1), in JSON `"0x0000c0de"`.
@@ -71,6 +73,26 @@ impl<'de> Deserialize<'de> for Spi {
     }
 }
 
+impl JsonSchema for Spi {
+    fn schema_name() -> Cow<'static, str> {
+        "Spi".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let text = "A security parameters index (RFC 4303 section 2.1).";
+        if generator.contract().is_serialize() {
+            return json_schema!({ "description": text, "type": "string", "pattern": "^0x[0-9a-f]{8}$" });
+        }
+        json_schema!({
+            "description": text,
+            "type": ["string", "integer"],
+            "pattern": "^(0[xX][0-9A-Fa-f]{1,8}|[0-9]+)$",
+            "minimum": 0,
+            "maximum": u32::MAX,
+        })
+    }
+}
+
 /// The SPI that a new association is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpiRequest {
@@ -100,6 +122,22 @@ impl FromStr for SpiRequest {
 impl Serialize for SpiRequest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for SpiRequest {
+    fn schema_name() -> Cow<'static, str> {
+        "SpiRequest".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "The SPI of a new association, or auto: the daemon chooses it (inbound only).",
+            "type": ["string", "integer"],
+            "pattern": "^(auto|0[xX][0-9A-Fa-f]{1,8}|[0-9]+)$",
+            "minimum": 0,
+            "maximum": u32::MAX,
+        })
     }
 }
 

@@ -1,11 +1,12 @@
 //! The state of a daemon.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{FlowTable, NamesState, PolicyState, Problem, TranslationState};
 
 /// The overall state of a daemon, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StatusState {
     /// Everything that the policy needs is in place.
@@ -15,7 +16,7 @@ pub enum StatusState {
 }
 
 /// What becomes of an application's traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AppState {
     /// Protection is mandatory, and traffic does not get through.
@@ -43,7 +44,7 @@ impl std::fmt::Display for AppState {
 }
 
 /// The protection of one application of the policy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AppHealth {
     /// The name of the application.
     pub application: String,
@@ -54,7 +55,7 @@ pub struct AppHealth {
 }
 
 /// The crypto unit that serves a suite.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CryptoUnit {
     /// The word of the suite.
     pub suite: String,
@@ -68,7 +69,7 @@ pub struct CryptoUnit {
 }
 
 /// The figures of one unit in the measurement at start.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CryptoMeasured {
     /// The name of the unit.
     pub unit: String,
@@ -79,7 +80,7 @@ pub struct CryptoMeasured {
 }
 
 /// The answer to GET `/v1/health`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// The overall state in one word.
     pub state: StatusState,
@@ -89,7 +90,7 @@ pub struct Health {
 }
 
 /// The answer to GET `/v1/status`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// The overall state in one word.
     pub state: StatusState,
@@ -151,7 +152,7 @@ pub struct Status {
 }
 
 /// The state of the TUN device.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TunState {
     /// The name of the device.
     pub name: String,
@@ -162,7 +163,7 @@ pub struct TunState {
 }
 
 /// The state of an uplink or inside interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UplinkState {
     /// The name of the interface.
     pub name: String,
@@ -173,7 +174,7 @@ pub struct UplinkState {
 }
 
 /// The state of gateway mode.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GatewayState {
     /// Interfaces of the networks behind this host.
     pub inside: Vec<UplinkState>,
@@ -185,7 +186,7 @@ pub struct GatewayState {
 }
 
 /// The packet counts of one direction of the data path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Traffic {
     /// Packets read from the device or socket.
     pub received: u64,

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A count of packets, and of their octets from the IP header on. Pieces of a super-packet are counted one by one, as
 /// on the wire.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Amount {
     /// Number of packets counted.
     pub packets: u64,
@@ -22,7 +23,7 @@ impl Amount {
 }
 
 /// The answer to GET `/v1/traffic`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AppTrafficList {
     /// Every application that had traffic, by name.
     pub applications: Vec<AppTraffic>,
@@ -36,7 +37,7 @@ pub struct AppTrafficList {
 }
 
 /// The traffic of an application since the kernel half was attached (a restart of the daemon counts on).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AppTraffic {
     /// The name of the application. It is empty for programs without a policy whose sockets asked for protection, or
     /// that were refused something.
@@ -61,7 +62,7 @@ pub struct AppTraffic {
 
 /// The traffic that left in associations. It is less than what was asked for ([`Sent::encrypted`]) where there was no
 /// association, or a packet was dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Left {
     /// Traffic in associations that only authenticate.
     pub authenticated: Amount,
@@ -70,7 +71,7 @@ pub struct Left {
 }
 
 /// The traffic that an application sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sent {
     /// Traffic that left in clear, all in all.
     pub clear: Amount,
@@ -95,7 +96,7 @@ pub struct Sent {
 }
 
 /// The traffic that arrived for an application.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Arrived {
     /// Traffic that arrived in clear and was accepted so.
     pub clear: Amount,
@@ -111,7 +112,7 @@ pub struct Arrived {
 }
 
 /// Two independent counts of the packets handed to the data path, since the daemon's start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HandedOver {
     /// Packets that the kernel half put into the TUN.
     pub kernel: u64,

@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Position;
 
 /// The state of a daemon's translation, and its cost.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TranslationState {
     /// The mode: `compiled` or `per-socket`. All else is zero where it is `compiled`.
     pub mode: String,
@@ -40,7 +41,7 @@ pub struct TranslationState {
 }
 
 /// The answer to GET `/v1/entries`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SpdEntries {
     /// The state of the translation that made them.
     pub translation: TranslationState,
@@ -50,7 +51,7 @@ pub struct SpdEntries {
 }
 
 /// A policy entry of one socket.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SpdEntry {
     /// The name of the application.
     pub application: String,

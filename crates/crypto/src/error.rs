@@ -50,8 +50,7 @@ pub enum CryptoError {
     },
     /// The suite is obsolete, and the registry was not told to allow obsolete suites.
     #[error(
-        "{suite} is refused: {status} (RFC 8221); use aes128gcm or aes128cbc-sha256 instead, or set `legacy = true` in \
-         the configuration to repeat old measurements with it",
+        "{suite} is refused: {status} (RFC 8221)",
         status = suite.legacy_status().unwrap_or("obsolete")
     )]
     Legacy {
@@ -60,8 +59,7 @@ pub enum CryptoError {
     },
     /// The integrity algorithm is obsolete, and the registry was not told to allow obsolete algorithms.
     #[error(
-        "{} is refused for AH: {status} (RFC 8221); use sha256 instead, or set `legacy = true` in the configuration to \
-         repeat old measurements with it",
+        "{} is refused for AH: {status} (RFC 8221)",
         integrity.name(),
         status = integrity.legacy_status().unwrap_or("obsolete")
     )]
@@ -95,4 +93,20 @@ pub enum CryptoError {
         /// Octets that were given.
         got: usize,
     },
+}
+
+impl CryptoError {
+    /// What to do next, as the end of a sentence. `None` where the text of the fault says all.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            CryptoError::Legacy { .. } => Some(
+                "use aes128gcm or aes128cbc-sha256 instead, or set `legacy = true` in the configuration to repeat old \
+                 measurements with it",
+            ),
+            CryptoError::LegacyAuthenticator { .. } => Some(
+                "use sha256 instead, or set `legacy = true` in the configuration to repeat old measurements with it",
+            ),
+            _ => None,
+        }
+    }
 }

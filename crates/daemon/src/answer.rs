@@ -1,18 +1,18 @@
 //! What an HTTP API answers: a document of the `api` room, or a refusal in the one form that all of them have. For the daemon's API
 //! ([`crate::control`]) and that of a line ([`crate::inline`]).
 
+use api::schema::Document;
 use api::{Refusal, Versioned};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
 
 use crate::refused::{Fault, Refused};
 
 /// The longest request in octets; one for an association has a few hundred.
 pub(crate) const MAX_REQUEST: usize = 64 << 10;
 
-pub(crate) async fn nothing_here() -> Answer<()> {
+pub(crate) async fn nothing_here() -> Answer<Refusal> {
     let refused = Refused::new(Fault::NotFound, "the control API has no such path");
     Answer(Err(refused.remedy("use the `ravelin` command of the daemon's own version")))
 }
@@ -45,7 +45,7 @@ pub(crate) async fn in_our_words(answer: Response) -> Response {
 /// An answer of the API: a document, or a refusal with the HTTP status for it.
 pub(crate) struct Answer<T>(pub(crate) Result<T, Refused>);
 
-impl<T: Serialize> IntoResponse for Answer<T> {
+impl<T: Document> IntoResponse for Answer<T> {
     fn into_response(self) -> Response {
         match self.0 {
             Ok(body) => axum::Json(Versioned::new(body)).into_response(),

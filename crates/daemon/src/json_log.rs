@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use netio::clock;
 use serde_json::{Map, Value, json};
 
@@ -235,30 +236,12 @@ fn rotated(path: &Path, number: u32) -> PathBuf {
     name.into()
 }
 
-/// RFC 3339, UTC, microseconds.
+/// RFC 3339, UTC, microseconds. A time that is too late for a timestamp is shown as the latest.
 pub fn utc(since_epoch: Duration) -> String {
-    const DAY: u64 = 86_400;
-    let seconds = since_epoch.as_secs();
-    let (mut day, clock) = (seconds / DAY, seconds % DAY);
-    let mut year = 1970;
-    let is_leap =
-        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    while day >= 365 + u64::from(is_leap(year)) {
-        day -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 1;
-    for length in lengths {
-        if day < length {
-            break;
-        }
-        day -= length;
-        month += 1;
-    }
-    let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
-    let micros = since_epoch.subsec_micros();
-    format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z", day + 1)
+    let time = i64::try_from(since_epoch.as_micros())
+        .ok()
+        .and_then(|micros| Timestamp::from_microsecond(micros).ok());
+    time.unwrap_or(Timestamp::MAX).strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
 
 #[cfg(test)]

@@ -73,7 +73,6 @@ impl From<sockmon::SockmonError> for Refused {
 }
 
 impl From<sadb::SadError> for Refused {
-    /// The texts of the databases end with what to do.
     fn from(error: sadb::SadError) -> Refused {
         use sadb::SadError as E;
         let fault = match &error {
@@ -84,10 +83,46 @@ impl From<sadb::SadError> for Refused {
             E::Crypto(_) | E::ReplayState { .. } | E::SequenceState { .. } => Fault::Failed,
             _ => Fault::BadRequest,
         };
-        let text = error.to_string();
-        match text.split_once("; ") {
-            Some((message, remedy)) => Refused::new(fault, message).remedy(remedy),
-            None => Refused::new(fault, text),
-        }
+        // Some remedies are commands and options of this product, which the databases do not know.
+        let remedy = match &error {
+            E::UnknownSpi(_) => Some("`ravelin sa list` shows those there are".into()),
+            E::KeyBookFull(_) => Some(
+                "stop the daemon, run `ravelin detach`, start again, and give only keys that were never used".into(),
+            ),
+            E::Rival { .. } => Some(
+                "replace that one, give one of the two other selectors, or say `takes_over` (`--takes-over`) if that is \
+                 meant"
+                    .into(),
+            ),
+            other => other.remedy(),
+        };
+        Refused { fault, message: error.to_string(), remedy: remedy.map(|text| text.into_owned()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sadb::{SadError, Spi};
+
+    #[test]
+    fn a_remedy_of_the_databases_is_in_words_of_the_command() {
+        let shown = |error: SadError| {
+            let Refused { fault, message, remedy } = error.into();
+            (fault, message, remedy.unwrap_or_default())
+        };
+        let (fault, message, remedy) = shown(SadError::UnknownSpi(Spi(0x1000)));
+        assert_eq!((fault, message.as_str()), (Fault::NotFound, "no association has SPI 0x00001000"));
+        assert_eq!(remedy, "`ravelin sa list` shows those there are");
+        assert!(shown(SadError::KeyBookFull(7)).2.contains("`ravelin detach`"));
+        let rival = SadError::Rival {
+            spi: Spi(0x1000),
+            peer: "192.0.2.2:4500".parse().unwrap(),
+            remote: wire::Prefix::host("192.0.2.2".parse().unwrap()),
+        };
+        assert!(shown(rival).2.contains("`takes_over` (`--takes-over`)"));
+        let (fault, message, remedy) = shown(SadError::DuplicateSpi(Spi(0x1000)));
+        assert_eq!((fault, message.as_str()), (Fault::Conflict, "SPI 0x00001000 is in use"));
+        assert_eq!(remedy, "choose another, or delete that association first");
     }
 }

@@ -273,11 +273,7 @@ fn refused(error: &RuleError) -> Refused {
         RuleError::Unknown(_) => Fault::NotFound,
         _ => Fault::BadRequest,
     };
-    let text = error.to_string();
-    match text.split_once("; ") {
-        Some((message, remedy)) => Refused::new(fault, message).remedy(remedy),
-        None => Refused::new(fault, text),
-    }
+    Refused::new(fault, error.to_string()).remedy(error.remedy())
 }
 
 fn word_error(field: &str, word: &str, allowed: &str) -> Refused {

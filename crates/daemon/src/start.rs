@@ -39,6 +39,7 @@ use crate::network_stack::NetworkStack;
 use crate::paths::route_mtu;
 use crate::plane::{Associations, Halves, Host, Hosts, Observers, Plane, PolicyInForce};
 use crate::policy_store::Candidate;
+use crate::refused::Refused;
 use crate::scrubbed::Scrubbed;
 use crate::socket::{self, Lock, SocketError};
 use crate::surveyed::Surveyed;
@@ -93,13 +94,10 @@ pub enum RunError {
     Kernel(#[from] sockmon::SockmonError),
     /// A request that the start makes itself.
     #[error("{0}{remedy}", remedy = .0.remedy.as_ref().map_or(String::new(), |r| format!("; {r}")))]
-    Refused(#[from] crate::refused::Refused),
+    Refused(#[from] Refused),
     /// This machine can have no keys at all.
     #[error(transparent)]
     Keys(#[from] KeysError),
-    /// An association that was handed over.
-    #[error("an association that was handed over: {0}")]
-    Association(#[from] sadb::SadError),
     /// The operating system refused a call.
     #[error("{doing}: {source}")]
     System {
@@ -560,6 +558,10 @@ fn halves(
     if let Some(state) = state {
         let count = (state.outbound.len(), state.inbound.len());
         // One that this version does not take any more must not cost all the others.
+        let lost = |side: &str, spi: sadb::Spi, error: sadb::SadError| {
+            let error = RunError::from(Refused::from(error));
+            tracing::error!("{side} association {spi} is not taken over: {error}");
+        };
         for (spi, sa) in state.outbound.into_iter().map(|sa| (sa.config.spi, sa)) {
             match OutboundSa::import(sa, &keys.registry) {
                 Ok(mut sa) => {
@@ -567,20 +569,20 @@ fn halves(
                     let route = route_mtu(ends.local, ends.remote);
                     sa.follow_route(route.or(fallback).unwrap_or(DEFAULT_PATH_MTU));
                     if let Err(error) = outbound.add_sa(sa) {
-                        tracing::error!("outbound association {spi} is not taken over: {error}");
+                        lost("outbound", spi, error);
                     }
                 }
-                Err(error) => tracing::error!("outbound association {spi} is not taken over: {error}"),
+                Err(error) => lost("outbound", spi, error),
             }
         }
         for (spi, sa) in state.inbound.into_iter().map(|sa| (sa.config.spi, sa)) {
             match InboundSa::import(sa, &keys.registry) {
                 Ok(sa) => {
                     if let Err(error) = inbound.add_sa(sa) {
-                        tracing::error!("inbound association {spi} is not taken over: {error}");
+                        lost("inbound", spi, error);
                     }
                 }
-                Err(error) => tracing::error!("inbound association {spi} is not taken over: {error}"),
+                Err(error) => lost("inbound", spi, error),
             }
         }
         tracing::info!(outbound = count.0, inbound = count.1, "associations taken over");
@@ -605,7 +607,7 @@ pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving
     if let Err(error) = udp.fds().into_iter().try_for_each(netio::packet::undeafen) {
         tracing::debug!("what comes during the hand-over is lost: {error}");
     }
-    plane.stop_threads().map_err(crate::refused::Refused::from)?;
+    plane.stop_threads().map_err(Refused::from)?;
     let outbound = outbound_ended.await.map_err(|_| RunError::Thread)?;
     let inbound = inbound_ended.await.map_err(|_| RunError::Thread)?;
     let (fingerprint_key, used_keys) = plane.handed_keys();

@@ -1,8 +1,11 @@
 //! A wake-up for a thread that waits in poll: "there is something in your channel" (eventfd(2)).
 
-use crate::error::{IoContext, Result, check, check_len};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::error::{IoContext, Result};
 
 /// Wakes a waiting thread. Any number of [`Wake::wake`] before one [`Wake::take`] count as one.
 #[derive(Debug)]
@@ -13,11 +16,8 @@ pub struct Wake {
 impl Wake {
     /// A new one, not signalled.
     pub fn new() -> Result<Wake> {
-        // SAFETY: eventfd takes no pointer.
-        let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
-            .doing(|| "making an eventfd".into())?;
-        // SAFETY: `fd` was just returned to us and nobody else owns it.
-        Ok(Wake { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(io::Error::from);
+        Ok(Wake { fd: made.doing(|| "making an eventfd".into())? })
     }
 
     /// A second handle to the same wake-up, for the thread on the other side.
@@ -27,16 +27,13 @@ impl Wake {
 
     /// Make the descriptor readable. Never blocks.
     pub fn wake(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: `one` is eight readable octets. The only failure is a full counter, which is readable anyway.
-        unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        // The only failure is a full counter, which is readable anyway.
+        let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
 
     /// Whether it was signalled since the last call; resets it. Never blocks.
     pub fn take(&self) -> bool {
-        let mut count = [0u8; 8];
-        // SAFETY: `count` is eight writable octets.
-        check_len(unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) }).is_ok()
+        rustix::io::read(&self.fd, &mut [0u8; 8]).is_ok()
     }
 }
 

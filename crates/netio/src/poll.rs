@@ -1,10 +1,11 @@
 //! Waiting for descriptors (ppoll(2)): a handful of them, so no epoll set is kept.
 
-use crate::error::check;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// Wait until at least one of `fds` can be read (or has an error or hang-up to report, which a read will tell);
 /// `None` waits without end. All false: the time is up or a signal came.
@@ -12,33 +13,29 @@ pub fn readable<const N: usize>(
     fds: [BorrowedFd<'_>; N],
     timeout: Option<Duration>,
 ) -> io::Result<[bool; N]> {
-    wait(fds.map(|fd| (fd, libc::POLLIN)), timeout)
+    wait(fds.map(|fd| (fd, PollFlags::IN)), timeout)
 }
 
 /// Wait until `fd` takes data, at most `timeout`; whether it does.
 pub fn writable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
-    wait([(fd, libc::POLLOUT)], Some(timeout)).map(|[ready]| ready)
+    wait([(fd, PollFlags::OUT)], Some(timeout)).map(|[ready]| ready)
 }
 
 /// Wait until `fd` (a file of procfs or cgroupfs) says that it changed since it was read, at most `timeout`.
 pub fn changed(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
-    wait([(fd, libc::POLLPRI)], Some(timeout)).map(|[ready]| ready)
+    wait([(fd, PollFlags::PRI)], Some(timeout)).map(|[ready]| ready)
 }
 
 fn wait<const N: usize>(
-    fds: [(BorrowedFd<'_>, libc::c_short); N],
+    fds: [(BorrowedFd<'_>, PollFlags); N],
     timeout: Option<Duration>,
 ) -> io::Result<[bool; N]> {
-    let mut set = fds.map(|(fd, events)| libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 });
-    let limit = timeout.map(|t| libc::timespec {
-        tv_sec: libc::time_t::try_from(t.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::from(t.subsec_nanos().cast_signed()),
-    });
-    let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: `set` holds N pollfds whose descriptors are borrowed for the call; `limit` is null or outlives it.
-    match check(unsafe { libc::ppoll(set.as_mut_ptr(), N as libc::nfds_t, limit, ptr::null()) }) {
-        Ok(_) => Ok(set.map(|fd| fd.revents != 0)),
-        Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok([false; N]),
-        Err(e) => Err(e),
+    let mut set = fds.map(|(fd, events)| PollFd::from_borrowed_fd(fd, events));
+    // A time that the kernel cannot count to is no end.
+    let limit = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    match poll(&mut set, limit.as_ref()) {
+        Ok(_) => Ok(set.map(|fd| !fd.revents().is_empty())),
+        Err(Errno::INTR) => Ok([false; N]),
+        Err(error) => Err(error.into()),
     }
 }

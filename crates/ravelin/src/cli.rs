@@ -44,6 +44,7 @@ pub enum Command {
     Inline(cmd::inline::Inline),
     #[command(subcommand)]
     Scrubbed(cmd::scrubbed::Scrubbed),
+    Schema(cmd::schema::Schema),
     Detach(cmd::detach::Detach),
     Demo(cmd::demo::Demo),
     Help(cmd::help::Help),
@@ -75,6 +76,7 @@ impl Command {
             Command::Scrub(scrub) => scrub.execute(),
             Command::Inline(inline) => inline.execute(),
             Command::Scrubbed(scrubbed) => scrubbed.execute(),
+            Command::Schema(schema) => schema.execute(),
             Command::Detach(detach) => detach.execute(),
             Command::Demo(demo) => demo.execute(),
             Command::Help(help) => help.execute(),

@@ -1,9 +1,9 @@
 //! The client of the control API: one request over the daemon's Unix socket.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use api::schema::Document;
 use api::{CaptureRequest, Refusal, VERSION, Versioned, path};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
@@ -50,7 +50,7 @@ pub struct Ask {
 
 impl Ask {
     /// Show a document, or what people read of it.
-    pub fn show<T: Serialize>(&self, document: &T, text: impl FnOnce(&T) -> String) -> anyhow::Result<()> {
+    pub fn show<T: Document>(&self, document: &T, text: impl FnOnce(&T) -> String) -> anyhow::Result<()> {
         if self.json { output::json(document) } else { output::text(&text(document)) }
     }
 }
@@ -401,18 +401,6 @@ fn decode<T: DeserializeOwned>(status: StatusCode, bytes: &[u8], socket: &Path) 
 
 /// Fields of a question that have a value, as a query string.
 pub fn query<'n>(fields: impl IntoIterator<Item = (&'n str, Option<String>)>) -> String {
-    let pairs = fields.into_iter().filter_map(|(name, text)| Some(format!("{name}={}", escaped(&text?))));
-    pairs.collect::<Vec<_>>().join("&")
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for octet in text.bytes() {
-        if octet.is_ascii_alphanumeric() || b".-_~".contains(&octet) {
-            out.push(char::from(octet));
-        } else {
-            let _ = write!(out, "%{octet:02X}");
-        }
-    }
-    out
+    let pairs = fields.into_iter().filter_map(|(name, text)| Some((name, text?)));
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }

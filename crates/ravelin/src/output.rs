@@ -5,8 +5,8 @@ use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use api::Versioned;
+use api::schema::Document;
 use comfy_table::ContentArrangement;
-use serde::Serialize;
 
 /// Whether standard output holds what no further document may follow.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -22,7 +22,7 @@ pub fn is_taken() -> bool {
 }
 
 /// Print a document with its version, as `--json` promises.
-pub fn json<T: Serialize>(body: &T) -> anyhow::Result<()> {
+pub fn json<T: Document>(body: &T) -> anyhow::Result<()> {
     take();
     let mut out = std::io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, &Versioned::new(body)).map_err(std::io::Error::from)?;
@@ -31,11 +31,14 @@ pub fn json<T: Serialize>(body: &T) -> anyhow::Result<()> {
 }
 
 /// Print a document on a line, for streams of them.
-pub fn line<T: Serialize>(body: &T) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    serde_json::to_writer(&mut out, &Versioned::new(body)).map_err(std::io::Error::from)?;
-    writeln!(out)?;
-    Ok(())
+pub fn line<T: Document>(body: &T) -> anyhow::Result<()> {
+    Ok(line_to(&mut std::io::stdout().lock(), body)?)
+}
+
+/// Write a document on a line of a stream that somebody else holds.
+pub fn line_to<T: Document>(mut out: impl Write, body: &T) -> std::io::Result<()> {
+    serde_json::to_writer(&mut out, &Versioned::new(body))?;
+    writeln!(out)
 }
 
 /// Text for a terminal: what would steer the terminal is written as `\u{1b}`. Names of files and threads come from any user of

@@ -7,6 +7,7 @@
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
@@ -15,6 +16,17 @@ use serde_json::Value;
 
 /// How long a daemon may take to start, and a command to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A function that hears the arguments and the standard output of a command.
+pub type Listener = fn(arguments: &[&str], printed: &str);
+
+/// The function that hears of every command that a rig runs.
+static LISTENER: OnceLock<Listener> = OnceLock::new();
+
+/// Have every rig of this process tell what its commands print; tests compare it with schemas. The first one stays.
+pub fn tell(listener: Listener) {
+    let _ = LISTENER.set(listener);
+}
 
 /// What a rig is made of.
 #[derive(Clone, Debug)]
@@ -287,7 +299,11 @@ impl Rig {
         if args.first() != Some(&"policy") {
             program = program.arg("--instance").arg(self.instance(side));
         }
-        Ok(self.lab.host(side).run_program(program.input(input), PATIENCE)?)
+        let finished = self.lab.host(side).run_program(program.input(input), PATIENCE)?;
+        if let Some(tell) = LISTENER.get() {
+            tell(args, &finished.out());
+        }
+        Ok(finished)
     }
 
     /// Run a `ravelin` command as [`Rig::command`] does; a failure is an error. The answer is its standard output.

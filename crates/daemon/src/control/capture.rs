@@ -27,7 +27,7 @@ pub(super) async fn start(
                 [(CONTENT_TYPE.as_str(), kind.to_owned()), (path::CAPTURE_HEADER, stream.id.to_string())];
             (head, Body::new(stream.octets)).into_response()
         }
-        Err(refused) => Answer::<()>(Err(refused)).into_response(),
+        Err(refused) => Answer::<api::Refusal>(Err(refused)).into_response(),
     }
 }
 

@@ -27,13 +27,13 @@ pub(super) async fn stream(
 ) -> Response {
     let what = match what {
         Ok(Query(what)) => what,
-        Err(error) => return Answer::<()>(Err(bad_query(&error))).into_response(),
+        Err(error) => return Answer::<api::Refusal>(Err(bad_query(&error))).into_response(),
     };
     match events::listen(plane, what.acquire).await {
         Ok(lines) => {
             ([(axum::http::header::CONTENT_TYPE, "application/x-ndjson")], Body::new(lines)).into_response()
         }
-        Err(refused) => Answer::<()>(Err(refused)).into_response(),
+        Err(refused) => Answer::<api::Refusal>(Err(refused)).into_response(),
     }
 }
 

@@ -9,6 +9,7 @@ mod entries;
 mod events;
 mod explain;
 mod flows;
+mod openapi;
 mod policy;
 mod sa;
 mod scrubbed;
@@ -29,6 +30,7 @@ use crate::refused::{Fault, Refused};
 /// Every path of the API.
 pub fn router(plane: Shared) -> Router {
     Router::new()
+        .route(path::OPENAPI, get(openapi::document))
         .route(path::STATUS, get(status::status))
         .route(path::HEALTH, get(status::health))
         .route(path::SA, get(sa::list).post(sa::add))

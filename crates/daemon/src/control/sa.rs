@@ -156,7 +156,7 @@ pub(super) async fn export(
     match export_rows(plane, asker, asked).await {
         // The octets are wiped when they have been sent.
         Ok(rows) => ([(CONTENT_TYPE, path::KEYS_CONTENT_TYPE)], Bytes::from_owner(rows)).into_response(),
-        Err(refused) => Answer::<()>(Err(refused)).into_response(),
+        Err(refused) => Answer::<api::Refusal>(Err(refused)).into_response(),
     }
 }
 

@@ -106,4 +106,5 @@ fn times_are_those_of_the_calendar() {
         assert_eq!(utc(Duration::from_secs(seconds)), text);
     }
     assert_eq!(utc(Duration::from_micros(1_500_000)), "1970-01-01T00:00:01.500000Z");
+    assert!(utc(Duration::MAX).starts_with("9999-12-"));
 }

@@ -201,6 +201,6 @@ mod tests {
             from_port: Some(9),
             ..ExplainQuery::default()
         };
-        assert_eq!(encode(&query), "from_port=9&app=%2Fusr%2Fbin%2Fa%20b&to=192.0.2.1%2Ficmp");
+        assert_eq!(encode(&query), "from_port=9&app=%2Fusr%2Fbin%2Fa+b&to=192.0.2.1%2Ficmp");
     }
 }

@@ -58,7 +58,7 @@ impl Flows {
             last = if now.last < last { 0 } else { now.last };
             for record in &now.ended {
                 if self.ask.json {
-                    output::text(&format!("{}\n", serde_json::to_string(record)?))?;
+                    output::line(record)?;
                 } else {
                     output::text(&line(record))?;
                 }

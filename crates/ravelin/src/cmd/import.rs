@@ -9,15 +9,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use api::{
-    Direction, SaAdd, SaAdded, SaDeleted, SaInfo, SaList, SpdAdd, SpdAdded, SpdDeleted, SpdList, Spi,
-    SpiRequest, path,
+    Direction, ImportChecked, Imported, SaAdd, SaAdded, SaDeleted, SaInfo, SaList, SpdAdd, SpdAdded,
+    SpdDeleted, SpdList, Spi, SpiRequest, path,
 };
 use clap::Args;
 use daemon::associations;
 use daemon::import::{self, Ends, Entry, MAX_FILE, SETKEY_RULE, What};
 use daemon::refused::{Fault, Refused};
 use daemon::rules::RuleBook;
-use serde::Serialize;
 use zeroize::Zeroizing;
 
 use crate::client::Connect;
@@ -52,24 +51,6 @@ pub struct Import {
     json: bool,
 }
 
-/// What a check found: nothing that is wrong.
-#[derive(Debug, Serialize)]
-struct Checked {
-    file: String,
-    statements: usize,
-    sas: usize,
-    rules: usize,
-}
-
-/// What an import did.
-#[derive(Debug, Default, Serialize)]
-struct Imported {
-    sas: Vec<SaInfo>,
-    rules: Vec<api::SpdRule>,
-    deleted_sas: usize,
-    deleted_rules: usize,
-}
-
 impl Import {
     pub fn execute(self) -> anyhow::Result<()> {
         let name = self.file.display().to_string();
@@ -84,7 +65,7 @@ impl Import {
         check(&name, &entries)?;
         if self.check && self.json {
             let count = |is: fn(&What) -> bool| entries.iter().filter(|entry| is(&entry.what)).count();
-            return output::json(&Checked {
+            return output::json(&ImportChecked {
                 file: name,
                 statements: entries.len(),
                 sas: count(|what| matches!(what, What::Sa(_))),

@@ -19,6 +19,7 @@ pub mod policy;
 pub mod replay;
 pub mod run;
 pub mod sa;
+pub mod schema;
 pub mod scrub;
 pub mod scrubbed;
 pub mod spd;

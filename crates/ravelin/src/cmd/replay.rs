@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use api::{ReplayLine, ReplaySummary, Versioned};
+use api::{ReplayEnd, ReplayLine, ReplaySummary};
 use clap::{Args, ValueEnum};
 use daemon::replay::{self, EngineOptions, ReplayError, ReplayOptions};
 
@@ -85,12 +85,7 @@ impl Replay {
         let file = file.as_mut().map(|(name, source)| (name.as_str(), source.as_mut() as &mut dyn Read));
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         let summary = replay::run(config.as_ref(), &options, file, &mut |line| {
-            if self.json {
-                serde_json::to_writer(&mut out, &Versioned::new(line))?;
-                writeln!(out)
-            } else {
-                writeln!(out, "{}", text(line))
-            }
+            if self.json { output::line_to(&mut out, line) } else { writeln!(out, "{}", text(line)) }
         });
         let summary = summary.map_err(|error| match error {
             ReplayError::BadInput(text) => Failure::bad_input(text),
@@ -101,8 +96,7 @@ impl Replay {
         })?;
         if self.json {
             output::take();
-            serde_json::to_writer(&mut out, &Versioned::new(Sums { summary }))?;
-            writeln!(out)?;
+            output::line_to(&mut out, &ReplayEnd { summary })?;
         } else {
             let ReplaySummary { packets, written, dropped, .. } = summary;
             writeln!(out, "{packets} packets read, {written} written, {dropped} dropped")?;
@@ -117,12 +111,6 @@ impl Replay {
         }
         Ok(())
     }
-}
-
-/// The last line of `ravelin replay --json`.
-#[derive(serde::Serialize)]
-struct Sums {
-    summary: ReplaySummary,
 }
 
 fn open(path: &Path) -> anyhow::Result<(String, Box<dyn Read>)> {

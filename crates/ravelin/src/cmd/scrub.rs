@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use api::{ScrubExplained, ScrubRule, ScrubSummary, ScrubVerdict, Versioned};
+use api::{ScrubEnd, ScrubExplained, ScrubRule, ScrubSummary, ScrubVerdict};
 use clap::{Args, ValueEnum};
 use daemon::scrub::{self, Done, Files, ScrubError, Settings};
 
@@ -121,12 +121,6 @@ impl Profile {
     }
 }
 
-/// The last line of `ravelin scrub --json`.
-#[derive(serde::Serialize)]
-struct Sums {
-    summary: ScrubSummary,
-}
-
 impl Scrub {
     pub fn execute(self) -> anyhow::Result<()> {
         let (Some(input), Some(output)) = (self.input.clone(), self.output.clone()) else {
@@ -148,8 +142,7 @@ impl Scrub {
                 return if done.line.index == number { self.explain(done, &mut report) } else { Ok(()) };
             }
             if self.json && (self.all || is_of_interest(done)) {
-                serde_json::to_writer(&mut report, &Versioned::new(done.line))?;
-                writeln!(report)?;
+                output::line_to(&mut report, done.line)?;
             }
             Ok(())
         });
@@ -163,8 +156,7 @@ impl Scrub {
         let packets = summary.packets;
         if self.explain.is_none() && self.json {
             output::take();
-            serde_json::to_writer(&mut report, &Versioned::new(Sums { summary }))?;
-            writeln!(report)?;
+            output::line_to(&mut report, &ScrubEnd { summary })?;
         } else if self.explain.is_none() && !self.quiet {
             report.write_all(text(&summary).as_bytes())?;
         }
@@ -226,8 +218,7 @@ impl Scrub {
     fn explain(&self, done: &Done<'_>, report: &mut dyn Write) -> io::Result<()> {
         let explained = scrub::explain(done);
         if self.json {
-            serde_json::to_writer(&mut *report, &Versioned::new(&explained))?;
-            return writeln!(report);
+            return output::line_to(report, &explained);
         }
         report.write_all(explanation(&explained).as_bytes())
     }

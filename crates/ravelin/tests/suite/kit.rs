@@ -43,7 +43,9 @@ pub fn ravelin() -> Command {
 }
 
 pub fn run(args: &[&str]) -> Output {
-    ravelin().args(args).output().unwrap()
+    let output = ravelin().args(args).output().unwrap();
+    conform::command(args, &String::from_utf8_lossy(&output.stdout));
+    output
 }
 
 pub fn out(output: &Output) -> String {

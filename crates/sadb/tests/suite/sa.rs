@@ -196,11 +196,16 @@ fn only_an_inbound_peer_may_have_any_port_and_v6_paths_carry_1280() {
     assert_eq!(config.check(), Err(SadError::PathMtu { got: 1279, least: 1280 }));
 }
 
+/// The fault and its remedy as a user reads them.
+fn in_full(error: &SadError) -> String {
+    error.remedy().map_or(error.to_string(), |remedy| format!("{error}; {remedy}"))
+}
+
 #[test]
 fn every_error_says_what_to_do() {
     let words = [
         "choose", "give", "leave", "delete", "use", "generate", "swap", "shows", "restart", "add", "ask",
-        "name", "needs",
+        "name", "needs", "make", "replace",
     ];
     for error in [
         SadError::ReservedSpi(Spi(3)),
@@ -230,12 +235,34 @@ fn every_error_says_what_to_do() {
         SadError::BeetSelector { local: prefix("192.0.2.0/24"), remote: prefix("192.0.2.1/32") },
         SadError::ReplayState { spi: Spi(300) },
         SadError::SequenceState { spi: Spi(300) },
+        SadError::Keepalive,
+        SadError::DummyMode,
+        SadError::DummyRate(1001),
+        SadError::FollowPeer,
+        SadError::ClassWithoutKey(SaProtocol::IpIp),
+        SadError::Rival {
+            spi: Spi(300),
+            peer: "192.0.2.1:4500".parse().unwrap(),
+            remote: prefix("192.0.2.0/24"),
+        },
+        SadError::WeakKey(SuiteId::AES_128_GCM),
+        SadError::MixedSelectors { local: prefix("192.0.2.0/24"), remote: prefix("2001:db8::/32") },
+        SadError::PortsWithout(1),
+        SadError::TypeInRemotePorts,
+        SadError::NoMobilityType(1),
+        SadError::Crypto(crypto::CryptoError::Legacy { suite: SuiteId::AES_128_GCM }),
     ] {
-        let text = error.to_string().to_lowercase();
-        assert!(words.iter().any(|word| text.contains(word)), "{text}");
+        let text = in_full(&error);
+        let lower = text.to_lowercase();
+        assert!(words.iter().any(|word| lower.contains(word)), "{text}");
+        // The fault stands alone, and no room of this level knows commands and options.
+        assert!(
+            !error.to_string().contains("; ") && !text.contains("--") && !text.contains("ravelin "),
+            "{text}"
+        );
     }
     assert_eq!(
-        SadError::KeymatLength { suite: SuiteId::AES_128_GCM, want: 20, got: 16 }.to_string(),
+        in_full(&SadError::KeymatLength { suite: SuiteId::AES_128_GCM, want: 20, got: 16 }),
         "keying material for aes128gcm is 20 octets (16 of cipher key, then 4 of salt), this is 16; give 20 octets as 40 hexadecimal digits"
     );
 }

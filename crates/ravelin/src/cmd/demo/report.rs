@@ -1,28 +1,12 @@
 //! The checks as they are printed, and as JSON.
 
-use serde::Serialize;
 use std::time::Instant;
 
-/// One check of the demonstration.
-#[derive(Debug, Serialize)]
-struct Check {
-    name: &'static str,
-    expected: String,
-    seen: String,
-    ok: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct Document<'a> {
-    checks: &'a [Check],
-    passed: usize,
-    failed: usize,
-    seconds: f64,
-}
+use api::{DemoCheck, DemoReport};
 
 /// The checks that were made so far, printed as they come or as JSON at the end.
 pub struct Report {
-    checks: Vec<Check>,
+    checks: Vec<DemoCheck>,
     json: bool,
     started: Instant,
 }
@@ -56,7 +40,7 @@ impl Report {
         seen: impl Into<String>,
         ok: bool,
     ) {
-        let check = Check { name, expected: expected.into(), seen: seen.into(), ok };
+        let check = DemoCheck { name: name.to_owned(), expected: expected.into(), seen: seen.into(), ok };
         if !self.json {
             println!("  {} {name}", if ok { "ok  " } else { "FAIL" });
             println!("       expected: {}", check.expected);
@@ -71,7 +55,7 @@ impl Report {
         let passed = self.checks.len() - failed;
         let seconds = self.started.elapsed().as_secs_f64();
         if self.json {
-            let document = Document { checks: &self.checks, passed, failed, seconds };
+            let document = DemoReport { checks: self.checks, passed, failed, seconds };
             crate::output::json(&document)?;
         } else {
             println!("\n{passed} checks as expected, {failed} not, in {seconds:.1} s");

@@ -63,7 +63,11 @@ impl Ask {
         Connect { instance: self.instance.clone(), control: Some(control) }.get(path)
     }
 
-    fn show<T: serde::Serialize>(&self, document: &T, text: impl FnOnce(&T) -> String) -> anyhow::Result<()> {
+    fn show<T: api::schema::Document>(
+        &self,
+        document: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> anyhow::Result<()> {
         if self.json { output::json(document) } else { output::text(&text(document)) }
     }
 }
@@ -268,16 +272,14 @@ fn host(text: &str) -> Result<(IpAddr, Option<u16>), String> {
 
 impl Which {
     fn path(&self, more: &[(&str, u64)]) -> String {
-        let mut query = Vec::new();
-        if let Some((host, port)) = self.host {
-            query.push(format!("host={}", host.to_string().replace(':', "%3A")));
-            query.extend(port.map(|port| format!("port={port}")));
-        }
-        if self.drops {
-            query.push("drops=true".to_owned());
-        }
-        query.extend(more.iter().map(|(key, value)| format!("{key}={value}")));
-        format!("{}?{}", path::INLINE_EVENTS, query.join("&"))
+        let (host, port) = self.host.unzip();
+        let which = [
+            ("host", host.map(|host| host.to_string())),
+            ("port", port.flatten().map(|port| port.to_string())),
+            ("drops", self.drops.then(|| "true".to_owned())),
+        ];
+        let more = more.iter().map(|(key, value)| (*key, Some(value.to_string())));
+        format!("{}?{}", path::INLINE_EVENTS, crate::client::query(which.into_iter().chain(more)))
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use api::{InlineCheck, InlineCheckInterface, InlineCheckLine, InlineCheckSettings};
 use clap::Args;
 use daemon::inline::{self, LineError, LineOptions, LineSettings};
 use daemon::scrub;
-use serde::Serialize;
 
 use crate::client::instance;
 use crate::cmd::scrub::Profile;
@@ -117,41 +117,6 @@ pub struct Check {
     json: bool,
 }
 
-/// The document that `ravelin inline check --json` prints.
-#[derive(Serialize)]
-struct Checked {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    settings: Option<CheckedSettings>,
-    lines: Vec<CheckedLine>,
-}
-
-#[derive(Serialize)]
-struct CheckedSettings {
-    instance: String,
-    outside: String,
-    inside: String,
-    profile: &'static str,
-    workers: usize,
-}
-
-#[derive(Serialize)]
-struct CheckedLine {
-    instance: String,
-    running: bool,
-    interfaces: Vec<CheckedInterface>,
-}
-
-#[derive(Serialize)]
-struct CheckedInterface {
-    index: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    guarded: bool,
-    /// Frames that ended at its ingress, and frames that others would have sent by it.
-    arrived: u64,
-    refused: u64,
-}
-
 impl Check {
     pub fn execute(self) -> anyhow::Result<()> {
         let settings = match &self.config {
@@ -159,18 +124,18 @@ impl Check {
                 let settings =
                     LineSettings::load(path).map_err(|error| crate::cmd::run::bad_config(&error))?;
                 let [outside, inside] = settings.interfaces;
-                let (profile, workers) = (settings.profile.name(), settings.workers);
-                Some(CheckedSettings { instance: settings.instance, outside, inside, profile, workers })
+                let (profile, workers) = (settings.profile.name().to_owned(), settings.workers);
+                Some(InlineCheckSettings { instance: settings.instance, outside, inside, profile, workers })
             }
             None => None,
         };
-        let line = |line: inline::Closed| CheckedLine {
+        let line = |line: inline::Closed| InlineCheckLine {
             instance: line.instance,
             running: line.running,
             interfaces: line.interfaces.into_iter().map(interface).collect(),
         };
         let lines = inline::closed().map_err(failed)?.into_iter().map(line).collect();
-        let checked = Checked { settings, lines };
+        let checked = InlineCheck { settings, lines };
         if self.json {
             return output::json(&checked);
         }
@@ -178,8 +143,8 @@ impl Check {
     }
 }
 
-fn interface(interface: inline::ClosedInterface) -> CheckedInterface {
-    CheckedInterface {
+fn interface(interface: inline::ClosedInterface) -> InlineCheckInterface {
+    InlineCheckInterface {
         index: interface.index,
         name: interface.name,
         guarded: interface.guarded,
@@ -188,10 +153,10 @@ fn interface(interface: inline::ClosedInterface) -> CheckedInterface {
     }
 }
 
-fn text(checked: &Checked) -> String {
+fn text(checked: &InlineCheck) -> String {
     let mut out = String::new();
     if let Some(settings) = &checked.settings {
-        let CheckedSettings { instance, outside, inside, profile, workers } = settings;
+        let InlineCheckSettings { instance, outside, inside, profile, workers } = settings;
         out.push_str(&format!(
             "the settings are good: line {instance}, {outside} outside, {inside} inside, profile {profile}, {workers} workers\n"
         ));

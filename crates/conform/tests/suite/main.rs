@@ -1,0 +1,3 @@
+//! The tests of `conform`, one program: each module is a topic.
+
+mod copies;
