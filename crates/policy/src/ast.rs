@@ -177,7 +177,7 @@ pub struct Expectation {
     /// The port of this host; zero if it is not given.
     pub local_port: u16,
     /// What the flow must get.
-    pub wants: Wants,
+    pub wants: ExpectedTreatment,
     /// The place of the whole line.
     pub span: Span,
     /// The place of what the flow must get.
@@ -186,7 +186,7 @@ pub struct Expectation {
 
 /// The treatment that a flow must get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wants {
+pub enum ExpectedTreatment {
     /// The flow passes in clear, by its network or because no policy is about it.
     Trusted,
     /// The flow is refused.

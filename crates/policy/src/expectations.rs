@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use sadb::spd::{Action, Decision, DecisionReason};
 use wire::{AppId, Services};
 
-use crate::ast::{Expectation, Service, Wants, level_word};
+use crate::ast::{Expectation, ExpectedTreatment, Service, level_word};
 use crate::compile::compile_some;
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::parser::{Broken, Parsed};
@@ -55,12 +55,12 @@ fn asked(parsed: &Parsed) -> HashSet<usize> {
         .collect()
 }
 
-fn comes_true(wants: Wants, decision: &Decision) -> bool {
+fn comes_true(wants: ExpectedTreatment, decision: &Decision) -> bool {
     match (wants, decision.action) {
-        (Wants::Trusted, Action::Bypass) => decision.why != DecisionReason::Item,
-        (Wants::Never, Action::Bypass) => decision.why == DecisionReason::Item,
-        (Wants::Untrusted, Action::Discard) => true,
-        (Wants::Protect(service, level), Action::Protect { services, level: own }) => {
+        (ExpectedTreatment::Trusted, Action::Bypass) => decision.why != DecisionReason::Item,
+        (ExpectedTreatment::Never, Action::Bypass) => decision.why == DecisionReason::Item,
+        (ExpectedTreatment::Untrusted, Action::Discard) => true,
+        (ExpectedTreatment::Protect(service, level), Action::Protect { services, level: own }) => {
             level == own && (service == Service::Encryption) == (services == Services::ENCRYPTED)
         }
         _ => false,

@@ -2,7 +2,7 @@
 
 use super::subjects::users;
 use super::{Abandon, Parser, Step};
-use crate::ast::{Expectation, Service, Span, Test, Wants};
+use crate::ast::{Expectation, ExpectedTreatment, Service, Span, Test};
 use crate::diagnostic::{Code, Diagnostic, show};
 use crate::host::control_group;
 use crate::lexer::Kind;
@@ -195,11 +195,11 @@ impl Parser<'_> {
         }
     }
 
-    fn wants(&mut self) -> Step<Wants> {
+    fn wants(&mut self) -> Step<ExpectedTreatment> {
         let service = match self.word() {
-            Some("trusted") => return self.wanted(Wants::Trusted),
-            Some("untrusted") => return self.wanted(Wants::Untrusted),
-            Some("never") => return self.wanted(Wants::Never),
+            Some("trusted") => return self.wanted(ExpectedTreatment::Trusted),
+            Some("untrusted") => return self.wanted(ExpectedTreatment::Untrusted),
+            Some("never") => return self.wanted(ExpectedTreatment::Never),
             Some("encryption") => Service::Encryption,
             Some("authentication") => Service::Authentication,
             _ => {
@@ -208,10 +208,10 @@ impl Parser<'_> {
             }
         };
         self.bump();
-        Ok(Wants::Protect(service, self.level()?))
+        Ok(ExpectedTreatment::Protect(service, self.level()?))
     }
 
-    fn wanted(&mut self, wants: Wants) -> Step<Wants> {
+    fn wanted(&mut self, wants: ExpectedTreatment) -> Step<ExpectedTreatment> {
         self.bump();
         Ok(wants)
     }
