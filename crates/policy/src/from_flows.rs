@@ -20,7 +20,7 @@ const MAX_ITEMS: usize = 32;
 
 /// The treatment that a flow is to get, from the least to the strictest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Want {
+pub enum Treatment {
     /// The flow passes in clear.
     Clear,
     /// The flow needs `authentication mandatory`.
@@ -29,19 +29,19 @@ pub enum Want {
     Encryption,
 }
 
-impl Want {
+impl Treatment {
     fn text(self) -> &'static str {
         match self {
-            Want::Clear => "never",
-            Want::Authentication => "authentication mandatory",
-            Want::Encryption => "encryption mandatory",
+            Treatment::Clear => "never",
+            Treatment::Authentication => "authentication mandatory",
+            Treatment::Encryption => "encryption mandatory",
         }
     }
 }
 
 /// A flow that was seen, and what it is to get.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedFlow {
     /// The program of the flow: a subject as a policy has it, or the name or path of a program.
     pub program: String,
     /// The addresses, ports and protocol.
@@ -49,12 +49,12 @@ pub struct Seen {
     /// Whether this host began it. `None` if nobody knows; the lower port is then taken for that of the service.
     pub begun_here: Option<bool>,
     /// The treatment that the flow is to get.
-    pub want: Want,
+    pub want: Treatment,
 }
 
 /// The ways in which the policy may say more than was seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Widen {
+pub struct PrefixWidening {
     /// The length of the prefixes that IPv4 peers become, if any.
     pub v4: Option<u8>,
     /// The length of the prefixes that IPv6 peers become, if any.
@@ -70,11 +70,11 @@ enum End {
 }
 
 type Kind = (u8, End);
-type Items = BTreeMap<Kind, Want>;
+type Items = BTreeMap<Kind, Treatment>;
 
 /// Writes the text of the policy. Flows that no statement could name are left out, and counted in a comment.
 #[must_use]
-pub fn from_flows(seen: &[Seen], widen: Widen) -> String {
+pub fn from_flows(seen: &[ObservedFlow], widen: PrefixWidening) -> String {
     let mut programs: BTreeMap<&str, BTreeMap<Prefix, Peers>> = BTreeMap::new();
     let mut left_out = 0usize;
     for one in seen {
@@ -108,12 +108,12 @@ struct Peers {
     mixed: bool,
 }
 
-fn peers(remote: IpAddr, widen: Widen) -> Option<Prefix> {
+fn peers(remote: IpAddr, widen: PrefixWidening) -> Option<Prefix> {
     let (len, whole) = if remote.is_ipv4() { (widen.v4, 32) } else { (widen.v6, 128) };
     Prefix::new(remote, len.unwrap_or(whole).min(whole))
 }
 
-fn kind(seen: &Seen) -> Option<Kind> {
+fn kind(seen: &ObservedFlow) -> Option<Kind> {
     let flow = &seen.flow;
     let number = if flow.protocol == protocol::ICMPV6 { protocol::ICMP } else { flow.protocol };
     if !has_ports(number) {
@@ -211,13 +211,13 @@ fn text(prefix: Prefix) -> String {
     }
 }
 
-fn line(number: u8, end: &str, want: Want) -> String {
+fn line(number: u8, end: &str, want: Treatment) -> String {
     format!("protocol={} {end} {};", protocol_text(number), want.text())
 }
 
 /// An item for each kind. If there are too many, they become ranges, and a comment says so.
 fn lines(items: &Items) -> Vec<String> {
-    let one = |(&(number, end), &want): (&Kind, &Want)| {
+    let one = |(&(number, end), &want): (&Kind, &Treatment)| {
         let ports = match end {
             End::Neither => String::new(),
             End::Local(port) => format!("localport={port} remoteport=any"),
@@ -232,7 +232,7 @@ fn lines(items: &Items) -> Vec<String> {
         return sorted.into_iter().map(one).collect();
     }
     // Of each protocol and end: from the lowest port to the highest, and the strictest of all, since ranges overlap.
-    let want = items.values().copied().max().unwrap_or(Want::Encryption);
+    let want = items.values().copied().max().unwrap_or(Treatment::Encryption);
     let mut ranges: BTreeMap<(u8, u8), (u16, u16, usize)> = BTreeMap::new();
     let mut out = Vec::new();
     for (number, end) in items.keys() {

@@ -62,7 +62,7 @@ pub use difference::{Difference, Fares, Side, differ, differences};
 pub use digest::Digest;
 pub use explain::{Explanation, Matched, RuleRef, ScrubbedBy, Verdict, explain, explain_process};
 pub use format::format;
-pub use from_flows::{Seen, Want, Widen, from_flows};
+pub use from_flows::{ObservedFlow, PrefixWidening, Treatment, from_flows};
 pub use host::{Host, NoHost, ProgramFile, control_group};
 pub use lexer::{Kind, Span, Token};
 pub use meaning::{Meaning, meaning};

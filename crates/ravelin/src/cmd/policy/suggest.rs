@@ -8,7 +8,7 @@ use anyhow::Context;
 use api::{Begun, CountedFlows, FlowRecord, path};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use policy::{Seen, Want, Widen, from_flows};
+use policy::{ObservedFlow, PrefixWidening, Treatment, from_flows};
 use wire::Flow;
 
 use crate::client::Connect;
@@ -86,7 +86,7 @@ impl Suggest {
                 format!("{text}; `ravelin flows --ended` lists those that were"),
             ));
         }
-        output::text(&from_flows(&seen, Widen { v4: self.widen, v6: self.widen6 }))
+        output::text(&from_flows(&seen, PrefixWidening { v4: self.widen, v6: self.widen6 }))
     }
 
     fn counted(&self) -> anyhow::Result<Vec<FlowRecord>> {
@@ -126,7 +126,7 @@ impl Suggest {
         Ok(out)
     }
 
-    fn seen(&self, record: &FlowRecord) -> Option<Seen> {
+    fn seen(&self, record: &FlowRecord) -> Option<ObservedFlow> {
         let program = match record.application.as_str() {
             "" => record.program.clone()?,
             // An executable that is not verified: no application, and refused.
@@ -135,9 +135,9 @@ impl Suggest {
         };
         let want = match self.want {
             Goal::Intended => intended(record),
-            Goal::Clear => Want::Clear,
-            Goal::Authentication => Want::Authentication,
-            Goal::Encryption => Want::Encryption,
+            Goal::Clear => Treatment::Clear,
+            Goal::Authentication => Treatment::Authentication,
+            Goal::Encryption => Treatment::Encryption,
         };
         let flow = Flow {
             opaque: false,
@@ -147,20 +147,20 @@ impl Suggest {
             remote_port: record.remote.port(),
             protocol: record.protocol,
         };
-        Some(Seen { program, flow, begun_here: record.begun.map(|begun| begun == Begun::Here), want })
+        Some(ObservedFlow { program, flow, begun_here: record.begun.map(|begun| begun == Begun::Here), want })
     }
 }
 
 /// The strictest that any of its packets got, or would have got.
-fn intended(record: &FlowRecord) -> Want {
+fn intended(record: &FlowRecord) -> Treatment {
     let (out, inn) = (&record.outbound, &record.inbound);
     let any = |amounts: &[api::Amount]| amounts.iter().any(|amount| amount.packets > 0);
     if any(&[out.encrypted, inn.encrypted, out.would_encrypt]) {
-        Want::Encryption
+        Treatment::Encryption
     } else if any(&[out.authenticated, inn.authenticated, out.would_authenticate]) {
-        Want::Authentication
+        Treatment::Authentication
     } else {
-        Want::Clear
+        Treatment::Clear
     }
 }
 
