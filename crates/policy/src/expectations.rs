@@ -9,7 +9,7 @@ use crate::ast::{Expectation, ExpectedTreatment, Service, level_word};
 use crate::compile::compile_some;
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::parser::{Broken, Parsed};
-use crate::subjects::{Running, Subjects};
+use crate::subjects::{RunningProgram, Subjects};
 use crate::{AppTable, Compiled};
 
 /// Runs every expectation of the file's tests; one that does not come true is an error.
@@ -69,7 +69,7 @@ fn comes_true(wants: ExpectedTreatment, decision: &Decision) -> bool {
 
 /// Whether a block that is left out could have spoken for the process.
 fn may_concern(broken: &Broken, line: &Expectation) -> bool {
-    let Running::Program(program) = &line.process.program else { return true };
+    let RunningProgram::Program(program) = &line.process.program else { return true };
     let file = program.rsplit_once('/').map_or(program.as_str(), |p| p.1);
     !broken.is_plain || broken.names.iter().any(|name| name.text == *program || name.text == file)
 }

@@ -12,7 +12,7 @@ use crate::compile::{Application, LimitLine, Reason};
 use crate::names::Source;
 use crate::scrubbed::{self, Scrubbed};
 use crate::sources::RuleKind;
-use crate::subjects::{Process, Running};
+use crate::subjects::{Process, RunningProgram};
 use crate::{Compiled, STANDARD_DIRECTORIES};
 
 /// Sentences about statements, also for [`mod@crate::meaning`].
@@ -148,9 +148,9 @@ pub fn explain(compiled: &Compiled, program: &str, flow: &Flow) -> Explanation {
 /// Explains what a flow of a process gets.
 pub fn explain_process(compiled: &Compiled, process: &Process, flow: &Flow) -> Explanation {
     let program = match &process.program {
-        Running::Program(program) => program.as_str(),
-        Running::Anonymous => "anonymous",
-        Running::Unnamed => "any program",
+        RunningProgram::Program(program) => program.as_str(),
+        RunningProgram::Anonymous => "anonymous",
+        RunningProgram::Unnamed => "any program",
     };
     about(compiled, program, compiled.find_process(process), flow)
 }

@@ -73,7 +73,7 @@ pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, pa
 pub use pins::Pins;
 pub use scrubbed::Scrubbed;
 pub use sources::{RuleKind, RuleSource, Rules};
-pub use subjects::{Executables, Facts, Image, Process, Running, Selector, Subjects};
+pub use subjects::{Executables, Facts, Image, Process, RunningProgram, Selector, Subjects};
 pub use suggest::{distance, nearest};
 pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary, counted};
 pub use target::{Target, TargetError};

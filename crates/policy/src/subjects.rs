@@ -161,7 +161,7 @@ pub trait Facts {
 
 /// The program that a process runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Running {
+pub enum RunningProgram {
     /// The executable of this path, or of this bare name.
     Program(String),
     /// An executable without a name.
@@ -175,7 +175,7 @@ pub enum Running {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Process {
     /// The program that it runs.
-    pub program: Running,
+    pub program: RunningProgram,
     /// The programs that its ancestors run, and that it ran before.
     pub ancestors: Vec<String>,
     /// The path of its control group.
@@ -187,15 +187,15 @@ pub struct Process {
 impl Process {
     /// A process that runs this program, a path or a bare name. Nothing else is known about it.
     pub fn running(program: &str) -> Process {
-        Process { program: Running::Program(program.into()), ..Process::default() }
+        Process { program: RunningProgram::Program(program.into()), ..Process::default() }
     }
 }
 
 impl Facts for &Process {
     fn executes(&mut self, executables: &Executables) -> bool {
         match (executables, &self.program) {
-            (Executables::Any, _) | (Executables::Anonymous, Running::Anonymous) => true,
-            (Executables::Named(image), Running::Program(program)) => image.is(program),
+            (Executables::Any, _) | (Executables::Anonymous, RunningProgram::Anonymous) => true,
+            (Executables::Named(image), RunningProgram::Program(program)) => image.is(program),
             _ => false,
         }
     }

@@ -6,7 +6,7 @@ use crate::ast::{Expectation, ExpectedTreatment, Service, Span, Test};
 use crate::diagnostic::{Code, Diagnostic, show};
 use crate::host::control_group;
 use crate::lexer::Kind;
-use crate::subjects::{Process, Running};
+use crate::subjects::{Process, RunningProgram};
 use crate::tree::NodeKind;
 use crate::{MAX_EXPECTATIONS, Target, address};
 
@@ -86,13 +86,13 @@ impl Parser<'_> {
         let keyword = self.word().filter(|word| WORDS.contains(word));
         if self.word() == Some("anonymous") {
             self.bump();
-            process.program = Running::Anonymous;
+            process.program = RunningProgram::Anonymous;
         } else if keyword.is_none() {
             let Some(name) = self.name() else {
                 return Err(self.unexpected(Code::ExpectedTest, &["a program"], HELP));
             };
             self.checked(&name)?;
-            process.program = Running::Program(name.text);
+            process.program = RunningProgram::Program(name.text);
         }
         let target = loop {
             let Some(word) = self.word().filter(|word| WORDS.contains(word)) else {

@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 
 use policy::ast::{Group, Program, Subject, Users};
 use policy::{
-    AppTable, Code, Compiled, Executables, Facts, Host, Image, Parsed, Process, Running, compile, parse_for,
+    AppTable, Code, Compiled, Executables, Facts, Host, Image, Parsed, Process, RunningProgram, compile,
+    parse_for,
 };
 use proptest::prelude::*;
 
@@ -63,8 +64,8 @@ fn users(subject: &Subject) -> Option<(u32, u32)> {
 fn fits(subject: &Subject, process: &Process) -> bool {
     let program = match (&subject.program, &process.program) {
         (Program::Any, _) => true,
-        (Program::Anonymous, Running::Anonymous) => true,
-        (Program::Named(named), Running::Program(program)) => is_image(&named.name.text, program),
+        (Program::Anonymous, RunningProgram::Anonymous) => true,
+        (Program::Named(named), RunningProgram::Program(program)) => is_image(&named.name.text, program),
         _ => false,
     };
     let from = match &subject.from {
@@ -145,9 +146,9 @@ fn block(subject: &str) -> String {
 fn process() -> impl Strategy<Value = Process> {
     let program = prop_oneof![
         one(&["a", "/bin/a", "/usr/bin/a", "/opt/a", "b", "/bin/b", "z"])
-            .prop_map(|p| Running::Program(p.into())),
-        Just(Running::Anonymous),
-        Just(Running::Unnamed),
+            .prop_map(|p| RunningProgram::Program(p.into())),
+        Just(RunningProgram::Anonymous),
+        Just(RunningProgram::Unnamed),
     ];
     let ancestors = prop::collection::vec(one(&["c", "/bin/c", "/usr/bin/c", "/bin/d"]), 0..3);
     let group = prop::option::of(one(&[
@@ -227,7 +228,7 @@ fn names_that_look_like_subjects_are_other_names() {
     assert_eq!(of(&Process::running("a uid 7")), "\"a uid 7\"");
     assert_eq!(of(&Process { user: Some(7), ..Process::running("/bin/a") }), "a uid 7");
     assert_eq!(of(&Process::running("anonymous")), "\"anonymous\"");
-    assert_eq!(of(&Process { program: Running::Anonymous, ..Process::default() }), "anonymous");
+    assert_eq!(of(&Process { program: RunningProgram::Anonymous, ..Process::default() }), "anonymous");
     assert_eq!(of(&Process::running("anything")), "default");
 }
 

@@ -16,7 +16,7 @@ use api::{
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
 use daemon::policy_store::HostFiles;
-use policy::{AppTable, Host, Parsed, Process, ProgramFile, Running, Target, counted};
+use policy::{AppTable, Host, Parsed, Process, ProgramFile, RunningProgram, Target, counted};
 
 use crate::client::Connect;
 use crate::color;
@@ -238,8 +238,8 @@ impl Explain {
             self.unit.as_ref().map(|unit| policy::control_group(unit, host.unit_file(unit).as_deref()));
         Ok(Some(Process {
             program: match self.app.as_str() {
-                "anonymous" => Running::Anonymous,
-                program => Running::Program(program.to_owned()),
+                "anonymous" => RunningProgram::Anonymous,
+                program => RunningProgram::Program(program.to_owned()),
             },
             ancestors: self.parent.clone(),
             group: self.cgroup.clone().or(unit),

@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::*;
-use policy::{Executables, Image, Process, Running, Selector, Subjects};
+use policy::{Executables, Image, Process, RunningProgram, Selector, Subjects};
 use program::Program;
 use sadb::spd::{AppPolicy, Class, Spd};
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ impl Actor {
         let procs = world.cgroup.join("app/cgroup.procs");
         let own = image.to_owned();
         let program = world.alice.run(move || Program::start(&own, &procs));
-        let running = Running::Program(image.display().to_string());
+        let running = RunningProgram::Program(image.display().to_string());
         let group = Some(group(world, "app"));
         Actor {
             program,
@@ -97,8 +97,8 @@ impl Actor {
     }
 
     /// What it runs now is behind it.
-    fn leave(&mut self, next: Running) {
-        if let Running::Program(path) = std::mem::replace(&mut self.model.program, next) {
+    fn leave(&mut self, next: RunningProgram) {
+        if let RunningProgram::Program(path) = std::mem::replace(&mut self.model.program, next) {
             self.model.ancestors.push(path);
         }
     }
@@ -109,7 +109,7 @@ impl Actor {
             0 | 1 => {
                 let next = dice.pick(images).display().to_string();
                 assert_eq!(self.program.ask(&format!("exec {next}")), "ready");
-                self.leave(Running::Program(next));
+                self.leave(RunningProgram::Program(next));
             }
             2 => {
                 let same = self.model.program.clone();
@@ -122,7 +122,7 @@ impl Actor {
                 if user == 0 {
                     let from = dice.pick(images);
                     assert_eq!(self.program.ask(&format!("{how} {}", from.display())), "ready");
-                    self.leave(Running::Anonymous);
+                    self.leave(RunningProgram::Anonymous);
                 }
             }
             4 if user == 0 => {
