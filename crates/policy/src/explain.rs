@@ -346,7 +346,8 @@ pub(crate) fn demanded(level: Level, beyond: &Terms) -> Vec<String> {
 
 /// A sentence about the name that the peer's address belongs to, if one decided.
 fn by_name(compiled: &Compiled, decision: &Decision, flow: &Flow) -> Option<String> {
-    let contested = |c: &&crate::Contested| c.addr == flow.remote && c.rules.contains(&decision.network);
+    let contested =
+        |c: &&crate::ContestedAddress| c.addr == flow.remote && c.rules.contains(&decision.network);
     if let Some(contested) = compiled.named.resolution.contested.iter().find(contested) {
         let lines = contested.rules.map(|rule| compiled.rule(rule).map_or(0, |rule| rule.line));
         return Some(format!(

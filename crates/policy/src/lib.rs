@@ -66,7 +66,7 @@ pub use from_flows::{ObservedFlow, PrefixWidening, Treatment, from_flows};
 pub use host::{Host, NoHost, ProgramFile, control_group};
 pub use lexer::{Kind, Span, Token};
 pub use meaning::{Meaning, meaning};
-pub use names::{Contested, MAX_NAMED_ADDRESSES, Named, NamedNetwork, Names, Resolution, Source};
+pub use names::{ContestedAddress, MAX_NAMED_ADDRESSES, Named, NamedNetwork, Names, Resolution, Source};
 pub use observe::Observed;
 pub use outline::Outline;
 pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for, parse_over};

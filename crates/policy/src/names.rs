@@ -77,7 +77,7 @@ pub struct NamedNetwork {
 
 /// An address that is refused because two settings of one application about it cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contested {
+pub struct ContestedAddress {
     /// The application that has the settings.
     pub app: AppId,
     /// The address that is refused.
@@ -90,7 +90,7 @@ pub struct Contested {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolution {
     /// Addresses that are refused because their settings do not compare.
-    pub contested: Vec<Contested>,
+    pub contested: Vec<ContestedAddress>,
     /// Number of observed addresses that were not used, because something would have become less strict.
     pub withheld: usize,
     /// Number of addresses for which there was no room.
@@ -255,7 +255,7 @@ fn choose(
                         Order::Weaker => new,
                         Order::Incomparable => {
                             let rules = [old.rule, new.rule];
-                            resolution.contested.push(Contested { app, addr: peer, rules });
+                            resolution.contested.push(ContestedAddress { app, addr: peer, rules });
                             Opinion { class: Class::Untrusted, ..old }
                         }
                     },
