@@ -19,23 +19,23 @@ use crate::ports;
 /// (which implies authentication) over authentication; a suite over any; keeping packets in over letting them pass in
 /// clear. The scrub profile of a flow makes none stricter.
 pub fn compare(a: &AppPolicy, b: &AppPolicy) -> Order {
-    Cut::of(a).compare(&Cut::of(b))
+    PartitionedPolicy::of(a).compare(&PartitionedPolicy::of(b))
 }
 
 /// A policy that is cut into stretches of peers once, to be compared with many.
-pub struct Cut<'p> {
+pub struct PartitionedPolicy<'p> {
     policy: &'p AppPolicy,
     stretches: Vec<(u128, Peer)>,
 }
 
-impl<'p> Cut<'p> {
+impl<'p> PartitionedPolicy<'p> {
     /// Cuts a policy into its stretches.
-    pub fn of(policy: &'p AppPolicy) -> Cut<'p> {
-        Cut { policy, stretches: stretches(policy) }
+    pub fn of(policy: &'p AppPolicy) -> PartitionedPolicy<'p> {
+        PartitionedPolicy { policy, stretches: stretches(policy) }
     }
 
     /// Compares two policies as [`compare`] does.
-    pub fn compare(&self, other: &Cut<'_>) -> Order {
+    pub fn compare(&self, other: &PartitionedPolicy<'_>) -> Order {
         let (mut a_holds, mut b_holds) = (true, true);
         let mut seen: HashSet<(Peer, Peer)> = HashSet::new();
         let mut last = None;

@@ -55,7 +55,7 @@ mod unit;
 pub use app_table::AppTable;
 pub use ast::GUARD;
 pub use choices::choices;
-pub use compare::{Cut, compare};
+pub use compare::{PartitionedPolicy, compare};
 pub use compile::{Application, Compiled, GUARD_NUMBER, LeftOut, LimitLine, Reason, compile, compile_over};
 pub use diagnostic::{Code, Diagnostic, Position, Related, Severity};
 pub use difference::{Difference, Fares, Side, differ, differences};

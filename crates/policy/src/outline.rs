@@ -7,7 +7,7 @@
 
 use sadb::spd::AppPolicy;
 
-use crate::compare::Cut;
+use crate::compare::PartitionedPolicy;
 
 const WORDS: usize = 4;
 const BUCKETS: u128 = WORDS as u128 * 64;
@@ -23,7 +23,7 @@ impl Outline {
     /// Makes the outline of a policy.
     pub fn of(policy: &AppPolicy) -> Outline {
         let mut out = Outline::default();
-        for opinion in Cut::of(policy).opinions() {
+        for opinion in PartitionedPolicy::of(policy).opinions() {
             if opinion.speaks {
                 set(&mut out.speaks, opinion.first, opinion.last);
             }

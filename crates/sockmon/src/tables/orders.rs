@@ -7,7 +7,7 @@
 use super::{Change, Tables};
 use crate::abi;
 use crate::error::SockmonError;
-use policy::{Cut, Outline};
+use policy::{Outline, PartitionedPolicy};
 use sadb::spd::{AppPolicy, Order};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -85,7 +85,7 @@ impl Tables {
         comparisons: &mut usize,
     ) -> (BTreeMap<(u32, u32), u8>, bool) {
         let outline = Outline::of(policy);
-        let cut = Cut::of(policy);
+        let cut = PartitionedPolicy::of(policy);
         let mut seen = BTreeSet::from([number]);
         let mut out = BTreeMap::new();
         for (app, other) in self.applications.iter().filter(|(app, _)| **app < abi::APP_GUARD) {
@@ -97,7 +97,7 @@ impl Tables {
                 return (out, false);
             }
             *comparisons -= 1;
-            let order = cut.compare(&Cut::of(source));
+            let order = cut.compare(&PartitionedPolicy::of(source));
             let pair = (number.min(*other), number.max(*other));
             let order = if number < *other { order } else { turned(order) };
             out.extend(value(order).map(|value| (pair, value)));
@@ -125,7 +125,7 @@ fn compare<'p>(
     room: usize,
     mut comparisons: usize,
 ) -> (Vec<Entry>, usize, BTreeSet<u32>) {
-    let mut cuts: HashMap<u32, Cut<'p>> = HashMap::new();
+    let mut cuts: HashMap<u32, PartitionedPolicy<'p>> = HashMap::new();
     let (mut out, mut left_out, mut unfinished) = (Vec::new(), 0, BTreeSet::new());
     for (at, new) in used.iter().enumerate().filter(|(_, used)| used.is_new) {
         // Two that are new meet once.
@@ -146,7 +146,7 @@ fn compare<'p>(
             }
             comparisons -= 1;
             for one in [low, high] {
-                cuts.entry(one.number).or_insert_with(|| Cut::of(one.policy));
+                cuts.entry(one.number).or_insert_with(|| PartitionedPolicy::of(one.policy));
             }
             let order = cuts[&low.number].compare(&cuts[&high.number]);
             out.extend(value(order).map(|value| (pair, value)));
