@@ -13,7 +13,7 @@ use crate::MAX_NETWORKS;
 use crate::ast::{AddressRange, Block, GUARD, Limit, Name, Network, Protection, Quantity, Span, Subject};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::host::Host;
-use crate::parser::{Body, Broken, Candidate, Shared};
+use crate::parser::{Body, BrokenBlock, Candidate, Shared};
 use crate::prefixes::{self, Nesting, Piece, nesting};
 use crate::unit::{Again, Placed, Unit};
 use again::{again, is_known_by_keyword};
@@ -31,7 +31,7 @@ pub(crate) struct Checked {
     /// The blocks without errors.
     pub blocks: Vec<Placed>,
     /// The blocks with errors.
-    pub broken: Vec<Broken>,
+    pub broken: Vec<BrokenBlock>,
     /// The protections at the top of the file that are sound.
     pub protections: Vec<Protection>,
     /// Whether what was known of blocks of the earlier text fits this text. If not, nothing of this result counts.
@@ -75,7 +75,7 @@ pub(crate) fn policy(
                 blocks.push(Placed::new(Unit::new(block, text, None)));
             } else {
                 let names = vec![Name { text: GUARD.into(), span: block.header }];
-                broken.push(Broken { names, is_plain: false });
+                broken.push(BrokenBlock { names, is_plain: false });
             }
             continue;
         }
@@ -96,7 +96,7 @@ pub(crate) fn policy(
         } else {
             let is_plain = subjects.iter().all(Subject::is_plain);
             let names = subjects.iter().map(|s| Name { text: s.name(), span: s.span }).collect();
-            broken.push(Broken { names, is_plain });
+            broken.push(BrokenBlock { names, is_plain });
         }
     }
     across.paths(sink);

@@ -8,7 +8,7 @@ use wire::{AppId, Services};
 use crate::ast::{Expectation, ExpectedTreatment, Service, level_word};
 use crate::compile::compile_some;
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
-use crate::parser::{Broken, Parsed};
+use crate::parser::{BrokenBlock, Parsed};
 use crate::subjects::{RunningProgram, Subjects};
 use crate::{AppTable, Compiled};
 
@@ -68,7 +68,7 @@ fn comes_true(wants: ExpectedTreatment, decision: &Decision) -> bool {
 }
 
 /// Whether a block that is left out could have spoken for the process.
-fn may_concern(broken: &Broken, line: &Expectation) -> bool {
+fn may_concern(broken: &BrokenBlock, line: &Expectation) -> bool {
     let RunningProgram::Program(program) = &line.process.program else { return true };
     let file = program.rsplit_once('/').map_or(program.as_str(), |p| p.1);
     !broken.is_plain || broken.names.iter().any(|name| name.text == *program || name.text == file)

@@ -69,7 +69,7 @@ pub use meaning::{Meaning, meaning};
 pub use names::{ContestedAddress, MAX_NAMED_ADDRESSES, Named, NamedNetwork, Names, Resolution, Source};
 pub use observe::Observed;
 pub use outline::Outline;
-pub use parser::{Broken, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for, parse_over};
+pub use parser::{BrokenBlock, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for, parse_over};
 pub use pins::Pins;
 pub use scrubbed::Scrubbed;
 pub use sources::{RuleKind, RuleSource, Rules};

@@ -12,7 +12,7 @@ use crate::{Compiled, MAX_TEXT, check, expectations, recognise};
 
 /// An application block that is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct BrokenBlock {
     /// The names of its subjects, as far as they could be read.
     pub names: Vec<Name>,
     /// Whether they are programs and nothing else.
@@ -33,7 +33,7 @@ pub struct Parsed {
     /// Blocks without errors, in the order of the file.
     pub blocks: Vec<Placed>,
     /// Blocks with errors: they are not part of the policy.
-    pub broken: Vec<Broken>,
+    pub broken: Vec<BrokenBlock>,
     /// Tests in the order of the file.
     pub tests: Vec<Test>,
     /// The results of the file's tests.
