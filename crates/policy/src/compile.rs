@@ -80,7 +80,7 @@ pub enum Reason {
 
 /// An application that the file names and that has no policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct OmittedApplication {
     /// The name of the application.
     pub name: String,
     /// The reason why it has no policy.
@@ -105,7 +105,7 @@ pub struct Compiled {
     /// The networks that are host names. They have no address before [`Compiled::resolve`].
     pub named: Named,
     /// Applications that the file names and that have no policy from it.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<OmittedApplication>,
     /// Whether the text had errors.
     pub errors: bool,
     /// The language of the text.
@@ -187,7 +187,7 @@ pub(crate) fn compile_some(
         for ((subject, selector), at) in block.subjects.iter().zip(&block.selectors).zip(subjects) {
             let name = subject.name();
             let Some(id) = table.assign(&name) else {
-                out.left_out.push(LeftOut { name, reason: Reason::NoNumber, line: at.line });
+                out.left_out.push(OmittedApplication { name, reason: Reason::NoNumber, line: at.line });
                 continue;
             };
             let share = Share { block, app: id };
@@ -396,7 +396,7 @@ impl Compiled {
         for name in parsed.broken.iter().flat_map(|b| &b.names) {
             if known.insert(&name.text) {
                 let line = lines.position(&parsed.text, name.span.start as usize).line;
-                broken.push(LeftOut { name: name.text.clone(), reason: Reason::Broken, line });
+                broken.push(OmittedApplication { name: name.text.clone(), reason: Reason::Broken, line });
             }
         }
         self.left_out.extend(broken);

@@ -56,7 +56,9 @@ pub use app_table::AppTable;
 pub use ast::GUARD;
 pub use choices::choices;
 pub use compare::{PartitionedPolicy, compare};
-pub use compile::{Application, Compiled, GUARD_NUMBER, LeftOut, LimitLine, Reason, compile, compile_over};
+pub use compile::{
+    Application, Compiled, GUARD_NUMBER, LimitLine, OmittedApplication, Reason, compile, compile_over,
+};
 pub use diagnostic::{Code, Diagnostic, Position, Related, Severity};
 pub use difference::{Difference, Fares, Side, differ, differences};
 pub use digest::Digest;
