@@ -15,7 +15,7 @@ use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::host::Host;
 use crate::parser::{Body, BrokenBlock, Candidate, Shared};
 use crate::prefixes::{self, Nesting, Piece, nesting};
-use crate::unit::{Again, Placed, Unit};
+use crate::unit::{Again, PlacedBlock, Unit};
 use again::{again, is_known_by_keyword};
 use protections::{SharedByName, protection_of, protections, top};
 use subjects::Across;
@@ -29,7 +29,7 @@ const MAX_RULES: usize = 65_535;
 /// The result of checking a file.
 pub(crate) struct Checked {
     /// The blocks without errors.
-    pub blocks: Vec<Placed>,
+    pub blocks: Vec<PlacedBlock>,
     /// The blocks with errors.
     pub broken: Vec<BrokenBlock>,
     /// The protections at the top of the file that are sound.
@@ -72,7 +72,7 @@ pub(crate) fn policy(
             let sound = guard(&mut block, first_guard, sink, !candidate.broken, &mut across);
             first_guard.get_or_insert(block.header);
             if sound {
-                blocks.push(Placed::new(Unit::new(block, text, None)));
+                blocks.push(PlacedBlock::new(Unit::new(block, text, None)));
             } else {
                 let names = vec![Name { text: GUARD.into(), span: block.header }];
                 broken.push(BrokenBlock { names, is_plain: false });
@@ -92,7 +92,7 @@ pub(crate) fn policy(
             let again = read.zip(sink.since_mark()).filter(|_| once && is_known_by_keyword(&block));
             let again =
                 again.map(|(read, checked)| Again { read, checked, prefixes: across.prefixes, entries });
-            blocks.push(Placed::new(Unit::new(block, text, again)));
+            blocks.push(PlacedBlock::new(Unit::new(block, text, again)));
         } else {
             let is_plain = subjects.iter().all(Subject::is_plain);
             let names = subjects.iter().map(|s| Name { text: s.name(), span: s.span }).collect();

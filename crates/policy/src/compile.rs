@@ -18,7 +18,7 @@ use crate::names::{Named, NamedNetwork};
 use crate::pins::{self, Pins};
 use crate::sources::{Origin, RuleSource, Rules, Source, Top, rule_id};
 use crate::subjects::{Executables, Image, Process, Selector, Subjects};
-use crate::unit::{Extent, Placed};
+use crate::unit::{Extent, PlacedBlock};
 use crate::{AppTable, Parsed, observe, prefixes};
 
 /// An application that has a policy.
@@ -255,7 +255,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Moves on behind a block that starts here; its extent is known.
-    fn skip(&mut self, placed: &Placed, start: Position) {
+    fn skip(&mut self, placed: &PlacedBlock, start: Position) {
         self.position = placed.unit.extent.behind(start);
         self.at = placed.start as usize + placed.unit.len();
     }

@@ -79,7 +79,7 @@ pub use subjects::{Executables, Facts, Image, Process, RunningProgram, Selector,
 pub use suggest::{distance, nearest};
 pub use summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary, counted};
 pub use target::{Target, TargetError};
-pub use unit::Placed;
+pub use unit::PlacedBlock;
 
 /// The directories where a bare application name is looked for.
 pub const STANDARD_DIRECTORIES: [&str; 6] =

@@ -20,7 +20,7 @@ use crate::host::Host;
 use crate::lexer::{Kind, Token};
 use crate::suggest;
 use crate::tree::{Builder, NodeKind};
-use crate::unit::{Parts, Placed, Read};
+use crate::unit::{Parts, PlacedBlock, Read};
 use crate::{MAX_STATEMENTS, MAX_SUBJECTS};
 pub(crate) use reading::tree;
 pub use reading::{BrokenBlock, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for, parse_over};
@@ -32,7 +32,7 @@ pub(crate) enum Body {
     /// error.
     Read(Box<Block>, Option<Read>),
     /// The block stood in the earlier text.
-    Known(Placed),
+    Known(PlacedBlock),
 }
 
 /// A block before the checks.
@@ -52,7 +52,7 @@ pub(crate) struct Shared {
 pub(crate) struct Parser<'p> {
     text: &'p str,
     /// The blocks that stood in the earlier text, in order.
-    known: &'p [Placed],
+    known: &'p [PlacedBlock],
     /// Number of known blocks that were taken over.
     taken: usize,
     stream: Stream<'p>,
@@ -85,7 +85,7 @@ type Step<T> = Result<T, Abandon>;
 impl<'p> Parser<'p> {
     fn new(
         text: &'p str,
-        known: &'p [Placed],
+        known: &'p [PlacedBlock],
         with_tree: bool,
         sink: &'p mut Sink,
         host: &'p dyn Host,

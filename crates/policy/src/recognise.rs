@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::sources::{Rules, Source};
-use crate::unit::Placed;
+use crate::unit::PlacedBlock;
 
 /// The word that every such block starts with.
 const KEYWORD: &str = "application";
@@ -20,7 +20,7 @@ const ALIKE: usize = 4;
 const PATIENCE: usize = 8;
 
 /// The known blocks in order, each where it may be in `text`.
-pub(crate) fn recognise(text: &str, before: &Rules) -> Vec<Placed> {
+pub(crate) fn recognise(text: &str, before: &Rules) -> Vec<PlacedBlock> {
     let known = Known::of(before);
     let mut out = Vec::new();
     let (mut at, mut next) = (0, 0);
@@ -35,7 +35,7 @@ pub(crate) fn recognise(text: &str, before: &Rules) -> Vec<Placed> {
         let Some((start, source, index)) = found.or_else(|| known.search(text, at, &mut patience)) else {
             return out;
         };
-        out.push(Placed { unit: Arc::clone(&source.unit), start: start as u32 });
+        out.push(PlacedBlock { unit: Arc::clone(&source.unit), start: start as u32 });
         at = start + source.unit.len();
         next = index + 1;
         let gap = |(one, two): (&&Source, &&Source)| two.start.checked_sub(one.start + one.unit.len() as u32);

@@ -135,15 +135,15 @@ impl Again {
 }
 
 /// A sound block in one text. Its fields are those of the block ([`Block`]). In a policy that was read with
-/// [`crate::parse_over`] the places in them may be those of an earlier text, and [`Placed::place`] says where they are
+/// [`crate::parse_over`] the places in them may be those of an earlier text, and [`PlacedBlock::place`] says where they are
 /// in this one.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub struct PlacedBlock {
     pub(crate) unit: Arc<Unit>,
     pub(crate) start: u32,
 }
 
-impl Deref for Placed {
+impl Deref for PlacedBlock {
     type Target = Block;
 
     fn deref(&self) -> &Block {
@@ -151,11 +151,11 @@ impl Deref for Placed {
     }
 }
 
-impl Placed {
+impl PlacedBlock {
     /// Places the unit where it was read.
-    pub(crate) fn new(unit: Unit) -> Placed {
+    pub(crate) fn new(unit: Unit) -> PlacedBlock {
         let start = unit.block.span.start;
-        Placed { unit: Arc::new(unit), start }
+        PlacedBlock { unit: Arc::new(unit), start }
     }
 
     /// The distance from the text it was read from to the text at hand, with overflow.

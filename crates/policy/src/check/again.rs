@@ -4,7 +4,7 @@ use super::subjects::Across;
 use super::{MAX_ENTRIES, names};
 use crate::ast::{Block, Subject};
 use crate::diagnostic::Sink;
-use crate::unit::Placed;
+use crate::unit::PlacedBlock;
 
 /// Whether the block begins with `application`. The parser takes a known block only where such a block may stand.
 pub(super) fn is_known_by_keyword(block: &Block) -> bool {
@@ -13,7 +13,7 @@ pub(super) fn is_known_by_keyword(block: &Block) -> bool {
 
 /// Checks a block that is unchanged from the earlier text. What depends on other blocks and on the host is checked
 /// again, and earlier findings are reported again. False if the block must be read anew.
-pub(super) fn again(placed: &Placed, sink: &mut Sink, across: &mut Across<'_>) -> bool {
+pub(super) fn again(placed: &PlacedBlock, sink: &mut Sink, across: &mut Across<'_>) -> bool {
     let (block, Some(again)) = (&placed.unit.block, &placed.unit.again) else { return false };
     let mut subjects: Vec<Subject> = block.subjects.iter().map(|own| own.moved(placed.shift())).collect();
     let mut selectors = Vec::new();

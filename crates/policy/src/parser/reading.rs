@@ -7,7 +7,7 @@ use crate::ast::{Name, Protection, Span, Syntax, Test};
 use crate::diagnostic::{Code, Diagnostic, Sink};
 use crate::host::{Host, NoHost};
 use crate::tree::Tree;
-use crate::unit::Placed;
+use crate::unit::PlacedBlock;
 use crate::{Compiled, MAX_TEXT, check, expectations, recognise};
 
 /// An application block that is left out.
@@ -31,7 +31,7 @@ pub struct Parsed {
     /// Protections at the top of the file that are sound.
     pub protections: Vec<Protection>,
     /// Blocks without errors, in the order of the file.
-    pub blocks: Vec<Placed>,
+    pub blocks: Vec<PlacedBlock>,
     /// Blocks with errors: they are not part of the policy.
     pub broken: Vec<BrokenBlock>,
     /// Tests in the order of the file.
@@ -103,7 +103,7 @@ pub fn parse_for(file: &str, text: &str, host: &dyn Host) -> Parsed {
 
 /// Reads a policy as [`parse_bytes_for`] does, for a caller that loads it over another. There is no tree, and blocks
 /// that stand in the text of `before` as they stand in this one are not read again. Everything else is as if they were,
-/// except the places in them ([`Placed::place`]).
+/// except the places in them ([`PlacedBlock::place`]).
 pub fn parse_over(file: &str, bytes: &[u8], host: &dyn Host, before: &Compiled) -> Parsed {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) if text.len() > MAX_TEXT => return too_long(file, text.len()),
@@ -130,7 +130,7 @@ fn read_over(
     text: &Arc<str>,
     host: &dyn Host,
     with_tree: bool,
-    known: &[Placed],
+    known: &[PlacedBlock],
     before: Option<&Compiled>,
 ) -> Option<Parsed> {
     let in_vain = |fits: bool, sink: &Sink| before.is_some() && (!fits || sink.has_errors());

@@ -4,12 +4,12 @@
 use crate::ast::Span;
 use crate::lexer::{Kind, Token, Tokens, tokens};
 use crate::tree::Leaves;
-use crate::unit::Placed;
+use crate::unit::PlacedBlock;
 
 /// The number of tokens that the parser looks ahead, the next one included: `test NAME {`.
 pub(super) const AHEAD: usize = 3;
 
-type Known<'p> = std::iter::Map<std::slice::Iter<'p, Placed>, fn(&Placed) -> Span>;
+type Known<'p> = std::iter::Map<std::slice::Iter<'p, PlacedBlock>, fn(&PlacedBlock) -> Span>;
 
 /// A token that means something, which is no white space and no comment.
 #[derive(Clone, Copy)]
@@ -40,8 +40,8 @@ pub(super) struct Stream<'p> {
 
 impl<'p> Stream<'p> {
     /// Makes a stream at the start of a text. Nothing is ahead before [`AHEAD`] steps are made.
-    pub fn new(text: &'p str, known: &'p [Placed], with_tree: bool) -> Stream<'p> {
-        let whole: fn(&Placed) -> Span = Placed::whole;
+    pub fn new(text: &'p str, known: &'p [PlacedBlock], with_tree: bool) -> Stream<'p> {
+        let whole: fn(&PlacedBlock) -> Span = PlacedBlock::whole;
         Stream {
             text,
             tokens: tokens(text, known.iter().map(whole)),
