@@ -1,10 +1,10 @@
 //! The checks of what the grammar cannot see: names, references, overlaps. Errors take their block out of the policy;
 //! warnings and notes do not.
 
-mod again;
 mod items;
 mod names;
 mod protections;
+mod recheck;
 mod subjects;
 
 use std::collections::HashSet;
@@ -15,9 +15,9 @@ use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::host::Host;
 use crate::parser::{Body, BrokenBlock, Candidate, Shared};
 use crate::prefixes::{self, Nesting, Piece, nesting};
-use crate::unit::{Again, PlacedBlock, Unit};
-use again::{again, is_known_by_keyword};
+use crate::unit::{BlockFindings, PlacedBlock, Unit};
 use protections::{SharedByName, protection_of, protections, top};
+use recheck::{is_known_by_keyword, recheck};
 use subjects::Across;
 
 /// The most network entries of all applications together: names times prefixes.
@@ -63,7 +63,7 @@ pub(crate) fn policy(
         let (mut block, read) = match candidate.body {
             Body::Read(block, read) => (*block, read),
             Body::Known(placed) => {
-                fits = fits && again(&placed, sink, &mut across);
+                fits = fits && recheck(&placed, sink, &mut across);
                 blocks.push(placed);
                 continue;
             }
@@ -89,10 +89,14 @@ pub(crate) fn policy(
         if sound {
             let entries = across.entries - entries;
             // A subject given twice is said again only where the list is read again.
-            let again = read.zip(sink.since_mark()).filter(|_| once && is_known_by_keyword(&block));
-            let again =
-                again.map(|(read, checked)| Again { read, checked, prefixes: across.prefixes, entries });
-            blocks.push(PlacedBlock::new(Unit::new(block, text, again)));
+            let findings = read.zip(sink.since_mark()).filter(|_| once && is_known_by_keyword(&block));
+            let findings = findings.map(|(read, checked)| BlockFindings {
+                read,
+                checked,
+                prefixes: across.prefixes,
+                entries,
+            });
+            blocks.push(PlacedBlock::new(Unit::new(block, text, findings)));
         } else {
             let is_plain = subjects.iter().all(Subject::is_plain);
             let names = subjects.iter().map(|s| Name { text: s.name(), span: s.span }).collect();

@@ -55,7 +55,7 @@ struct Known<'r> {
 impl<'r> Known<'r> {
     fn of(before: &'r Rules) -> Known<'r> {
         let mut in_order: Vec<&Source> =
-            before.sources().filter(|source| source.unit.again.is_some() && !source.carried).collect();
+            before.sources().filter(|source| source.unit.findings.is_some() && !source.carried).collect();
         in_order.sort_by_key(|source| source.start);
         // One for each application of a list.
         in_order.dedup_by(|a, b| Arc::ptr_eq(&a.unit, &b.unit));

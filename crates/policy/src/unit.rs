@@ -16,13 +16,13 @@ pub(crate) struct Unit {
     /// Whether some of its networks are host names.
     pub has_hosts: bool,
     /// What stands in for reading and checking it; `None` if it is read and checked in each text.
-    pub again: Option<Again>,
+    pub findings: Option<BlockFindings>,
     lines: OnceLock<Lines>,
 }
 
 /// The results of reading and checking a block.
 #[derive(Debug)]
-pub(crate) struct Again {
+pub(crate) struct BlockFindings {
     /// The findings of the parser.
     pub read: Read,
     /// The findings of the checks.
@@ -101,10 +101,10 @@ impl Extent {
 
 impl Unit {
     /// Makes the unit of a block of this text.
-    pub fn new(block: Block, text: &str, again: Option<Again>) -> Unit {
+    pub fn new(block: Block, text: &str, findings: Option<BlockFindings>) -> Unit {
         let has_hosts = block.networks.iter().any(|network| matches!(network.range, AddressRange::Host(_)));
-        let again = again.filter(|again| again.is_within(block.span));
-        Unit { extent: Extent::of(block.span.of(text)), block, has_hosts, again, lines: OnceLock::new() }
+        let findings = findings.filter(|findings| findings.is_within(block.span));
+        Unit { extent: Extent::of(block.span.of(text)), block, has_hosts, findings, lines: OnceLock::new() }
     }
 
     /// Number of octets of the block.
@@ -125,7 +125,7 @@ impl Unit {
     }
 }
 
-impl Again {
+impl BlockFindings {
     /// Whether nothing that was found points out of the block.
     fn is_within(&self, span: Span) -> bool {
         let within = |inner: Span| span.start <= inner.start && inner.end <= span.end;

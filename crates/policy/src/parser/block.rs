@@ -60,9 +60,9 @@ impl Parser<'_> {
         let found = self.known.binary_search_by_key(&span.start, |known| known.start);
         let Some(placed) = found.ok().and_then(|at| self.known.get(at)) else { return };
         self.taken += 1;
-        if let Some(again) = &placed.unit.again {
-            self.count(again.read.parts);
-            placed.replay(&again.read.found, self.sink);
+        if let Some(findings) = &placed.unit.findings {
+            self.count(findings.read.parts);
+            placed.replay(&findings.read.found, self.sink);
         }
         self.candidates.push(Candidate { body: Body::Known(placed.clone()), broken: false });
     }

@@ -13,20 +13,20 @@ pub(super) fn is_known_by_keyword(block: &Block) -> bool {
 
 /// Checks a block that is unchanged from the earlier text. What depends on other blocks and on the host is checked
 /// again, and earlier findings are reported again. False if the block must be read anew.
-pub(super) fn again(placed: &PlacedBlock, sink: &mut Sink, across: &mut Across<'_>) -> bool {
-    let (block, Some(again)) = (&placed.unit.block, &placed.unit.again) else { return false };
+pub(super) fn recheck(placed: &PlacedBlock, sink: &mut Sink, across: &mut Across<'_>) -> bool {
+    let (block, Some(findings)) = (&placed.unit.block, &placed.unit.findings) else { return false };
     let mut subjects: Vec<Subject> = block.subjects.iter().map(|own| own.moved(placed.shift())).collect();
     let mut selectors = Vec::new();
     if !across.subjects(&mut subjects, &mut selectors, sink) || selectors != block.selectors {
         return false;
     }
-    if again.prefixes.saturating_mul(subjects.len()).saturating_add(across.entries) > MAX_ENTRIES {
+    if findings.prefixes.saturating_mul(subjects.len()).saturating_add(across.entries) > MAX_ENTRIES {
         return false;
     }
-    across.entries += again.entries;
+    across.entries += findings.entries;
     if placed.unit.has_hosts && !names::check(block, sink, across) {
         return false;
     }
-    placed.replay(&again.checked, sink);
+    placed.replay(&findings.checked, sink);
     true
 }
