@@ -18,7 +18,7 @@ use crate::prefixes::{self, Nesting, Piece, nesting};
 use crate::unit::{BlockFindings, PlacedBlock, Unit};
 use protections::{SharedByName, protection_of, protections, top};
 use recheck::{is_known_by_keyword, recheck};
-use subjects::Across;
+use subjects::CheckState;
 
 /// The most network entries of all applications together: names times prefixes.
 const MAX_ENTRIES: usize = 1 << 20;
@@ -55,7 +55,7 @@ pub(crate) fn policy(
     }
     let shared = top(shared, &candidates, sink);
     let by_name = SharedByName::new(&shared);
-    let mut across = Across::new(host);
+    let mut state = CheckState::new(host);
     let (mut blocks, mut broken) = (Vec::new(), Vec::new());
     let mut first_guard = None;
     let mut fits = true;
@@ -63,13 +63,13 @@ pub(crate) fn policy(
         let (mut block, read) = match candidate.body {
             Body::Read(block, read) => (*block, read),
             Body::Known(placed) => {
-                fits = fits && recheck(&placed, sink, &mut across);
+                fits = fits && recheck(&placed, sink, &mut state);
                 blocks.push(placed);
                 continue;
             }
         };
         if block.is_guard {
-            let sound = guard(&mut block, first_guard, sink, !candidate.broken, &mut across);
+            let sound = guard(&mut block, first_guard, sink, !candidate.broken, &mut state);
             first_guard.get_or_insert(block.header);
             if sound {
                 blocks.push(PlacedBlock::new(Unit::new(block, text, None)));
@@ -82,18 +82,18 @@ pub(crate) fn policy(
         let mut subjects = block.subjects.clone();
         subjects.retain(|subject| !subject.name().is_empty());
         let mut sound = !candidate.broken;
-        sound &= across.subjects(&mut block.subjects, &mut block.selectors, sink);
-        let (entries, once) = (across.entries, block.subjects.len() == subjects.len());
+        sound &= state.subjects(&mut block.subjects, &mut block.selectors, sink);
+        let (entries, once) = (state.entries, block.subjects.len() == subjects.len());
         sink.mark();
-        sound &= self::block(&mut block, &by_name, sink, sound, &mut across);
+        sound &= self::block(&mut block, &by_name, sink, sound, &mut state);
         if sound {
-            let entries = across.entries - entries;
+            let entries = state.entries - entries;
             // A subject given twice is said again only where the list is read again.
             let findings = read.zip(sink.since_mark()).filter(|_| once && is_known_by_keyword(&block));
             let findings = findings.map(|(read, checked)| BlockFindings {
                 read,
                 checked,
-                prefixes: across.prefixes,
+                prefixes: state.prefixes,
                 entries,
             });
             blocks.push(PlacedBlock::new(Unit::new(block, text, findings)));
@@ -103,7 +103,7 @@ pub(crate) fn policy(
             broken.push(BrokenBlock { names, is_plain });
         }
     }
-    across.paths(sink);
+    state.paths(sink);
     let protections = shared.into_iter().filter(|s| !s.broken).map(|s| s.protection).collect();
     Checked { blocks, broken, protections, fits }
 }
@@ -114,7 +114,7 @@ fn guard(
     first: Option<Span>,
     sink: &mut Sink,
     sound: bool,
-    across: &mut Across<'_>,
+    state: &mut CheckState<'_>,
 ) -> bool {
     let mut good = sound;
     if let Some(first) = first {
@@ -162,7 +162,7 @@ fn guard(
                 .help("write `network RANGE untrusted;`, or remove the block"),
         );
     }
-    networks(block, sink, good, across) && good
+    networks(block, sink, good, state) && good
 }
 
 /// Checks a block by itself. If it is not `sound` so far, consequences of an earlier error are not reported.
@@ -171,7 +171,7 @@ fn block(
     shared: &SharedByName<'_>,
     sink: &mut Sink,
     sound: bool,
-    across: &mut Across<'_>,
+    state: &mut CheckState<'_>,
 ) -> bool {
     let mut good = protections(block, shared, sink, sound);
     let block = &*block;
@@ -199,7 +199,7 @@ fn block(
         );
     }
     observed(block, sink);
-    good &= networks(block, sink, sound && good, across);
+    good &= networks(block, sink, sound && good, state);
     good
 }
 
@@ -241,11 +241,11 @@ fn observed(block: &Block, sink: &mut Sink) {
     }
 }
 
-fn networks(block: &Block, sink: &mut Sink, sound: bool, across: &mut Across<'_>) -> bool {
+fn networks(block: &Block, sink: &mut Sink, sound: bool, state: &mut CheckState<'_>) -> bool {
     let mut pieces: Vec<Piece> = Vec::new();
     for (owner, network) in block.networks.iter().enumerate() {
         prefixes::each(&network.range, |prefix| pieces.push(Piece { prefix, owner }));
-        let all = pieces.len().saturating_mul(block.subjects.len().max(1)).saturating_add(across.entries);
+        let all = pieces.len().saturating_mul(block.subjects.len().max(1)).saturating_add(state.entries);
         // One entry is kept back for the hole that an IPv6 prefix around IPv4 needs.
         if pieces.len() >= MAX_NETWORKS || all > MAX_ENTRIES {
             let message = match pieces.len() >= MAX_NETWORKS {
@@ -261,13 +261,13 @@ fn networks(block: &Block, sink: &mut Sink, sound: bool, across: &mut Across<'_>
         }
     }
     let items: usize = block.protections.iter().filter(|p| p.shared).map(|p| p.items.len()).sum();
-    across.entries += (pieces.len() + items) * block.subjects.len();
-    across.prefixes = pieces.len();
+    state.entries += (pieces.len() + items) * block.subjects.len();
+    state.prefixes = pieces.len();
     alone(block, sink);
     let wide: Vec<bool> = block.networks.iter().map(|n| matches!(n.range, AddressRange::Range(..))).collect();
     let nesting = nesting(&mut pieces, &wide);
     let mut good = equal(block, &nesting, sink);
-    good &= names::check(block, sink, across);
+    good &= names::check(block, sink, state);
     if good && sound {
         names::weak(block, &nesting, sink);
         overlaps(block, &nesting, sink);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::subjects::Across;
+use super::subjects::CheckState;
 use super::{same_network, show};
 use crate::MAX_HOSTS;
 use crate::ast::{AddressRange, Block, Network, NetworkKind};
@@ -17,7 +17,7 @@ fn hosts(block: &Block) -> impl Iterator<Item = (&str, &Network)> {
 }
 
 /// Checks for names that occur twice in a block, or are too many.
-pub(super) fn check(block: &Block, sink: &mut Sink, across: &mut Across<'_>) -> bool {
+pub(super) fn check(block: &Block, sink: &mut Sink, state: &mut CheckState<'_>) -> bool {
     let mut seen: HashMap<&str, &Network> = HashMap::new();
     let mut good = true;
     for (name, network) in hosts(block) {
@@ -27,8 +27,8 @@ pub(super) fn check(block: &Block, sink: &mut Sink, across: &mut Across<'_>) -> 
             continue;
         }
         seen.insert(name, network);
-        across.hosts.insert(name.to_owned());
-        if across.hosts.len() > MAX_HOSTS {
+        state.hosts.insert(name.to_owned());
+        if state.hosts.len() > MAX_HOSTS {
             sink.push(
                 Diagnostic::new(
                     Code::TooManyHosts,

@@ -1,6 +1,6 @@
 //! Checks of blocks that are unchanged from the earlier text: only what can have changed is checked again.
 
-use super::subjects::Across;
+use super::subjects::CheckState;
 use super::{MAX_ENTRIES, names};
 use crate::ast::{Block, Subject};
 use crate::diagnostic::Sink;
@@ -13,18 +13,18 @@ pub(super) fn is_known_by_keyword(block: &Block) -> bool {
 
 /// Checks a block that is unchanged from the earlier text. What depends on other blocks and on the host is checked
 /// again, and earlier findings are reported again. False if the block must be read anew.
-pub(super) fn recheck(placed: &PlacedBlock, sink: &mut Sink, across: &mut Across<'_>) -> bool {
+pub(super) fn recheck(placed: &PlacedBlock, sink: &mut Sink, state: &mut CheckState<'_>) -> bool {
     let (block, Some(findings)) = (&placed.unit.block, &placed.unit.findings) else { return false };
     let mut subjects: Vec<Subject> = block.subjects.iter().map(|own| own.moved(placed.shift())).collect();
     let mut selectors = Vec::new();
-    if !across.subjects(&mut subjects, &mut selectors, sink) || selectors != block.selectors {
+    if !state.subjects(&mut subjects, &mut selectors, sink) || selectors != block.selectors {
         return false;
     }
-    if findings.prefixes.saturating_mul(subjects.len()).saturating_add(across.entries) > MAX_ENTRIES {
+    if findings.prefixes.saturating_mul(subjects.len()).saturating_add(state.entries) > MAX_ENTRIES {
         return false;
     }
-    across.entries += findings.entries;
-    if placed.unit.has_hosts && !names::check(block, sink, across) {
+    state.entries += findings.entries;
+    if placed.unit.has_hosts && !names::check(block, sink, state) {
         return false;
     }
     placed.replay(&findings.checked, sink);

@@ -27,7 +27,7 @@ fn clash(a: Range, b: Range) -> bool {
 }
 
 /// State about the blocks checked before.
-pub(super) struct Across<'h> {
+pub(super) struct CheckState<'h> {
     host: &'h dyn Host,
     seen: HashMap<Selector, Span>,
     order: Vec<(usize, Subject)>,
@@ -46,9 +46,9 @@ pub(super) struct Across<'h> {
     pub hosts: HashSet<String>,
 }
 
-impl<'h> Across<'h> {
-    pub(super) fn new(host: &'h dyn Host) -> Across<'h> {
-        Across {
+impl<'h> CheckState<'h> {
+    pub(super) fn new(host: &'h dyn Host) -> CheckState<'h> {
+        CheckState {
             host,
             seen: HashMap::new(),
             order: Vec::new(),
