@@ -24,7 +24,7 @@ const WANTS: [&str; 6] = ["authentication", "encryption", "localport", "never", 
 
 /// The construct that a brace encloses.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Inside {
+enum Construct {
     File,
     Block,
     Guard,
@@ -35,7 +35,7 @@ enum Inside {
 /// The words that can stand where the word at `offset` stands or would start, in alphabetical order. `text` is that of
 /// the tree.
 pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
-    let mut inside = vec![Inside::File];
+    let mut inside = vec![Construct::File];
     let mut words: Vec<&str> = Vec::new();
     // Where the last of them ends: what stands behind it may be in no statement yet.
     let mut behind = 0;
@@ -56,10 +56,10 @@ pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
         match token.kind {
             Kind::Open => {
                 inside.push(match (words.first(), inside.last()) {
-                    (Some(&"protection"), _) => Inside::Protection,
-                    (Some(&"test"), Some(Inside::File)) => Inside::Test,
-                    (Some(&"guard"), Some(Inside::File)) => Inside::Guard,
-                    _ => Inside::Block,
+                    (Some(&"protection"), _) => Construct::Protection,
+                    (Some(&"test"), Some(Construct::File)) => Construct::Test,
+                    (Some(&"guard"), Some(Construct::File)) => Construct::Guard,
+                    _ => Construct::Block,
                 });
                 words.clear();
             }
@@ -77,34 +77,34 @@ pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
     }
     let fixed = |list: &[&str]| list.iter().map(ToString::to_string).collect();
     let last = words.last().copied();
-    match (inside.last().unwrap_or(&Inside::File), words.first().copied()) {
-        (Inside::File, None) => fixed(&TOP),
-        (Inside::File, Some("syntax")) => fixed(&["2005", "2026"]),
-        (Inside::File, Some("application")) if words.len() > 1 && last != Some(",") => fixed(&QUALIFIERS),
-        (Inside::File, _) => Vec::new(),
-        (Inside::Block, None) => fixed(&SETTINGS),
-        (Inside::Block, Some("network")) => match last {
+    match (inside.last().unwrap_or(&Construct::File), words.first().copied()) {
+        (Construct::File, None) => fixed(&TOP),
+        (Construct::File, Some("syntax")) => fixed(&["2005", "2026"]),
+        (Construct::File, Some("application")) if words.len() > 1 && last != Some(",") => fixed(&QUALIFIERS),
+        (Construct::File, _) => Vec::new(),
+        (Construct::Block, None) => fixed(&SETTINGS),
+        (Construct::Block, Some("network")) => match last {
             Some("network" | ",") => Vec::new(),
             Some("protected") => protections(tree, text, behind),
             Some("observe") => fixed(&TYPES),
             _ => fixed(&WATCHED_OR_NOT),
         },
-        (Inside::Guard, None) => fixed(&["network"]),
-        (Inside::Guard, Some("network")) => match last {
+        (Construct::Guard, None) => fixed(&["network"]),
+        (Construct::Guard, Some("network")) => match last {
             Some("network" | ",") => Vec::new(),
             _ => fixed(&["trusted", "untrusted"]),
         },
-        (Inside::Guard, _) => Vec::new(),
-        (Inside::Block, Some("limit")) => match words.len() {
+        (Construct::Guard, _) => Vec::new(),
+        (Construct::Block, Some("limit")) => match words.len() {
             1 => fixed(&["accept", "clear"]),
             3 => fixed(&RATES),
             4 => fixed(&["burst"]),
             _ => Vec::new(),
         },
-        (Inside::Block, _) => Vec::new(),
-        (Inside::Protection, _) => item(&words),
-        (Inside::Test, None) => Vec::new(),
-        (Inside::Test, _) => match last {
+        (Construct::Block, _) => Vec::new(),
+        (Construct::Protection, _) => item(&words),
+        (Construct::Test, None) => Vec::new(),
+        (Construct::Test, _) => match last {
             Some("encryption" | "authentication") => fixed(&LEVELS),
             _ if words.iter().any(|word| matches!(*word, "to" | "from")) => fixed(&WANTS),
             _ => fixed(&LINE),

@@ -43,7 +43,7 @@ impl Span {
 
 /// The kind of a token.
 #[derive(Logos, Clone, Copy, Debug, PartialEq, Eq)]
-#[logos(extras = NoClose)]
+#[logos(extras = NoCommentEnd)]
 pub enum Kind {
     /// White space: blanks, line ends, a byte order mark.
     #[regex(r"[ \t\r\n\x0C\u{FEFF}]+")]
@@ -129,7 +129,7 @@ impl Kind {
 
 /// Whether no `*/` is left ahead, so that a file full of `/*` is not searched to its end for each.
 #[derive(Default)]
-pub struct NoClose(bool);
+pub struct NoCommentEnd(bool);
 
 fn block_comment(lexer: &mut Lexer<Kind>) -> bool {
     if lexer.extras.0 {

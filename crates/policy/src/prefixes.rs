@@ -74,7 +74,7 @@ pub struct Nesting {
 }
 
 /// An open prefix of the sweep. `next` is what is to be covered inside it next, `None` when nothing is left.
-struct Open {
+struct OpenPrefix {
     piece: Piece,
     next: Option<u128>,
     gap: bool,
@@ -93,7 +93,7 @@ pub fn nesting(pieces: &mut Vec<Piece>, wide: &[bool]) -> Nesting {
         same
     });
     let is_wide = |owner: usize| wide.get(owner).copied().unwrap_or(false);
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenPrefix> = Vec::new();
     for piece in pieces.iter().copied() {
         while open.last().is_some_and(|o| !o.piece.prefix.covers(piece.prefix)) {
             close(&mut open, &mut out);
@@ -108,7 +108,7 @@ pub fn nesting(pieces: &mut Vec<Piece>, wide: &[bool]) -> Nesting {
             parent.gap |= parent.next != Some(piece.prefix.first());
             parent.next = piece.prefix.last().checked_add(1);
         }
-        open.push(Open { piece, next: Some(piece.prefix.first()), gap: false });
+        open.push(OpenPrefix { piece, next: Some(piece.prefix.first()), gap: false });
     }
     while !open.is_empty() {
         close(&mut open, &mut out);
@@ -120,7 +120,7 @@ pub fn nesting(pieces: &mut Vec<Piece>, wide: &[bool]) -> Nesting {
     out
 }
 
-fn close(open: &mut Vec<Open>, out: &mut Nesting) {
+fn close(open: &mut Vec<OpenPrefix>, out: &mut Nesting) {
     if let Some(done) = open.pop() {
         let end = done.piece.prefix.last().checked_add(1);
         if let Some(decides) = out.decides.get_mut(done.piece.owner) {
