@@ -24,7 +24,7 @@ pub struct Difference {
     /// The network of the second policy for these peers.
     pub after: Side,
     /// The flows with these peers that are treated differently, one entry for each pair of rules.
-    pub flows: Vec<Fares>,
+    pub flows: Vec<FlowDifference>,
 }
 
 /// The network statement of one of the two policies.
@@ -36,7 +36,7 @@ pub struct Side {
 
 /// A set of flows that are treated differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fares {
+pub struct FlowDifference {
     /// The protocol of the flows; `None` for any that neither policy names.
     pub protocol: Option<u8>,
     /// The first range of this host's ports.
@@ -51,12 +51,12 @@ pub struct Fares {
 
 /// The differences of the second policy from the first, by address. Neighbours with the same difference are joined.
 pub fn differences(a: &AppPolicy, b: &AppPolicy) -> Vec<Difference> {
-    let mut known: HashMap<(Peer, Peer), Vec<Fares>> = HashMap::new();
+    let mut known: HashMap<(Peer, Peer), Vec<FlowDifference>> = HashMap::new();
     let mut out: Vec<Difference> = Vec::new();
     let stretches = both(a, b);
     for (at, &(first, left, right)) in stretches.iter().enumerate() {
         let last = stretches.get(at + 1).map_or(u128::MAX, |next| next.0 - 1);
-        let flows = known.entry((left, right)).or_insert_with(|| fares((a, left), (b, right)));
+        let flows = known.entry((left, right)).or_insert_with(|| differing_flows((a, left), (b, right)));
         if flows.is_empty() {
             continue;
         }
@@ -88,26 +88,30 @@ impl Difference {
     }
 }
 
-fn fares(a: (&AppPolicy, Peer), b: (&AppPolicy, Peer)) -> Vec<Fares> {
-    let mut out: Vec<Fares> = Vec::new();
+fn differing_flows(a: (&AppPolicy, Peer), b: (&AppPolicy, Peer)) -> Vec<FlowDifference> {
+    let mut out: Vec<FlowDifference> = Vec::new();
     for_each_cell(a, b, |cell: Cell| {
         let ((before, before_rule), (after, after_rule)) = (cell.a, cell.b);
         if !differ(before, after) {
             return;
         }
-        let fares = Fares {
+        let differing_flows = FlowDifference {
             protocol: cell.protocol,
             local: cell.local,
             remote: cell.remote,
             before: (before.0, before.1, before_rule),
             after: (after.0, after.1, after_rule),
         };
-        let same = |known: &&mut Fares| (known.before, known.after) == (fares.before, fares.after);
+        let same = |known: &&mut FlowDifference| {
+            (known.before, known.after) == (differing_flows.before, differing_flows.after)
+        };
         match out.iter_mut().find(same) {
             // Port 0 is a poor example: nobody uses it.
-            Some(known) if known.remote.last == 0 && fares.remote.last != 0 => *known = fares,
+            Some(known) if known.remote.last == 0 && differing_flows.remote.last != 0 => {
+                *known = differing_flows
+            }
             Some(_) => {}
-            None => out.push(fares),
+            None => out.push(differing_flows),
         }
     });
     out

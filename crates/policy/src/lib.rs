@@ -60,7 +60,7 @@ pub use compile::{
     Application, Compiled, GUARD_NUMBER, LimitLine, OmittedApplication, Reason, compile, compile_over,
 };
 pub use diagnostic::{Code, Diagnostic, Position, Related, Severity};
-pub use difference::{Difference, Fares, Side, differ, differences};
+pub use difference::{Difference, FlowDifference, Side, differ, differences};
 pub use digest::Digest;
 pub use explain::{Explanation, Matched, RuleRef, ScrubbedBy, Verdict, explain, explain_process};
 pub use format::format;

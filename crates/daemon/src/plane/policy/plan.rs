@@ -212,7 +212,7 @@ fn flow_info(flow: &Flow) -> FlowInfo {
 
 fn peers(difference: &Difference, before: &Compiled, after: &Compiled) -> PeersChange {
     let network = |compiled, side: policy::Side| rule_position(compiled, side.network);
-    let flow = |fares: &policy::Fares| FlowChange {
+    let flow = |fares: &policy::FlowDifference| FlowChange {
         protocol: fares.protocol.map_or_else(|| "any".to_owned(), protocol_word),
         local_ports: ports(fares.local),
         remote_ports: ports(fares.remote),
