@@ -16,7 +16,7 @@ use crate::subjects::{Process, RunningProgram};
 use crate::{Compiled, STANDARD_DIRECTORIES};
 
 /// Sentences about statements, also for [`mod@crate::meaning`].
-pub(crate) mod said_of {
+pub(crate) mod sentences {
     use crate::ast::Limited;
 
     pub const TRUSTED: &str = "the network is trusted: its traffic passes in clear";
@@ -283,9 +283,9 @@ fn why(out: &Explanation, decision: &Decision, flow: &Flow) -> Vec<String> {
             format!("no network of the block covers {remote}: the host's default is bypass")
         }
         DecisionReason::NoNetwork => format!("no network of the block covers {remote}: the host's default is bypass"),
-        DecisionReason::Trusted if out.observed.is_some() => said_of::OBSERVED.into(),
-        DecisionReason::Trusted => said_of::TRUSTED.into(),
-        DecisionReason::Untrusted => said_of::UNTRUSTED.into(),
+        DecisionReason::Trusted if out.observed.is_some() => sentences::OBSERVED.into(),
+        DecisionReason::Trusted => sentences::TRUSTED.into(),
+        DecisionReason::Untrusted => sentences::UNTRUSTED.into(),
         DecisionReason::Item if decision.action == Action::Bypass => {
             let line = out.item.as_ref().map_or(0, |i| i.line);
             format!("line {line}: of the items of protection `{protection}` it is the first that matches: never protected")
@@ -415,12 +415,12 @@ fn notes(
     if out.verdict == Verdict::Bypass || matches!(out.level.as_deref(), Some("optional" | "accept-only")) {
         let limits = compiled.application(app).map_or(&[][..], |app| &app.limits);
         let said = |limit: &LimitLine| {
-            format!("line {}: `{}` {}", limit.line, limit.text, said_of::limit(limit.limited))
+            format!("line {}: `{}` {}", limit.line, limit.text, sentences::limit(limit.limited))
         };
         notes.extend(limits.iter().map(said));
     }
     if out.service.as_deref() == Some("authentication") {
-        notes.push(said_of::AUTHENTICATION.into());
+        notes.push(sentences::AUTHENTICATION.into());
     }
     let policy = compiled.spd.get(app);
     let items = policy.and_then(|p| match p.network(flow.remote)?.class {

@@ -9,7 +9,7 @@ use crate::ast::{
     Block, Demand, Executable, Item, Limit, Network, NetworkKind, Protection, Quantity, Service, Span,
     executables,
 };
-use crate::explain::{demanded, said_of};
+use crate::explain::{demanded, sentences};
 use crate::tree::NodeKind;
 use crate::{Compiled, Parsed, RuleKind, prefixes};
 
@@ -136,8 +136,8 @@ fn left_out(span: Span, what: &str) -> Meaning {
 
 fn class(network: &Network) -> &'static str {
     match network.kind {
-        NetworkKind::Trusted => said_of::TRUSTED,
-        NetworkKind::Untrusted => said_of::UNTRUSTED,
+        NetworkKind::Trusted => sentences::TRUSTED,
+        NetworkKind::Untrusted => sentences::UNTRUSTED,
         NetworkKind::Protected(_) => "the items of its protection decide, the first that matches",
     }
 }
@@ -150,7 +150,7 @@ fn of_limit(block: &Block, limit: &Limit) -> Meaning {
     };
     let sadb::spd::Limit { rate, burst } = limit.compiled();
     let lines = vec![
-        said_of::limit(limit.limited).to_string(),
+        sentences::limit(limit.limited).to_string(),
         format!("{rate} {what} a second, {burst} at once after a rest"),
     ];
     Meaning::of(limit.text(), lines, limit.span, Part::Applications(names))
@@ -159,7 +159,7 @@ fn of_limit(block: &Block, limit: &Limit) -> Meaning {
 fn of_network(block: &Block, network: &Network) -> Meaning {
     let mut lines = vec![class(network).to_string()];
     if block.observed.is_some() || network.observed {
-        lines.insert(0, format!("only watched: {}", said_of::OBSERVED));
+        lines.insert(0, format!("only watched: {}", sentences::OBSERVED));
     }
     if let NetworkKind::Protected(name) = &network.kind
         && let Some(protection) = block.protections.iter().find(|p| p.name.text == name.text)
@@ -202,7 +202,7 @@ fn items(protection: &Protection) -> Vec<String> {
         item.protocol.is_none() && any(&item.local) && any(&item.remote)
     };
     if !protection.items.iter().any(is_all) {
-        lines.push(said_of::NO_ITEM.into());
+        lines.push(sentences::NO_ITEM.into());
     }
     lines
 }
@@ -230,7 +230,7 @@ fn of_item(item: &Item) -> Vec<String> {
         lines.insert(0, flows);
     }
     if service == Service::Authentication {
-        lines.push(said_of::AUTHENTICATION.into());
+        lines.push(sentences::AUTHENTICATION.into());
     }
     lines
 }
