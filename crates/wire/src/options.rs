@@ -23,7 +23,7 @@ pub const STRICT_SOURCE_ROUTE: u8 = 137;
 
 /// The place of an option in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct OptionPlace {
     /// The type octet of the option.
     pub kind: u8,
     /// The offset where the option starts.
@@ -43,7 +43,7 @@ pub fn ipv6(bytes: &[u8], at: usize, end: usize) -> Options<'_> {
 }
 
 /// Whether an IPv6 option is padding with nothing hidden in it.
-pub fn is_padding(bytes: &[u8], option: Placed) -> bool {
+pub fn is_padding(bytes: &[u8], option: OptionPlace) -> bool {
     match option.kind {
         PAD1 => true,
         PADN => {
@@ -54,12 +54,12 @@ pub fn is_padding(bytes: &[u8], option: Placed) -> bool {
 }
 
 /// Whether an IPv6 option has a padding type.
-pub fn is_padding_kind(option: Placed) -> bool {
+pub fn is_padding_kind(option: OptionPlace) -> bool {
     matches!(option.kind, PAD1 | PADN)
 }
 
 /// Turns an IPv6 option into padding of the same length.
-pub fn put_padding(bytes: &mut [u8], option: Placed) {
+pub fn put_padding(bytes: &mut [u8], option: OptionPlace) {
     if option.kind == PAD1 {
         return;
     }
@@ -86,7 +86,7 @@ impl Options<'_> {
 }
 
 impl Iterator for Options<'_> {
-    type Item = Result<Placed, WireError>;
+    type Item = Result<OptionPlace, WireError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.at >= self.end {
@@ -106,7 +106,7 @@ impl Iterator for Options<'_> {
             return Some(Err(WireError::OptionLength));
         }
         self.at = if self.version == 4 && kind == END { self.end } else { at + len };
-        Some(Ok(Placed { kind, at, len }))
+        Some(Ok(OptionPlace { kind, at, len }))
     }
 }
 
@@ -126,7 +126,7 @@ pub fn final_destination(header: &[u8]) -> Result<Ipv4Addr, WireError> {
 }
 
 /// The last address of a source route that is not at its end.
-pub(crate) fn route_end(header: &[u8], option: Placed) -> Result<Option<Ipv4Addr>, WireError> {
+pub(crate) fn route_end(header: &[u8], option: OptionPlace) -> Result<Option<Ipv4Addr>, WireError> {
     if !matches!(option.kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE) {
         return Ok(None);
     }
