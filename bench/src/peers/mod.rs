@@ -81,7 +81,7 @@ impl Link for Plain {
 }
 
 /// Two programs, one on each host, that carry packets between them in user space.
-pub struct Carried {
+pub struct FrameContent {
     pids: [u32; 2],
     target: Ipv4Addr,
     /// The programs, and what is to go behind them. The hosts go last.
@@ -89,7 +89,7 @@ pub struct Carried {
     lab: Lab,
 }
 
-impl Link for Carried {
+impl Link for FrameContent {
     fn lab(&self) -> &Lab {
         &self.lab
     }

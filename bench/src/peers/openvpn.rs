@@ -1,7 +1,7 @@
 //! OpenVPN in user space, without its kernel half: TLS between two certificates that each know the other's fingerprint.
 
 use super::install::debian;
-use super::{Carried, INNER_MTU, Scratch, inner, lab, run, wait_for_answer};
+use super::{FrameContent, INNER_MTU, Scratch, inner, lab, run, wait_for_answer};
 use anyhow::Context;
 use netio::lab::{Program, Running, Side};
 
@@ -13,7 +13,7 @@ impl OpenVpn {
     ///
     /// # Errors
     /// If a program is missing or they do not reach each other.
-    pub fn build(name: &str, cipher: &str) -> anyhow::Result<Carried> {
+    pub fn build(name: &str, cipher: &str) -> anyhow::Result<FrameContent> {
         let program = debian("openvpn", "openvpn")?;
         let openssl = debian("openssl", "openssl")?;
         let lab = lab(name)?;
@@ -50,6 +50,6 @@ impl OpenVpn {
         let answer = wait_for_answer(&lab, inner(Side::Bob));
         answer.with_context(|| carriers.each_ref().map(Running::output).concat())?;
         let pids = carriers.each_ref().map(Running::pid);
-        Ok(Carried { pids, target: inner(Side::Bob), _kept: Box::new((carriers, scratch)), lab })
+        Ok(FrameContent { pids, target: inner(Side::Bob), _kept: Box::new((carriers, scratch)), lab })
     }
 }

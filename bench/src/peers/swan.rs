@@ -2,7 +2,7 @@
 //! octets: larger ones it does not read from its device, whatever MTU that is given.
 
 use super::install::debian;
-use super::{Carried, Scratch, ip, lab, wait_for_answer};
+use super::{FrameContent, Scratch, ip, lab, wait_for_answer};
 use netio::lab::Side;
 use tests::strongswan::{Charon, Proposal, add_inner, inner};
 
@@ -17,7 +17,7 @@ impl Swan {
     ///
     /// # Errors
     /// If a program is missing or the negotiation fails.
-    pub fn build(name: &str, proposal: Proposal) -> anyhow::Result<Carried> {
+    pub fn build(name: &str, proposal: Proposal) -> anyhow::Result<FrameContent> {
         debian("charon-systemd", "charon-systemd")?;
         debian("swanctl", "strongswan-swanctl")?;
         let lab = lab(name)?;
@@ -34,6 +34,6 @@ impl Swan {
         }
         wait_for_answer(&lab, inner(Side::Bob))?;
         let pids = [alice.pid(), bob.pid()];
-        Ok(Carried { pids, target: inner(Side::Bob), _kept: Box::new((alice, bob, scratch)), lab })
+        Ok(FrameContent { pids, target: inner(Side::Bob), _kept: Box::new((alice, bob, scratch)), lab })
     }
 }

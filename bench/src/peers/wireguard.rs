@@ -1,6 +1,6 @@
 //! WireGuard in user space: any program that makes the device that it is given the name of, and is set up by `wg`.
 
-use super::{Carried, INNER_MTU, PATIENCE, Scratch, inner, ip, lab, run, wait, wait_for_answer};
+use super::{FrameContent, INNER_MTU, PATIENCE, Scratch, inner, ip, lab, run, wait, wait_for_answer};
 use crate::peers::install::debian;
 use netio::lab::{Program, Running, Side};
 use std::fs;
@@ -19,7 +19,7 @@ impl WireGuard {
     ///
     /// # Errors
     /// If a program is missing, ends, or does not answer.
-    pub fn build(name: &str, program: &Path, args: &[&str]) -> anyhow::Result<Carried> {
+    pub fn build(name: &str, program: &Path, args: &[&str]) -> anyhow::Result<FrameContent> {
         let wg = debian("wg", "wireguard-tools")?;
         let lab = lab(name)?;
         let scratch = Scratch::new(name)?;
@@ -58,7 +58,7 @@ impl WireGuard {
         }
         wait_for_answer(&lab, inner(Side::Bob))?;
         let pids = carriers.each_ref().map(Running::pid);
-        Ok(Carried { pids, target: inner(Side::Bob), _kept: Box::new((carriers, devices)), lab })
+        Ok(FrameContent { pids, target: inner(Side::Bob), _kept: Box::new((carriers, devices)), lab })
     }
 }
 

@@ -22,7 +22,7 @@ use crate::interleave::median;
 use crate::paper::files::{Files, Protocol, SMALL, Servers, peer_of};
 use crate::paper::plot::{Mark, Plot};
 use crate::paper::transform::{Member, import};
-use crate::peers::{Carried, Link, Swan};
+use crate::peers::{FrameContent, Link, Swan};
 use crate::process::bpf_runs;
 use crate::product;
 use ::tests::strongswan::Proposal;
@@ -133,7 +133,7 @@ struct Bed {
 /// The hosts, with daemons if there are any.
 enum Pair {
     Bare(Box<Lab>),
-    Swan(Box<Carried>),
+    Swan(Box<FrameContent>),
     Guarded(Box<Rig>),
 }
 

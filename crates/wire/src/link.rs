@@ -1,7 +1,7 @@
 //! The place of the IP packet in a frame: behind Ethernet with VLAN tags (IEEE 802.1Q), LLC and SNAP (IEEE 802.2, RFC
 //! 1042), PPPoE (RFC 2516), PPP (RFC 1661, RFC 1662) and MPLS (RFC 3032).
 //!
-//! The octets of a frame enter. A [`Carried`] leaves: the place of the packet, the certainty that there is none, or
+//! The octets of a frame enter. A [`FrameContent`] leaves: the place of the packet, the certainty that there is none, or
 //! that this module cannot tell. The third answer matters: another reader of the same frame may know the encapsulation.
 
 use crate::eth;
@@ -36,7 +36,7 @@ pub fn may_carry_ip(kind: u16) -> bool {
 
 /// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carried {
+pub enum FrameContent {
     /// The frame carries an IP packet.
     Ip(Place),
     /// The frame carries no IP packet.
@@ -87,53 +87,53 @@ impl Place {
 }
 
 /// The content of an Ethernet frame.
-pub fn ethernet(frame: &[u8]) -> Carried {
+pub fn ethernet(frame: &[u8]) -> FrameContent {
     if frame.len() < eth::HEADER_LEN {
-        return Carried::Other;
+        return FrameContent::Other;
     }
     behind_type(frame, Place::new(12, frame))
 }
 
 /// The content at `at` of a frame whose Ethertype is given elsewhere (Linux "cooked" headers, Cisco's HDLC).
-pub fn typed(frame: &[u8], kind: u16, at: usize) -> Carried {
+pub fn typed(frame: &[u8], kind: u16, at: usize) -> FrameContent {
     match behind_kind(frame, Place::new(at, frame), kind) {
         // Tags lie where the offset of Ethernet is not.
-        Carried::Ip(place) => Carried::Ip(Place { tags_end: 0, ..place }),
+        FrameContent::Ip(place) => FrameContent::Ip(Place { tags_end: 0, ..place }),
         carried => carried,
     }
 }
 
 /// The answer for an IP packet of this version at `at`.
-pub fn named(frame: &[u8], at: usize, version: u8) -> Carried {
-    Carried::Ip(Place { version: Some(version), ..Place::new(at, frame) })
+pub fn named(frame: &[u8], at: usize, version: u8) -> FrameContent {
+    FrameContent::Ip(Place { version: Some(version), ..Place::new(at, frame) })
 }
 
 /// The content of an LLC frame that begins at `at`.
-pub fn llc(frame: &[u8], at: usize) -> Carried {
+pub fn llc(frame: &[u8], at: usize) -> FrameContent {
     behind_llc(frame, Place::new(at, frame))
 }
 
 /// The content of a PPP frame that begins at `at`, with or without address and control (RFC 1662 section 3.1).
-pub fn ppp(frame: &[u8], at: usize) -> Carried {
+pub fn ppp(frame: &[u8], at: usize) -> FrameContent {
     let begins = frame.get(at..).is_some_and(|rest| rest.starts_with(&[0xff, 0x03]));
     behind_ppp(frame, Place::new(if begins { at + 2 } else { at }, frame))
 }
 
 /// The content of a PPPoE session frame that begins at `at`.
-pub fn pppoe(frame: &[u8], at: usize) -> Carried {
+pub fn pppoe(frame: &[u8], at: usize) -> FrameContent {
     behind_pppoe(frame, Place::new(at, frame))
 }
 
 /// The answer for a packet at `at` that says its IP version itself.
-pub fn bare(frame: &[u8], at: usize) -> Carried {
+pub fn bare(frame: &[u8], at: usize) -> FrameContent {
     let place = Place::new(at, frame);
-    if matches!(octet(frame, at) >> 4, 4 | 6) { Carried::Ip(place) } else { Carried::Other }
+    if matches!(octet(frame, at) >> 4, 4 | 6) { FrameContent::Ip(place) } else { FrameContent::Other }
 }
 
 /// The content behind a type or length field at `place.at`.
-fn behind_type(frame: &[u8], mut place: Place) -> Carried {
+fn behind_type(frame: &[u8], mut place: Place) -> FrameContent {
     if frame.len() < place.at + 2 {
-        return Carried::Other;
+        return FrameContent::Other;
     }
     let kind = be16(frame, place.at);
     place.at += 2;
@@ -145,15 +145,15 @@ fn behind_type(frame: &[u8], mut place: Place) -> Carried {
 }
 
 /// The content at `place.at`, behind a type field of value `kind`.
-fn behind_kind(frame: &[u8], mut place: Place, mut kind: u16) -> Carried {
+fn behind_kind(frame: &[u8], mut place: Place, mut kind: u16) -> FrameContent {
     let mut tags = 0;
     while TAGS.contains(&kind) {
         tags += 1;
         if tags > MAX_TAGS {
-            return Carried::Unread;
+            return FrameContent::Unread;
         }
         if frame.len() < place.at + 4 {
-            return Carried::Other;
+            return FrameContent::Other;
         }
         kind = be16(frame, place.at + 2);
         place.at += 4;
@@ -166,23 +166,23 @@ fn behind_kind(frame: &[u8], mut place: Place, mut kind: u16) -> Carried {
     behind_known_type(frame, place, kind)
 }
 
-fn behind_known_type(frame: &[u8], place: Place, kind: u16) -> Carried {
+fn behind_known_type(frame: &[u8], place: Place, kind: u16) -> FrameContent {
     match kind {
-        eth::IPV4 => Carried::Ip(Place { version: Some(4), ..place }),
-        eth::IPV6 => Carried::Ip(Place { version: Some(6), ..place }),
+        eth::IPV4 => FrameContent::Ip(Place { version: Some(4), ..place }),
+        eth::IPV6 => FrameContent::Ip(Place { version: Some(6), ..place }),
         PPPOE_SESSION => behind_pppoe(frame, place),
         PPP => behind_ppp(frame, place),
         kind if MPLS.contains(&kind) => behind_labels(frame, place),
-        kind if UNREAD.contains(&kind) => Carried::Unread,
-        _ => Carried::Other,
+        kind if UNREAD.contains(&kind) => FrameContent::Unread,
+        _ => FrameContent::Other,
     }
 }
 
-fn behind_llc(frame: &[u8], mut place: Place) -> Carried {
+fn behind_llc(frame: &[u8], mut place: Place) -> FrameContent {
     const UNNUMBERED: u8 = 3;
     let [dsap, ssap, control] = [0, 1, 2].map(|more| octet(frame, place.at + more));
     if frame.len() < place.at + 3 {
-        return Carried::Other;
+        return FrameContent::Other;
     }
     place.at += 3;
     match (dsap, ssap) {
@@ -191,73 +191,73 @@ fn behind_llc(frame: &[u8], mut place: Place) -> Carried {
             let organisation = [0, 1, 2].map(|more| octet(frame, place.at + more));
             let kind = be16(frame, place.at + 3);
             if frame.len() < place.at + 5 {
-                return Carried::Other;
+                return FrameContent::Other;
             }
             place.at += 5;
             match organisation {
                 // RFC 1042, and IEEE 802.1H for types that were bridged.
                 [0, 0, 0] | [0, 0, 0xf8] => behind_kind(frame, place, kind),
                 // Bridged frames (RFC 2684 section 5.2).
-                [0, 0x80, 0xc2] => Carried::Unread,
-                _ => Carried::Other,
+                [0, 0x80, 0xc2] => FrameContent::Unread,
+                _ => FrameContent::Other,
             }
         }
-        (0x06, 0x06) if control == UNNUMBERED => Carried::Ip(Place { version: Some(4), ..place }),
+        (0x06, 0x06) if control == UNNUMBERED => FrameContent::Ip(Place { version: Some(4), ..place }),
         // ISO protocols: the NLPID of IPv4, IPv6 and SNAP (RFC 2427 section 4).
         (0xfe, 0xfe) if control == UNNUMBERED => match octet(frame, place.at) {
-            0xcc => Carried::Ip(Place { at: place.at + 1, version: Some(4), ..place }),
-            0x8e => Carried::Ip(Place { at: place.at + 1, version: Some(6), ..place }),
-            0x80 => Carried::Unread,
-            _ => Carried::Other,
+            0xcc => FrameContent::Ip(Place { at: place.at + 1, version: Some(4), ..place }),
+            0x8e => FrameContent::Ip(Place { at: place.at + 1, version: Some(6), ..place }),
+            0x80 => FrameContent::Unread,
+            _ => FrameContent::Other,
         },
-        (0xaa | 0x06, 0xaa | 0xab | 0x06 | 0x07) => Carried::Unread,
-        _ => Carried::Other,
+        (0xaa | 0x06, 0xaa | 0xab | 0x06 | 0x07) => FrameContent::Unread,
+        _ => FrameContent::Other,
     }
 }
 
-fn behind_pppoe(frame: &[u8], mut place: Place) -> Carried {
+fn behind_pppoe(frame: &[u8], mut place: Place) -> FrameContent {
     const HEADER: usize = 6;
     if frame.len() < place.at + HEADER {
-        return Carried::Other;
+        return FrameContent::Other;
     }
     let (kind, code, len) = (octet(frame, place.at), octet(frame, place.at + 1), be16(frame, place.at + 4));
     let field = place.at + 4;
     place.at += HEADER;
     if (kind, code) != (0x11, 0) {
-        return Carried::Unread;
+        return FrameContent::Unread;
     }
     place.counts(field, len);
     behind_ppp(frame, place)
 }
 
 /// The content behind a PPP protocol field at `place.at`, which may be compressed to one octet (RFC 1661 section 6.5).
-fn behind_ppp(frame: &[u8], mut place: Place) -> Carried {
+fn behind_ppp(frame: &[u8], mut place: Place) -> FrameContent {
     let first = octet(frame, place.at);
     let (protocol, len) = if first & 1 == 1 { (u16::from(first), 1) } else { (be16(frame, place.at), 2) };
     place.at += len;
     if frame.len() < place.at {
-        return Carried::Other;
+        return FrameContent::Other;
     }
     match protocol {
-        0x0021 => Carried::Ip(Place { version: Some(4), ..place }),
-        0x0057 => Carried::Ip(Place { version: Some(6), ..place }),
+        0x0021 => FrameContent::Ip(Place { version: Some(4), ..place }),
+        0x0057 => FrameContent::Ip(Place { version: Some(6), ..place }),
         0x0281 | 0x0283 => behind_labels(frame, place),
         // Compressed headers, bridged frames, pieces of several links, compressed and header-compressed packets.
         0x002d | 0x002f | 0x0031 | 0x003d | 0x0061 | 0x0063 | 0x0065 | 0x0067 | 0x0069 | 0x00fb | 0x00fd => {
-            Carried::Unread
+            FrameContent::Unread
         }
-        _ => Carried::Other,
+        _ => FrameContent::Other,
     }
 }
 
 /// The content behind an MPLS stack at `place.at`. Behind the last label, a packet says by its first nibble what it is
 /// (RFC 4928 section 3); a pseudowire may carry a frame.
-fn behind_labels(frame: &[u8], mut place: Place) -> Carried {
+fn behind_labels(frame: &[u8], mut place: Place) -> FrameContent {
     const EXPLICIT_NULL_V4: u32 = 0;
     const EXPLICIT_NULL_V6: u32 = 2;
     for _ in 0..MAX_LABELS {
         if frame.len() < place.at + 4 {
-            return Carried::Other;
+            return FrameContent::Other;
         }
         let entry = u32::from(be16(frame, place.at)) << 16 | u32::from(be16(frame, place.at + 2));
         place.at += 4;
@@ -270,12 +270,12 @@ fn behind_labels(frame: &[u8], mut place: Place) -> Carried {
             _ => None,
         };
         return match octet(frame, place.at) >> 4 {
-            4 | 6 => Carried::Ip(place),
-            _ if place.version.is_some() => Carried::Ip(place),
-            _ => Carried::Unread,
+            4 | 6 => FrameContent::Ip(place),
+            _ if place.version.is_some() => FrameContent::Ip(place),
+            _ => FrameContent::Unread,
         };
     }
-    Carried::Unread
+    FrameContent::Unread
 }
 
 #[cfg(test)]
@@ -308,11 +308,11 @@ mod tests {
         ];
         for (what, header, version) in table {
             let frame = frame(header);
-            let Carried::Ip(place) = ethernet(&frame) else { panic!("{what}: {:?}", ethernet(&frame)) };
+            let FrameContent::Ip(place) = ethernet(&frame) else { panic!("{what}: {:?}", ethernet(&frame)) };
             assert_eq!((place.at, place.version), (12 + header.len(), version), "{what}");
             assert_eq!(place.end, frame.len(), "{what}: the length field ends with the packet");
             for cut in 0..place.at {
-                assert!(!matches!(ethernet(&frame[..cut]), Carried::Ip(_)), "{what} cut at {cut}");
+                assert!(!matches!(ethernet(&frame[..cut]), FrameContent::Ip(_)), "{what} cut at {cut}");
             }
         }
     }
@@ -320,18 +320,18 @@ mod tests {
     #[test]
     fn lengths_end_a_packet_and_follow_it() {
         let long = frame(&[0x88, 0x64, 0x11, 0, 0, 1, 0, 12, 0, 0x21]);
-        let Carried::Ip(place) = ethernet(&long) else { panic!() };
+        let FrameContent::Ip(place) = ethernet(&long) else { panic!() };
         assert_eq!(place.end, place.at + 10, "the session says that ten octets follow its protocol field");
         let mut header = long[..place.at].to_vec();
         place.put_len(&mut header, 40);
         assert_eq!(header[18..20], [0, 42]);
         let snap = frame(&[0, 28, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0]);
-        let Carried::Ip(place) = ethernet(&snap) else { panic!() };
+        let FrameContent::Ip(place) = ethernet(&snap) else { panic!() };
         let mut header = snap[..place.at].to_vec();
         place.put_len(&mut header, 21);
         assert_eq!(header[12..14], [0, 29]);
         let plain = frame(&[8, 0]);
-        let Carried::Ip(place) = ethernet(&plain) else { panic!() };
+        let FrameContent::Ip(place) = ethernet(&plain) else { panic!() };
         let mut header = plain[..14].to_vec();
         place.put_len(&mut header, 100);
         assert_eq!(header, plain[..14], "no field, nothing written");
@@ -340,19 +340,19 @@ mod tests {
     #[test]
     fn what_others_may_read_is_told_from_what_is_no_ip() {
         for (what, header, carried) in [
-            ("ARP", &[8, 6][..], Carried::Other),
-            ("PPPoE discovery", &[0x88, 0x63], Carried::Other),
-            ("spanning tree", &[0, 38, 0x42, 0x42, 3], Carried::Other),
-            ("LCP", &[0x88, 0x64, 0x11, 0, 0, 1, 0, 22, 0xc0, 0x21], Carried::Other),
-            ("compressed headers", &[0x88, 0x64, 0x11, 0, 0, 1, 0, 22, 0, 0x2d], Carried::Unread),
-            ("PPPoE of another version", &[0x88, 0x64, 0x21, 0, 0, 1, 0, 22, 0, 0x21], Carried::Unread),
-            ("MACsec", &[0x88, 0xe5], Carried::Unread),
-            ("a bridged frame", &[0, 28, 0xaa, 0xaa, 3, 0, 0x80, 0xc2, 0, 7], Carried::Unread),
-            ("a pseudowire", &[0x88, 0x47, 0, 6, 0x41, 0x40, 0, 0, 0, 0], Carried::Unread),
+            ("ARP", &[8, 6][..], FrameContent::Other),
+            ("PPPoE discovery", &[0x88, 0x63], FrameContent::Other),
+            ("spanning tree", &[0, 38, 0x42, 0x42, 3], FrameContent::Other),
+            ("LCP", &[0x88, 0x64, 0x11, 0, 0, 1, 0, 22, 0xc0, 0x21], FrameContent::Other),
+            ("compressed headers", &[0x88, 0x64, 0x11, 0, 0, 1, 0, 22, 0, 0x2d], FrameContent::Unread),
+            ("PPPoE of another version", &[0x88, 0x64, 0x21, 0, 0, 1, 0, 22, 0, 0x21], FrameContent::Unread),
+            ("MACsec", &[0x88, 0xe5], FrameContent::Unread),
+            ("a bridged frame", &[0, 28, 0xaa, 0xaa, 3, 0, 0x80, 0xc2, 0, 7], FrameContent::Unread),
+            ("a pseudowire", &[0x88, 0x47, 0, 6, 0x41, 0x40, 0, 0, 0, 0], FrameContent::Unread),
         ] {
             assert_eq!(ethernet(&frame(header)), carried, "{what}");
         }
         let deep = [[0x81, 0, 0, 1]; 12].concat();
-        assert_eq!(ethernet(&frame(&[&deep[..], &[8, 0]].concat())), Carried::Unread, "too many tags");
+        assert_eq!(ethernet(&frame(&[&deep[..], &[8, 0]].concat())), FrameContent::Unread, "too many tags");
     }
 }

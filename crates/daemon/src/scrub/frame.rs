@@ -2,7 +2,7 @@
 
 use netio::pcap::Frame;
 use wire::ip::Headers;
-use wire::link::{Carried, Place};
+use wire::link::{FrameContent, Place};
 use wire::tcp::Tcp;
 use wire::udp::Udp;
 use wire::{Gso, GsoKind, checksum, ipv4, ipv6, protocol};
@@ -30,9 +30,9 @@ pub(super) enum Inside<'f> {
 /// packet is a matter of rules 4.2 and 6.1, and so is a packet that is longer than the link's own length field.
 pub(super) fn look(frame: &Frame) -> Inside<'_> {
     let place = match frame.link.carried(&frame.data) {
-        Carried::Ip(place) => place,
-        Carried::Other => return Inside::NotIp,
-        Carried::Unread => return Inside::Unread,
+        FrameContent::Ip(place) => place,
+        FrameContent::Other => return Inside::NotIp,
+        FrameContent::Unread => return Inside::Unread,
     };
     let mut octets = frame.data.get(place.at..).unwrap_or_default();
     let declared = declared(octets);
@@ -82,7 +82,7 @@ fn tunnelled(octets: &[u8]) -> Option<(usize, &[u8])> {
 pub(super) fn turn(frame: &Frame, header: &mut [u8]) {
     let place = frame.link.carried(header);
     frame.link.turn(header);
-    let Carried::Ip(place) = place else { return };
+    let FrameContent::Ip(place) = place else { return };
     let mut at = place.at;
     while let Some(tunnel) = header.get_mut(at..).filter(|rest| !rest.is_empty()) {
         // The two addresses change places, and the checksum does not notice.
@@ -140,7 +140,7 @@ pub(super) fn link(frame: &Frame, place: &Place, interface: u32) -> u32 {
 /// A packet behind a link header, whose length fields fit it.
 pub(super) fn behind(frame: &Frame, header: &[u8], packet: &[u8]) -> Vec<u8> {
     let mut whole = [header, packet].concat();
-    if let Carried::Ip(place) = frame.link.carried(&whole) {
+    if let FrameContent::Ip(place) = frame.link.carried(&whole) {
         let len = whole.len() - place.at;
         place.put_len(&mut whole, len);
         // What is in front of the packet and behind the link header is headers of tunnels.

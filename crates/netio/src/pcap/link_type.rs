@@ -1,6 +1,6 @@
 //! Link types (the registry at tcpdump.org/linktypes.html) and where the IP packet begins.
 
-use wire::link::{self, Carried};
+use wire::link::{self, FrameContent};
 
 /// What a captured frame starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,13 +63,13 @@ impl LinkType {
     /// was looked at, but for link types that tell its version nowhere else.
     pub fn ip_at(self, frame: &[u8]) -> Option<(usize, Option<u8>)> {
         match self.carried(frame) {
-            Carried::Ip(place) => Some((place.at, place.version)),
-            Carried::Other | Carried::Unread => None,
+            FrameContent::Ip(place) => Some((place.at, place.version)),
+            FrameContent::Other | FrameContent::Unread => None,
         }
     }
 
     /// What a frame carries. Of a link type that nobody here knows there may be IP in it.
-    pub fn carried(self, frame: &[u8]) -> Carried {
+    pub fn carried(self, frame: &[u8]) -> FrameContent {
         match self {
             LinkType::Ethernet => link::ethernet(frame),
             LinkType::Ipv4 => link::named(frame, 0, 4),
@@ -116,15 +116,15 @@ const fn turned(kind: u8) -> u8 {
 }
 
 /// What a frame carries behind a cooked header, which names the kind of device (ARPHRD) and a protocol.
-fn cooked(frame: &[u8], hardware: Option<u16>, protocol: Option<u16>, at: usize) -> Carried {
+fn cooked(frame: &[u8], hardware: Option<u16>, protocol: Option<u16>, at: usize) -> FrameContent {
     const NETLINK: u16 = 824;
     const LLC: u16 = 4;
     match protocol {
-        _ if hardware == Some(NETLINK) || frame.len() < at => Carried::Other,
+        _ if hardware == Some(NETLINK) || frame.len() < at => FrameContent::Other,
         Some(LLC) => link::llc(frame, at),
         // The others are words of Linux for what has no type: raw IEEE 802.3, CAN, control frames of PPP.
         Some(protocol @ 0x0600..) => link::typed(frame, protocol, at),
-        _ => Carried::Other,
+        _ => FrameContent::Other,
     }
 }
 
@@ -133,7 +133,7 @@ const WITHOUT_IP: [u32; 19] =
     [139, 140, 141, 142, 177, 186, 187, 189, 190, 201, 203, 210, 212, 220, 227, 231, 249, 251, 253];
 
 /// Link types that a reader for IP meets seldom, by their numbers.
-fn other(number: u32, frame: &[u8]) -> Carried {
+fn other(number: u32, frame: &[u8]) -> FrameContent {
     match number {
         // PPP; in a frame of HDLC, in which Cisco's begins with another octet; with a direction in front.
         9 => link::ppp(frame, 0),
@@ -151,8 +151,8 @@ fn other(number: u32, frame: &[u8]) -> Carried {
         100 => link::llc(frame, 0),
         // BSD's encapsulation device: family, SPI and flags.
         109 => link::bare(frame, 12),
-        number if WITHOUT_IP.contains(&number) => Carried::Other,
-        _ => Carried::Unread,
+        number if WITHOUT_IP.contains(&number) => FrameContent::Other,
+        _ => FrameContent::Unread,
     }
 }
 
@@ -197,8 +197,8 @@ mod tests {
         ethernet[13] = 0x06;
         assert_eq!(LinkType::Ethernet.ip(&with(&ethernet)), None, "ARP");
         assert_eq!(LinkType::Other(147).ip(&ip), None);
-        assert_eq!(LinkType::Other(147).carried(&ip), Carried::Unread);
-        assert_eq!(LinkType::Other(227).carried(&ip), Carried::Other, "CAN");
+        assert_eq!(LinkType::Other(147).carried(&ip), FrameContent::Unread);
+        assert_eq!(LinkType::Other(227).carried(&ip), FrameContent::Other, "CAN");
         for (number, header) in [
             (9, &[0xff, 3, 0, 0x21][..]),
             (9, &[0, 0x21]),
