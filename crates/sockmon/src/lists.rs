@@ -42,7 +42,7 @@ pub fn of_path(path: &Path) -> u64 {
 
 /// One list, with its choices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergedList {
     /// The choices in front of the one that fits every process.
     pub choices: Vec<Choice>,
     /// The application of the choice that fits every process; 0: none.
@@ -55,7 +55,7 @@ pub struct Merged {
     pub pinned: bool,
 }
 
-impl Merged {
+impl MergedList {
     /// Every application that it can choose.
     pub fn apps(&self) -> BTreeSet<AppId> {
         let all = self.choices.iter().map(|choice| choice.app).chain([self.app]);
@@ -64,14 +64,14 @@ impl Merged {
 }
 
 /// Which executables a list is for.
-enum Who<'p> {
+enum ListSubject<'p> {
     Place(&'p BTreeSet<Image>),
     Anonymous,
     Unknown,
 }
 
 /// The subjects by what they say of executables, in order of precedence.
-struct Speakers<'p> {
+struct SubjectIndex<'p> {
     all: Vec<(&'p Selector, AppId)>,
     /// Places in `all` of the subjects that mean any executable.
     any: Vec<usize>,
@@ -79,9 +79,9 @@ struct Speakers<'p> {
     named: HashMap<&'p Image, Vec<usize>>,
 }
 
-impl<'p> Speakers<'p> {
-    fn new(subjects: &'p Subjects) -> Speakers<'p> {
-        let mut out = Speakers {
+impl<'p> SubjectIndex<'p> {
+    fn new(subjects: &'p Subjects) -> SubjectIndex<'p> {
+        let mut out = SubjectIndex {
             all: subjects.iter().collect(),
             any: Vec::new(),
             anonymous: Vec::new(),
@@ -97,14 +97,14 @@ impl<'p> Speakers<'p> {
         out
     }
 
-    fn of(&self, who: &Who<'_>) -> impl Iterator<Item = (&'p Selector, AppId)> {
+    fn of(&self, who: &ListSubject<'_>) -> impl Iterator<Item = (&'p Selector, AppId)> {
         let mut places = self.any.clone();
         match who {
-            Who::Place(images) => {
+            ListSubject::Place(images) => {
                 places.extend(images.iter().filter_map(|image| self.named.get(image)).flatten());
             }
-            Who::Anonymous => places.extend(&self.anonymous),
-            Who::Unknown => {}
+            ListSubject::Anonymous => places.extend(&self.anonymous),
+            ListSubject::Unknown => {}
         }
         places.sort_unstable();
         places.into_iter().filter_map(|at| self.all.get(at).copied())
@@ -124,12 +124,12 @@ pub struct Policy<'p> {
 impl Policy<'_> {
     fn merge(
         &self,
-        speakers: &Speakers<'_>,
-        who: &Who<'_>,
+        speakers: &SubjectIndex<'_>,
+        who: &ListSubject<'_>,
         place: &Path,
         warnings: &mut Vec<LoadWarning>,
-    ) -> Result<Merged, SockmonError> {
-        let mut out = Merged::default();
+    ) -> Result<MergedList, SockmonError> {
+        let mut out = MergedList::default();
         for (selector, app) in speakers.of(who) {
             if out.app != 0 {
                 if selector.executables != Executables::Any {
@@ -146,7 +146,7 @@ impl Policy<'_> {
             let (count, max) = (out.choices.len(), abi::LIST_CHOICES);
             return Err(SockmonError::TooManyChoices { path: place.to_owned(), count, max });
         }
-        if let Who::Place(images) = who {
+        if let ListSubject::Place(images) = who {
             out.bits =
                 images.iter().filter_map(|image| self.bits.get(image)).fold(0, |bits, bit| bits | 1 << bit);
             out.place = of_path(place);
@@ -174,7 +174,7 @@ impl Policy<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lists {
     /// Each list, by its number.
-    pub numbered: BTreeMap<u32, Merged>,
+    pub numbered: BTreeMap<u32, MergedList>,
     /// The number of each place.
     pub places: HashMap<PathBuf, u32>,
 }
@@ -189,19 +189,23 @@ impl Lists {
     ) -> Result<(Lists, Vec<LoadWarning>), SockmonError> {
         let mut warnings = Vec::new();
         let mut out = Lists::default();
-        let speakers = Speakers::new(policy.subjects);
+        let speakers = SubjectIndex::new(policy.subjects);
         let any = Path::new("programs that no subject names");
         let anonymous = Path::new("executables without a name");
-        out.numbered.insert(abi::LIST_ANY, policy.merge(&speakers, &Who::Unknown, any, &mut warnings)?);
         out.numbered
-            .insert(abi::LIST_ANONYMOUS, policy.merge(&speakers, &Who::Anonymous, anonymous, &mut warnings)?);
-        out.numbered.insert(abi::LIST_REFUSED, Merged { app: abi::APP_REFUSED, ..Merged::default() });
+            .insert(abi::LIST_ANY, policy.merge(&speakers, &ListSubject::Unknown, any, &mut warnings)?);
+        out.numbered.insert(
+            abi::LIST_ANONYMOUS,
+            policy.merge(&speakers, &ListSubject::Anonymous, anonymous, &mut warnings)?,
+        );
+        out.numbered.insert(abi::LIST_REFUSED, MergedList { app: abi::APP_REFUSED, ..MergedList::default() });
         let known: HashMap<u64, u32> =
             before.numbered.iter().filter(|(_, l)| l.place != 0).map(|(n, l)| (l.place, *n)).collect();
         let in_use = |number: &u32| before.numbered.contains_key(number) || taken.contains(number);
         let mut free = (abi::LIST_FIRST..abi::LISTS).filter(|number| !in_use(number));
         for place in places {
-            let merged = policy.merge(&speakers, &Who::Place(&place.images), &place.path, &mut warnings)?;
+            let merged =
+                policy.merge(&speakers, &ListSubject::Place(&place.images), &place.path, &mut warnings)?;
             let full = || SockmonError::TooManyPlaces { count: places.len(), max: abi::LISTS as usize };
             let number = match known.get(&merged.place) {
                 Some(number) => *number,
@@ -229,14 +233,14 @@ impl Lists {
                 choices.extend(maps.read::<Choice>("choices", &list.first.saturating_add(at))?);
             }
             let List { app, bits, place, pinned, .. } = list;
-            out.numbered.insert(number, Merged { choices, app, bits, place, pinned: pinned != 0 });
+            out.numbered.insert(number, MergedList { choices, app, bits, place, pinned: pinned != 0 });
         }
         Ok(out)
     }
 
     /// Keep a list of before whose place is gone, for the processes that run what was there: as far as its applications have a
     /// policy and its qualifiers are those of this one. False: nothing is left of it.
-    pub fn keep(&mut self, number: u32, old: &Merged, policy: &Policy<'_>, spd: &Spd) -> bool {
+    pub fn keep(&mut self, number: u32, old: &MergedList, policy: &Policy<'_>, spd: &Spd) -> bool {
         let stays = |app: u16| app != 0 && spd.get(AppId(app)).is_some();
         let bits: BTreeSet<u8> = policy.bits.values().map(|bit| bit + 1).collect();
         let slots: BTreeSet<u16> = policy.slots.values().copied().collect();
@@ -252,7 +256,7 @@ impl Lists {
         let default = self.numbered.get(&abi::LIST_ANY).map_or(0, |any| any.app);
         let app = if stays(old.app) { old.app } else { default };
         let bits = old.bits & mask(policy.bits);
-        self.numbered.insert(number, Merged { choices, app, bits, place: old.place, pinned: old.pinned });
+        self.numbered.insert(number, MergedList { choices, app, bits, place: old.place, pinned: old.pinned });
         true
     }
 
@@ -285,7 +289,7 @@ impl Lists {
                 maps.write("choices", &at, choice)?;
             }
         }
-        let in_kernel = |merged: &Merged| List {
+        let in_kernel = |merged: &MergedList| List {
             bits: merged.bits,
             place: merged.place,
             first: written.get(&merged.choices[..]).copied().unwrap_or(0),
@@ -311,9 +315,9 @@ impl Lists {
 }
 
 /// Which applications of `old` would lose processes to which of `new`: pairs of from, to.
-pub fn moved(old: &Merged, new: &Merged, is_program: bool) -> Vec<(AppId, AppId)> {
+pub fn moved(old: &MergedList, new: &MergedList, is_program: bool) -> Vec<(AppId, AppId)> {
     let (before, now) = (old.apps(), new.apps());
-    let qualifiers = |merged: &Merged, app: AppId| {
+    let qualifiers = |merged: &MergedList, app: AppId| {
         let choice = merged.choices.iter().find(|choice| choice.app == app.0);
         choice.map(|c| (c.first_user, c.last_user, c.group, c.from))
     };
