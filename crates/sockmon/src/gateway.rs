@@ -4,7 +4,7 @@
 use crate::abi::{BYPASS_IN, BYPASS_OUT, PeerKey};
 use crate::error::SockmonError;
 use crate::programs::Maps;
-use crate::spans::{self, Entry, Ways};
+use crate::spans::{self, BypassTable, Entry};
 use std::collections::BTreeSet;
 use wire::Prefix;
 
@@ -30,20 +30,20 @@ impl Span {
 }
 
 /// The ways that spans open, by prefix.
-pub(crate) fn ways_of(spans: &[Span]) -> Ways {
+pub(crate) fn ways_of(spans: &[Span]) -> BypassTable {
     spans.iter().map(|span| ((span.peers.first(), span.peers.len()), span.ways())).collect()
 }
 
 /// What the table holds.
-pub(crate) fn read(maps: &Maps) -> Result<Ways, SockmonError> {
-    let mut ways = Ways::new();
+pub(crate) fn read(maps: &Maps) -> Result<BypassTable, SockmonError> {
+    let mut ways = BypassTable::new();
     for key in maps.keys::<PeerKey>("spans")? {
         ways.insert(spans::place_of(&key), maps.read("spans", &key)?.unwrap_or(0));
     }
     Ok(ways)
 }
 
-fn write(maps: &Maps, table: &mut Ways, entries: Vec<Entry>) -> Result<(), SockmonError> {
+fn write(maps: &Maps, table: &mut BypassTable, entries: Vec<Entry>) -> Result<(), SockmonError> {
     for (place, value) in entries {
         maps.write("spans", &spans::key_of(place), &value)?;
         table.insert(place, value);
@@ -52,12 +52,12 @@ fn write(maps: &Maps, table: &mut Ways, entries: Vec<Entry>) -> Result<(), Sockm
 }
 
 /// Take out of the table what `then` does not have.
-pub(crate) fn narrow(maps: &Maps, table: &mut Ways, then: &Ways) -> Result<(), SockmonError> {
+pub(crate) fn narrow(maps: &Maps, table: &mut BypassTable, then: &BypassTable) -> Result<(), SockmonError> {
     write(maps, table, spans::narrowing(table, then))
 }
 
 /// Make the table what `then` says, after [`narrow`] to the same.
-pub(crate) fn put(maps: &Maps, table: &mut Ways, then: &Ways) -> Result<(), SockmonError> {
+pub(crate) fn put(maps: &Maps, table: &mut BypassTable, then: &BypassTable) -> Result<(), SockmonError> {
     write(maps, table, spans::widening(table, then))?;
     let unwanted: Vec<_> = table.keys().filter(|place| !then.contains_key(place)).copied().collect();
     for place in unwanted {
@@ -69,7 +69,11 @@ pub(crate) fn put(maps: &Maps, table: &mut Ways, then: &Ways) -> Result<(), Sock
 
 /// Before the programs are attached: the interfaces, and of what passed without the engine under the daemon before, that which
 /// does under `first` too. Answers what the table holds.
-pub(crate) fn prepare(maps: &Maps, insides: &BTreeSet<u32>, first: &[Span]) -> Result<Ways, SockmonError> {
+pub(crate) fn prepare(
+    maps: &Maps,
+    insides: &BTreeSet<u32>,
+    first: &[Span],
+) -> Result<BypassTable, SockmonError> {
     let (mut table, first) = (read(maps)?, ways_of(first));
     narrow(maps, &mut table, &first)?;
     if first.is_empty() {

@@ -30,7 +30,7 @@ use crate::places::{self, Found};
 use crate::policy;
 use crate::programs::{self, Loaded, Pins};
 
-use crate::spans::Ways;
+use crate::spans::BypassTable;
 use crate::sys;
 use crate::tables::{LoadStats, Tables};
 use ::policy::{Image, Subjects};
@@ -62,7 +62,7 @@ pub struct Sockmon {
     pub(crate) pinned: Vec<Pinned>,
     directories: Vec<PathBuf>,
     /// What the table of spans holds.
-    pub(crate) spans: Ways,
+    pub(crate) spans: BypassTable,
     /// What the table of associations holds, from the first [`Sockmon::set_live_sas`] on.
     live: LiveTable,
     /// What the maps of policy hold; `None`: to be read from them.

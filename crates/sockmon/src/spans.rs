@@ -7,7 +7,7 @@ use wire::Prefix;
 
 /// What the table holds: the ways that bypass, by first address and length. In this order a prefix comes behind those that
 /// cover it.
-pub(crate) type Ways = BTreeMap<(u128, u8), u32>;
+pub(crate) type BypassTable = BTreeMap<(u128, u8), u32>;
 
 /// A prefix and its value.
 pub(crate) type Entry = ((u128, u8), u32);
@@ -22,32 +22,32 @@ pub(crate) fn place_of(key: &PeerKey) -> (u128, u8) {
 
 /// What to write into a table that holds `now`, so that nothing passes that would not under `then` too. Each write lets less
 /// pass than before it, so their order does not matter, and one that fails leaves nothing open.
-pub(crate) fn narrowing(now: &Ways, then: &Ways) -> Vec<Entry> {
+pub(crate) fn narrowing(now: &BypassTable, then: &BypassTable) -> Vec<Entry> {
     /// A prefix that covers those behind it: its value now, then, and after the narrowing.
-    struct Above(Prefix, u32, u32, u32);
-    let mut above: Vec<Above> = Vec::new();
+    struct CoveringPrefix(Prefix, u32, u32, u32);
+    let mut above: Vec<CoveringPrefix> = Vec::new();
     let mut writes = Vec::new();
     for place in merged(now, then) {
         let prefix = Prefix::from_bits(place.0, place.1);
-        while above.last().is_some_and(|Above(wider, ..)| !wider.covers(prefix)) {
+        while above.last().is_some_and(|CoveringPrefix(wider, ..)| !wider.covers(prefix)) {
             above.pop();
         }
         let (now_above, then_above, narrow_above) =
-            above.last().map_or((0, 0, 0), |Above(_, now, then, narrow)| (*now, *then, *narrow));
+            above.last().map_or((0, 0, 0), |CoveringPrefix(_, now, then, narrow)| (*now, *then, *narrow));
         let is_there = now.get(&place);
         let (now, then) = (*is_there.unwrap_or(&now_above), *then.get(&place).unwrap_or(&then_above));
         let narrow = now & then;
         if narrow != if is_there.is_some() { now } else { narrow_above } {
             writes.push((place, narrow));
         }
-        above.push(Above(prefix, now, then, narrow));
+        above.push(CoveringPrefix(prefix, now, then, narrow));
     }
     writes
 }
 
 /// What to write behind [`narrowing`], so that the table says what `then` says once what is not in `then` is deleted. The
 /// longest first: no address may fall to a shorter prefix that lets more pass.
-pub(crate) fn widening(now: &Ways, then: &Ways) -> Vec<Entry> {
+pub(crate) fn widening(now: &BypassTable, then: &BypassTable) -> Vec<Entry> {
     let differs = |(place, value): &(&(u128, u8), &u32)| now.get(place) != Some(value);
     let mut writes: Vec<Entry> = then.iter().filter(differs).map(|(place, value)| (*place, *value)).collect();
     writes.sort_by_key(|((_, len), _)| std::cmp::Reverse(*len));
@@ -55,7 +55,7 @@ pub(crate) fn widening(now: &Ways, then: &Ways) -> Vec<Entry> {
 }
 
 /// The keys of both, in order, each once.
-fn merged<'w>(a: &'w Ways, b: &'w Ways) -> impl Iterator<Item = (u128, u8)> + 'w {
+fn merged<'w>(a: &'w BypassTable, b: &'w BypassTable) -> impl Iterator<Item = (u128, u8)> + 'w {
     let (mut a, mut b) = (a.keys().copied().peekable(), b.keys().copied().peekable());
     std::iter::from_fn(move || match (a.peek().copied(), b.peek().copied()) {
         (Some(x), Some(y)) if x == y => {
@@ -73,16 +73,16 @@ mod tests {
     use super::*;
 
     /// The value of the longest prefix, as the kernel looks it up.
-    fn at(table: &Ways, addr: u128) -> u32 {
+    fn at(table: &BypassTable, addr: u128) -> u32 {
         let covers =
             |((bits, len), _): &(&(u128, u8), &u32)| Prefix::from_bits(*bits, *len).contains_bits(addr);
         table.iter().filter(covers).max_by_key(|((_, len), _)| *len).map_or(0, |(_, value)| *value)
     }
 
     /// Every table of few prefixes over an address of three bits.
-    fn tables() -> Vec<Ways> {
+    fn tables() -> Vec<BypassTable> {
         let places = [(0, 0), (0, 1), (1 << 127, 1), (0, 2), (1 << 126, 2), (0, 3)];
-        let mut all = vec![Ways::new()];
+        let mut all = vec![BypassTable::new()];
         for place in places {
             let with = |value| {
                 all.iter().cloned().map(move |mut table| {
@@ -90,7 +90,7 @@ mod tests {
                     table
                 })
             };
-            let more: Vec<Ways> = [0, 1, 3].into_iter().flat_map(with).collect();
+            let more: Vec<BypassTable> = [0, 1, 3].into_iter().flat_map(with).collect();
             all.extend(more);
         }
         all
@@ -100,12 +100,12 @@ mod tests {
     fn nothing_passes_on_the_way_that_neither_end_lets_pass() {
         let all = tables();
         let addresses: Vec<u128> = (0..8).map(|top| top << 125).collect();
-        let values = |table: &Ways| addresses.iter().map(|addr| at(table, *addr)).collect::<Vec<_>>();
+        let values = |table: &BypassTable| addresses.iter().map(|addr| at(table, *addr)).collect::<Vec<_>>();
         // Every seventh with every eleventh: all pairs would be 16 million.
         for now in all.iter().step_by(7) {
             for then in all.iter().step_by(11) {
                 let (before, after) = (values(now), values(then));
-                let within = |table: &Ways, limit: &[u32]| {
+                let within = |table: &BypassTable, limit: &[u32]| {
                     values(table).iter().zip(limit).all(|(value, limit)| value & !limit == 0)
                 };
                 let mut table = now.clone();
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn one_rule_more_is_one_write() {
-        let now: Ways = (0..10_000u128).map(|n| ((n << 104, 24), 3)).collect();
+        let now: BypassTable = (0..10_000u128).map(|n| ((n << 104, 24), 3)).collect();
         let mut then = now.clone();
         then.insert((20_000 << 104, 24), 1);
         assert_eq!(narrowing(&now, &then), []);
