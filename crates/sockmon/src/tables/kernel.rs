@@ -37,7 +37,7 @@ impl Room {
 impl Tables {
     /// What is in force, from the maps, after removing what is not: a loader that died leaves tables that nobody has.
     pub fn read(maps: &Maps) -> Result<Tables, SockmonError> {
-        let Look { tables, unused, behind } = Look::at(maps)?;
+        let MapContents { tables, unused, behind } = MapContents::at(maps)?;
         if !unused.is_empty() || !behind.is_empty() {
             // Whoever looks something up in it began before the loader died.
             sys::wait_for_readers().map_err(SockmonError::system("wait for the kernel's readers"))?;
@@ -50,21 +50,21 @@ impl Tables {
 
     /// What is in force, from the maps, which stay as they are.
     pub fn seen(maps: &Maps) -> Result<Tables, SockmonError> {
-        Ok(Look::at(maps)?.tables)
+        Ok(MapContents::at(maps)?.tables)
     }
 }
 
 /// What the maps hold.
-struct Look {
+struct MapContents {
     tables: Tables,
     /// What no application has.
-    unused: Unused,
+    unused: UnusedEntries,
     /// Entries of the half that is not in force which differ.
     behind: Vec<(u16, u32)>,
 }
 
-impl Look {
-    fn at(maps: &Maps) -> Result<Look, SockmonError> {
+impl MapContents {
+    fn at(maps: &Maps) -> Result<MapContents, SockmonError> {
         let generation = maps.config()?.generation;
         let mut halves = [BTreeMap::new(), BTreeMap::new()];
         for (slot, table) in maps.entries::<u32, u32>("applications")? {
@@ -75,7 +75,7 @@ impl Look {
         let [even, odd] = halves;
         let (current, other) = if generation % 2 == 0 { (even, odd) } else { (odd, even) };
         let mut rows: HashMap<u32, Vec<Row>> = current.values().map(|table| (*table, Vec::new())).collect();
-        let mut unused = Unused::default();
+        let mut unused = UnusedEntries::default();
         for (key, value) in maps.entries::<NetworkKey, Network>("networks")? {
             match rows.get_mut(&key.table) {
                 Some(rows) => rows.push(Row {
@@ -114,7 +114,7 @@ impl Look {
             }
         }
         let behind = differing(&other, &out.applications);
-        Ok(Look { tables: out, unused, behind })
+        Ok(MapContents { tables: out, unused, behind })
     }
 }
 
@@ -141,7 +141,7 @@ impl Tables {
         maps.write_all("applications", entries)?;
         let orders = change.orders.iter().map(|(pair, _)| order_key(*pair));
         let exceptions = change.exceptions.keys().map(|pair| exception_key(generation, *pair));
-        Unused {
+        UnusedEntries {
             networks: change.tables.iter().flat_map(|(number, table)| keys(*number, table)).collect(),
             protections: change.protections.iter().map(|(number, _)| *number).collect(),
             orders: orders.chain(exceptions).collect(),
@@ -154,7 +154,7 @@ impl Tables {
         let behind = differing(&self.applications, &change.applications);
         let entries = behind.into_iter().map(|(app, table)| (slot(self.generation, app), table));
         maps.write_all("applications", entries)?;
-        let mut unused = Unused::default();
+        let mut unused = UnusedEntries::default();
         let before = std::mem::take(&mut self.exceptions);
         unused.orders.extend(before.into_keys().map(|pair| exception_key(self.generation, pair)));
         let gone: HashSet<u32> =
@@ -237,13 +237,13 @@ impl Tables {
 
 /// Entries that nothing in force leads to.
 #[derive(Default)]
-struct Unused {
+struct UnusedEntries {
     networks: Vec<NetworkKey>,
     protections: Vec<u32>,
     orders: Vec<OrderKey>,
 }
 
-impl Unused {
+impl UnusedEntries {
     fn is_empty(&self) -> bool {
         self.networks.is_empty() && self.protections.is_empty() && self.orders.is_empty()
     }

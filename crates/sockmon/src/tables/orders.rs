@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 pub const COMPARISONS: usize = 262_144;
 
 /// A table that some application has.
-struct Used<'p> {
+struct UsedTable<'p> {
     number: u32,
     outline: Outline,
     policy: &'p AppPolicy,
@@ -56,7 +56,7 @@ impl Tables {
             !compared.contains(&number) || self.uncompared.as_ref().is_none_or(|left| left.contains(&number))
         };
         let mut made = Vec::new();
-        let used: Vec<Used<'_>> = policies
+        let used: Vec<UsedTable<'_>> = policies
             .into_iter()
             .map(|(number, policy)| {
                 let known = fresh.get(&number).copied();
@@ -66,7 +66,7 @@ impl Tables {
                     made.push((number, outline));
                     outline
                 });
-                Used { number, outline, policy, is_new: is_new(number) }
+                UsedTable { number, outline, policy, is_new: is_new(number) }
             })
             .collect();
         // Of this generation and of the one before, each pair of applications has an entry.
@@ -120,7 +120,7 @@ type Entry = ((u32, u32), u8);
 /// The orders to write, how many pairs were left out, and of which new tables: a later load goes on with these. `used` is sorted
 /// by number.
 fn compare<'p>(
-    used: &[Used<'p>],
+    used: &[UsedTable<'p>],
     known: &BTreeMap<(u32, u32), u8>,
     room: usize,
     mut comparisons: usize,
@@ -170,9 +170,9 @@ mod tests {
     fn what_finds_no_room_is_counted_and_left_out() {
         // Each within the one before: all pairs compare.
         let policies: Vec<AppPolicy> = (8..20).map(|len| refusing(0x0a00_0000, len)).collect();
-        let used: Vec<Used<'_>> = (1..)
+        let used: Vec<UsedTable<'_>> = (1..)
             .zip(&policies)
-            .map(|(number, policy)| Used { number, outline: Outline::of(policy), policy, is_new: true })
+            .map(|(number, policy)| UsedTable { number, outline: Outline::of(policy), policy, is_new: true })
             .collect();
         let none = BTreeMap::new();
         let (all, left_out, unfinished) = compare(&used, &none, usize::MAX, usize::MAX);
@@ -187,7 +187,8 @@ mod tests {
         // What is known is not compared again, and nor is what was there before.
         let known: BTreeMap<_, _> = all.into_iter().collect();
         assert_eq!(compare(&used, &known, 0, 0), (Vec::new(), 0, BTreeSet::new()));
-        let old: Vec<Used<'_>> = used.into_iter().map(|used| Used { is_new: false, ..used }).collect();
+        let old: Vec<UsedTable<'_>> =
+            used.into_iter().map(|used| UsedTable { is_new: false, ..used }).collect();
         assert_eq!(compare(&old, &none, 0, 0), (Vec::new(), 0, BTreeSet::new()));
     }
 }
