@@ -26,7 +26,7 @@ use crate::model::{
     Adopted, Counted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
 };
 use crate::pins::Pinned;
-use crate::places::{self, Found};
+use crate::places::{self, PathAnswers};
 use crate::policy;
 use crate::programs::{self, Loaded, Pins};
 
@@ -57,7 +57,7 @@ pub struct Sockmon {
     /// Keeps the inode numbers of the executables from being given to other files.
     held: Vec<Arc<OwnedFd>>,
     /// What the last load found at the paths that policy names.
-    found: Found,
+    found: PathAnswers,
     /// What must have a digest.
     pub(crate) pinned: Vec<Pinned>,
     directories: Vec<PathBuf>,
@@ -207,7 +207,7 @@ impl Sockmon {
             links,
             netns,
             held: Vec::new(),
-            found: Found::new(),
+            found: PathAnswers::new(),
             pinned: Vec::new(),
             directories: Vec::new(),
             spans,

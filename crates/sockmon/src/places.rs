@@ -50,7 +50,7 @@ pub struct Places {
     /// What the user may not have meant.
     pub warnings: Vec<LoadWarning>,
     /// What was found at the paths, for a later look that has no answer.
-    pub found: Found,
+    pub found: PathAnswers,
 }
 
 /// Every image that subjects name, those of `from` included, in order.
@@ -75,7 +75,7 @@ pub fn find(
     loaded: &Loaded,
     subjects: &Subjects,
     directories: &[PathBuf],
-    before: &Found,
+    before: &PathAnswers,
 ) -> Result<Places, SockmonError> {
     find_by(&|files| adopt::identities(loaded, files), subjects, directories, before)
 }
@@ -85,7 +85,7 @@ pub fn find_by(
     numbers: Numbers<'_>,
     subjects: &Subjects,
     directories: &[PathBuf],
-    before: &Found,
+    before: &PathAnswers,
 ) -> Result<Places, SockmonError> {
     let mut search = Search::default();
     let asked: Vec<(Image, Vec<PathBuf>)> = images(subjects)
@@ -97,14 +97,14 @@ pub fn find_by(
         .collect();
     let paths: BTreeSet<PathBuf> = asked.iter().flat_map(|(_, paths)| paths.iter().cloned()).collect();
     let paths: Vec<PathBuf> = paths.into_iter().collect();
-    let answers = foreign::each(&paths, Look::taker());
+    let answers = foreign::each(&paths, PathState::taker());
     for (path, answer) in paths.into_iter().zip(answers) {
         let answer = answer.unwrap_or_else(|| {
             search.warnings.push(LoadWarning::NoAnswer { path: path.clone() });
             before
                 .get(&path)
                 .cloned()
-                .unwrap_or_else(|| Err(NoPlace::Nowhere("it did not answer".to_owned())))
+                .unwrap_or_else(|| Err(PlaceError::Nowhere("it did not answer".to_owned())))
         });
         search.answers.insert(path, answer);
     }
@@ -122,13 +122,13 @@ fn candidates(image: &Image, directories: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// What was found at the paths of a policy.
-pub type Found = BTreeMap<PathBuf, Answer>;
+pub type PathAnswers = BTreeMap<PathBuf, Answer>;
 /// What is at a path, or why nothing can be there.
-type Answer = Result<Look, NoPlace>;
+type Answer = Result<PathState, PlaceError>;
 
 /// Why what is at a path is not what policy means by it.
 #[derive(Clone, Debug)]
-pub enum NoPlace {
+pub enum PlaceError {
     /// Nothing can be there, as the text says.
     Nowhere(String),
     /// The path leads, by a name of one user's, to a file of another's.
@@ -141,24 +141,24 @@ pub struct Foreign {
     /// Which name, and whose.
     reason: String,
     /// The place of the path itself, for a file that comes there later; `None`: a link on the way to it is foreign already.
-    own: Option<At>,
+    own: Option<FileInDirectory>,
     /// The place of the file, where that is another one: the kernel half refuses what executes a hard link there.
-    end: Option<At>,
+    end: Option<FileInDirectory>,
 }
 
 impl Foreign {
-    fn at(reason: String, own: Option<At>, end: Option<At>) -> NoPlace {
-        NoPlace::Foreign(Box::new(Foreign { reason, own, end }))
+    fn at(reason: String, own: Option<FileInDirectory>, end: Option<FileInDirectory>) -> PlaceError {
+        PlaceError::Foreign(Box::new(Foreign { reason, own, end }))
     }
 }
 
 /// A path as it was when it was looked at.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct PathState {
     /// Without symbolic links in its directory.
-    own: At,
+    own: FileInDirectory,
     /// Where it leads, if it is a symbolic link.
-    end: Option<At>,
+    end: Option<FileInDirectory>,
     /// Whether a file that comes there later is what policy means as well.
     end_is_place: bool,
     /// What the first line of a `#!` script names.
@@ -169,7 +169,7 @@ pub struct Look {
 
 /// A file name in a directory.
 #[derive(Clone, Debug)]
-struct At {
+struct FileInDirectory {
     path: PathBuf,
     directory: Arc<OwnedFd>,
     /// Device and inode of the directory. Asked for where nobody waits: later a file system may not answer any more.
@@ -181,32 +181,35 @@ struct At {
 /// Directories that are open, by device and inode.
 type Directories = HashMap<(u64, u64), Arc<OwnedFd>>;
 
-impl Look {
+impl PathState {
     /// Looks at paths; it opens each directory once for as long as it lives.
     fn taker() -> impl FnMut(&Path) -> Answer + Clone + Send + 'static {
         let mut directories = Directories::new();
-        move |path| Look::at(path, &mut directories)
+        move |path| PathState::at(path, &mut directories)
     }
 
     fn at(path: &Path, directories: &mut Directories) -> Answer {
         let walk = walk::walk(path);
         let walk =
-            walk.map_err(|_| NoPlace::Nowhere(io::Error::from(io::ErrorKind::NotFound).to_string()))?;
+            walk.map_err(|_| PlaceError::Nowhere(io::Error::from(io::ErrorKind::NotFound).to_string()))?;
         // Where it leads, if it is a symbolic link.
         let last = walk.last.as_ref().filter(|last| last.path != walk.own.path);
         let last_is_place = last.is_some_and(|last| end_is_place(&walk.links, last));
         if let Some(reason) = foreign_link(&walk) {
-            let own = (!is_misplaced(&walk)).then(|| At::of(&walk.own, directories).ok()).flatten();
+            let own =
+                (!is_misplaced(&walk)).then(|| FileInDirectory::of(&walk.own, directories).ok()).flatten();
             return Err(Foreign::at(reason, own, None));
         }
         if let Some(reason) = foreign_file(&walk) {
-            let own = At::of(&walk.own, directories).ok();
-            let end = last.filter(|_| last_is_place).and_then(|last| At::of(last, directories).ok());
+            let own = FileInDirectory::of(&walk.own, directories).ok();
+            let end =
+                last.filter(|_| last_is_place).and_then(|last| FileInDirectory::of(last, directories).ok());
             return Err(Foreign::at(reason, own, end));
         }
-        let own = At::of(&walk.own, directories).map_err(|error| NoPlace::Nowhere(error.to_string()))?;
-        let end = last.and_then(|last| At::of(last, directories).ok());
-        let mut look = Look { own, end, end_is_place: last_is_place, interpreter: None, fault: None };
+        let own = FileInDirectory::of(&walk.own, directories)
+            .map_err(|error| PlaceError::Nowhere(error.to_string()))?;
+        let end = last.and_then(|last| FileInDirectory::of(last, directories).ok());
+        let mut look = PathState { own, end, end_is_place: last_is_place, interpreter: None, fault: None };
         let end = match walk.end {
             Ok(end) => end,
             Err(error) => {
@@ -229,14 +232,14 @@ impl Look {
     }
 }
 
-impl At {
-    fn of(step: &Step, directories: &mut Directories) -> io::Result<At> {
+impl FileInDirectory {
+    fn of(step: &Step, directories: &mut Directories) -> io::Result<FileInDirectory> {
         let number = (step.about.st_dev, step.about.st_ino);
         let directory = match directories.entry(number) {
             Entry::Occupied(known) => Arc::clone(known.get()),
             Entry::Vacant(place) => Arc::clone(place.insert(Arc::new(step.directory.try_clone()?))),
         };
-        Ok(At { path: step.path.clone(), directory, number, file: None })
+        Ok(FileInDirectory { path: step.path.clone(), directory, number, file: None })
     }
 }
 
@@ -325,7 +328,7 @@ impl Program {
 /// Whether a directory of the policy's paths has come since they were looked at, or stands in the place of another, or a name that led to
 /// a file of somebody else's does so no more. Until the next look a file in such a directory is no place of a policy, and the process that
 /// executes it is whose it would be without one.
-pub fn directories_changed(found: &Found) -> bool {
+pub fn directories_changed(found: &PathAnswers) -> bool {
     let number = |about: fs::Metadata| (about.dev(), about.ino());
     let known: BTreeMap<&Path, Option<(u64, u64)>> = found
         .iter()
@@ -333,8 +336,8 @@ pub fn directories_changed(found: &Found) -> bool {
             let number = match answer {
                 Ok(look) => Some(look.own.number),
                 // Where a link on the way is foreign, that is looked at, not the directory.
-                Err(NoPlace::Foreign(foreign)) => Some(foreign.own.as_ref()?.number),
-                Err(NoPlace::Nowhere(_)) => None,
+                Err(PlaceError::Foreign(foreign)) => Some(foreign.own.as_ref()?.number),
+                Err(PlaceError::Nowhere(_)) => None,
             };
             Some((path.parent()?, number))
         })
@@ -347,16 +350,16 @@ pub fn directories_changed(found: &Found) -> bool {
         || foreign_changed(found)
 }
 
-fn foreign_changed(found: &Found) -> bool {
+fn foreign_changed(found: &PathAnswers) -> bool {
     let paths: Vec<PathBuf> = foreign_names(found).into_iter().map(|(path, _)| path).collect();
-    let now = foreign::each(&paths, Look::taker());
-    now.into_iter().flatten().any(|answer| !matches!(answer, Err(NoPlace::Foreign(_))))
+    let now = foreign::each(&paths, PathState::taker());
+    now.into_iter().flatten().any(|answer| !matches!(answer, Err(PlaceError::Foreign(_))))
 }
 
 /// The paths that lead, by a name of one user's, to a file of another's, and how.
-pub fn foreign_names(found: &Found) -> Vec<(PathBuf, String)> {
+pub fn foreign_names(found: &PathAnswers) -> Vec<(PathBuf, String)> {
     let foreign = |(path, answer): (&PathBuf, &Answer)| match answer {
-        Err(NoPlace::Foreign(foreign)) => Some((path.clone(), foreign.reason.clone())),
+        Err(PlaceError::Foreign(foreign)) => Some((path.clone(), foreign.reason.clone())),
         _ => None,
     };
     found.iter().filter_map(foreign).collect()
@@ -364,8 +367,8 @@ pub fn foreign_names(found: &Found) -> Vec<(PathBuf, String)> {
 
 #[derive(Default)]
 struct Search {
-    answers: Found,
-    found: BTreeMap<PathBuf, (BTreeSet<Image>, At)>,
+    answers: PathAnswers,
+    found: BTreeMap<PathBuf, (BTreeSet<Image>, FileInDirectory)>,
     warnings: Vec<LoadWarning>,
     /// Paths that are symbolic links, and where they lead.
     links: Vec<(PathBuf, PathBuf)>,
@@ -396,9 +399,9 @@ impl Search {
     fn candidate(&mut self, image: &Image, path: &Path) -> Result<(), String> {
         let look = match self.answers.get(path).cloned() {
             Some(Ok(look)) => look,
-            Some(Err(NoPlace::Nowhere(reason))) => return Err(reason),
+            Some(Err(PlaceError::Nowhere(reason))) => return Err(reason),
             // That is said, and there is a file.
-            Some(Err(NoPlace::Foreign(foreign))) => {
+            Some(Err(PlaceError::Foreign(foreign))) => {
                 let reason = foreign.reason;
                 self.warnings.push(LoadWarning::Foreign { path: path.to_owned(), reason });
                 for at in foreign.own.iter().chain(&foreign.end) {
@@ -423,7 +426,7 @@ impl Search {
         look.fault.map_or(Ok(()), Err)
     }
 
-    fn place(&mut self, image: &Image, at: &At) {
+    fn place(&mut self, image: &Image, at: &FileInDirectory) {
         let entry = self.found.entry(at.path.clone());
         entry.or_insert_with(|| (BTreeSet::new(), at.clone())).0.insert(image.clone());
     }

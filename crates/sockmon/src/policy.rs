@@ -10,7 +10,7 @@ use crate::lists::{self, Bits, Lists, Slots, mask};
 use crate::marks::Marks;
 use crate::model::LoadWarning;
 use crate::pins::{self, Pinned};
-use crate::places::{self, Found, Place};
+use crate::places::{self, PathAnswers, Place};
 use crate::programs::{Loaded, Maps};
 use crate::sys;
 use crate::tables::{Change, LoadStats, Room, Tables};
@@ -38,7 +38,7 @@ pub struct Policy<'p> {
     /// Pairs of applications that do not compare as their tables do.
     pub orders: &'p [((AppId, AppId), Order)],
     /// What the load before found at the paths that policy names.
-    pub found: &'p Found,
+    pub found: &'p PathAnswers,
 }
 
 /// Everything that is known before anything changes.
@@ -61,7 +61,7 @@ pub struct Done {
     /// Files that digests speak of, not verified yet.
     pub pinned: Vec<Pinned>,
     /// What is at the paths that policy names.
-    pub found: Found,
+    pub found: PathAnswers,
     /// What is odd, and what could not be done.
     pub warnings: Vec<LoadWarning>,
     /// Counts of what the maps hold now, and of what was written.
@@ -281,7 +281,7 @@ pub fn moved(
     loaded: &Loaded,
     subjects: &Subjects,
     directories: &[PathBuf],
-    found: &Found,
+    found: &PathAnswers,
 ) -> Result<Vec<(AppId, AppId)>, SockmonError> {
     let places = places::find(loaded, subjects, directories, found)?;
     moved_from(&loaded.maps, subjects, &places.list, numbers)

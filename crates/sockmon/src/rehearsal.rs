@@ -7,7 +7,7 @@ use crate::abi::{self, Executable, Identity};
 use crate::error::SockmonError;
 use crate::marks::Marks;
 use crate::monitor::check_marks;
-use crate::places::{self, Found, Places};
+use crate::places::{self, PathAnswers, Places};
 use crate::policy::{self, Policy};
 use crate::programs::{self, Maps, Pins};
 use ::policy::Subjects;
@@ -58,7 +58,7 @@ impl Rehearsal {
     }
 
     fn places(&self, subjects: &Subjects) -> Result<Places, SockmonError> {
-        places::find_by(&|files| self.numbers(files), subjects, &self.directories, &Found::new())
+        places::find_by(&|files| self.numbers(files), subjects, &self.directories, &PathAnswers::new())
     }
 
     /// Which applications of the policy in force would lose processes to which others: see [`crate::Sockmon::moved`].
@@ -79,7 +79,7 @@ impl Rehearsal {
         subjects: &Subjects,
         orders: &[((AppId, AppId), Order)],
     ) -> Result<(), SockmonError> {
-        let (places, found) = (self.places(subjects)?, Found::new());
+        let (places, found) = (self.places(subjects)?, PathAnswers::new());
         let policy = Policy { spd, subjects, directories: &self.directories, orders, found: &found };
         policy::fits(&self.maps, self.marks, &policy, &places.list)
     }
