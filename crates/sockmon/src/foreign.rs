@@ -73,13 +73,13 @@ where
 }
 
 /// A look at a path, to be taken by the thread of an [`Asker`].
-type Look = Box<dyn FnOnce() + Send>;
+type PathQuery = Box<dyn FnOnce() + Send>;
 
 /// Asks about one path after the other, where the next question follows from the answer before. One thread looks, for as long as it
 /// answers. After [`PATIENCE`] paths without an answer nothing is asked any more, so that the caller waits for a bounded time.
 #[derive(Debug, Default)]
 pub struct Asker {
-    thread: Option<Sender<Look>>,
+    thread: Option<Sender<PathQuery>>,
     unanswered: usize,
 }
 
@@ -99,7 +99,7 @@ impl Asker {
         }
         let (tell, told) = channel();
         let own = path.to_owned();
-        let look: Look = Box::new(move || {
+        let look: PathQuery = Box::new(move || {
             let _ = tell.send((0, look()));
             // In this order: whoever finds the path here afterwards has had no answer.
             waiting().remove(&own);
@@ -116,9 +116,9 @@ impl Asker {
         answer
     }
 
-    fn thread(&mut self) -> Option<&Sender<Look>> {
+    fn thread(&mut self) -> Option<&Sender<PathQuery>> {
         if self.thread.is_none() {
-            let (send, receive) = channel::<Look>();
+            let (send, receive) = channel::<PathQuery>();
             let run = move || {
                 drop_privileges();
                 receive.into_iter().for_each(|look| look());
