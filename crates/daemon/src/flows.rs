@@ -12,7 +12,7 @@ use std::io;
 
 use api::{Arrived, FlowRecord, Sent};
 use serde_json::json;
-use sockmon::{Counted, FlowId};
+use sockmon::{FlowCounting, FlowId};
 use wire::Time;
 
 use crate::config::FlowsConfig;
@@ -88,11 +88,11 @@ impl FlowBook {
 }
 
 /// The flows that a configuration wants counted.
-pub fn counted(config: Option<&FlowsConfig>) -> Counted {
+pub fn counted(config: Option<&FlowsConfig>) -> FlowCounting {
     match config {
-        None => Counted::Nothing,
-        Some(FlowsConfig { unpoliced: false, .. }) => Counted::Applications,
-        Some(FlowsConfig { unpoliced: true, .. }) => Counted::Everything,
+        None => FlowCounting::Nothing,
+        Some(FlowsConfig { unpoliced: false, .. }) => FlowCounting::Applications,
+        Some(FlowsConfig { unpoliced: true, .. }) => FlowCounting::Everything,
     }
 }
 

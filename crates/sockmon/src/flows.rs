@@ -6,16 +6,16 @@ use wire::{AppId, Flow, Time, addr};
 
 use crate::abi::{self, FlowKey, FlowValue};
 use crate::error::SockmonError;
-use crate::model::{Counted, Identity};
+use crate::model::{FlowCounting, Identity};
 use crate::programs::Maps;
 use crate::traffic::{Amount, AppTraffic};
 
 /// The bits that tell the BPF programs this choice, in their configuration.
-pub(crate) fn bits(counted: Counted) -> u32 {
+pub(crate) fn bits(counted: FlowCounting) -> u32 {
     match counted {
-        Counted::Nothing => 0,
-        Counted::Applications => abi::FLOWS_APPS,
-        Counted::Everything => abi::FLOWS_APPS | abi::FLOWS_ALL,
+        FlowCounting::Nothing => 0,
+        FlowCounting::Applications => abi::FLOWS_APPS,
+        FlowCounting::Everything => abi::FLOWS_APPS | abi::FLOWS_ALL,
     }
 }
 

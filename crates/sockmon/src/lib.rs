@@ -59,8 +59,8 @@ pub use gateway::Span;
 pub use inside_icmp::InsideIcmp;
 pub use marks::{Marks, MaskError};
 pub use model::{
-    Adopted, Attempt, Check, Counted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
-    SocketState,
+    Adopted, Attempt, Check, Event, Fault, FlowCounting, Identity, LoadWarning, Options, ProgramStats,
+    SocketInfo, SocketState,
 };
 pub use monitor::{Sockmon, Statistics, check_pins, exempt};
 pub use names::DnsAnswer;

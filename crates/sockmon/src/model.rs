@@ -13,7 +13,7 @@ pub use crate::abi::Identity;
 
 /// The programs whose flows are counted one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Counted {
+pub enum FlowCounting {
     /// No flow is counted: this costs the test of one word.
     #[default]
     Nothing,
@@ -53,7 +53,7 @@ pub struct Options {
     /// Which bits of marks are ours.
     pub marks: Marks,
     /// Which programs' flows are counted one by one.
-    pub flows: Counted,
+    pub flows: FlowCounting,
     /// Programs may not ask for protection on their own sockets (docs/socket-api.md).
     pub no_requests: bool,
     /// The ICMP errors for a gateway itself that are believed from the networks behind it.
@@ -78,7 +78,7 @@ impl Options {
             per_socket: None,
             directories: policy::STANDARD_DIRECTORIES.iter().map(PathBuf::from).collect(),
             marks: Marks::default(),
-            flows: Counted::default(),
+            flows: FlowCounting::default(),
             no_requests: false,
             inside_icmp: InsideIcmp::default(),
             omit: Vec::new(),

@@ -23,7 +23,7 @@ use crate::live::{Change, LiveTable};
 use crate::locals;
 use crate::marks::Marks;
 use crate::model::{
-    Adopted, Counted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
+    Adopted, Event, Fault, FlowCounting, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
 };
 use crate::pins::Pinned;
 use crate::places::{self, PathAnswers};
@@ -157,7 +157,7 @@ impl Sockmon {
         places: Places,
         (exempt, netns, per_socket, no_requests): (u64, u64, u32, bool),
         marks: Marks,
-        counted: Counted,
+        counted: FlowCounting,
         (first_spans, inside, locals): (&[Span], &InsideIcmp, &HashSet<PeerKey>),
     ) -> Result<Sockmon, SockmonError> {
         let loaded = programs::load(instance, &pins, marks, inside, &places.omit)?;
@@ -181,7 +181,7 @@ impl Sockmon {
             ..before
         })?;
         crate::socket_events::begin(maps)?;
-        if counted == Counted::Nothing {
+        if counted == FlowCounting::Nothing {
             crate::flows::forget(maps)?;
         }
         // A device counts as guarded only while its programs are there.

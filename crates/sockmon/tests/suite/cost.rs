@@ -4,17 +4,17 @@
 use crate::common;
 
 use common::*;
-use sockmon::{Counted, Sockmon};
+use sockmon::{FlowCounting, Sockmon};
 
 #[test]
 fn statistics_count_every_hook_that_ran() {
-    for (name, counted) in [("cost", Counted::Nothing), ("costflows", Counted::Applications)] {
+    for (name, counted) in [("cost", FlowCounting::Nothing), ("costflows", FlowCounting::Applications)] {
         println!("flows counted: {counted:?}");
         measure(name, counted);
     }
 }
 
-fn measure(name: &str, counted: Counted) {
+fn measure(name: &str, counted: FlowCounting) {
     let mut world = World::new(name);
     world.attach_with(|options| options.flows = counted);
     world.load(&usual(), &usual_orders());

@@ -3,10 +3,10 @@
 use crate::common;
 
 use common::*;
-use sockmon::{Amount, AppTraffic, Begun, Counted, CountedFlow};
+use sockmon::{Amount, AppTraffic, Begun, CountedFlow, FlowCounting};
 use wire::AppId;
 
-fn world(name: &str, counted: Counted) -> World {
+fn world(name: &str, counted: FlowCounting) -> World {
     let mut world = World::new(name);
     world.attach_with(|options| options.flows = counted);
     world.load(&usual(), &usual_orders());
@@ -28,7 +28,7 @@ fn amount(packets: u64, octets: u64) -> Amount {
 
 #[test]
 fn each_flow_is_counted_as_it_is_on_the_wire() {
-    let mut world = world("flowsums", Counted::Applications);
+    let mut world = world("flowsums", FlowCounting::Applications);
     world.wire();
     let mut program = world.start("weak");
     program.run(&["open s udp4", "open t udp6", "open u udp4", "segment u 1000"]);
@@ -63,7 +63,7 @@ fn each_flow_is_counted_as_it_is_on_the_wire() {
 
 #[test]
 fn what_is_handed_over_or_refused_is_told_apart() {
-    let mut world = world("flowkinds", Counted::Applications);
+    let mut world = world("flowkinds", FlowCounting::Applications);
     let mut program = world.start("strict");
     program.run(&["open s udp4", "bind s 10.99.0.1:7001", "sendto s 10.99.0.2:9 100"]);
     assert_eq!(world.drain().len(), 1);
@@ -87,7 +87,7 @@ fn what_is_handed_over_or_refused_is_told_apart() {
 
 #[test]
 fn programs_without_policy_are_counted_if_that_is_asked_for() {
-    let mut world = world("flowsall", Counted::Everything);
+    let mut world = world("flowsall", FlowCounting::Everything);
     let mut unnamed = world.start("unnamed");
     unnamed.run(&["open s udp4", "bind s 10.99.0.1:7002", "sendto s 10.99.0.2:99 100"]);
     let mut bob = world.start_in_bob("unnamed");
@@ -106,7 +106,7 @@ fn programs_without_policy_are_counted_if_that_is_asked_for() {
 
 #[test]
 fn what_finds_no_room_is_counted_and_decided_all_the_same() {
-    let mut world = world("flowsfull", Counted::Applications);
+    let mut world = world("flowsfull", FlowCounting::Applications);
     let room = world.sockmon().flow_capacity().unwrap();
     let mut program = world.start("weak");
     program.run(&["open s udp4"]);

@@ -5,7 +5,7 @@ use crate::common;
 
 use common::*;
 use sadb::spd::{AppPolicy, Class, Level, Network, RuleId, Spd};
-use sockmon::{Amount, AppTraffic, Attempt, Counted};
+use sockmon::{Amount, AppTraffic, Attempt, FlowCounting};
 
 /// The policy of STRICT: bob is protected and 10.99.0.64/26 untrusted, both watched; 10.99.0.33 is protected in
 /// earnest.
@@ -30,7 +30,7 @@ fn amount(packets: u64, octets: u64) -> Amount {
 #[test]
 fn what_is_watched_passes_in_clear_and_is_counted_as_what_it_would_be() {
     let mut world = World::new("watched");
-    world.attach_with(|options| options.flows = Counted::Applications);
+    world.attach_with(|options| options.flows = FlowCounting::Applications);
     world.load(&watched(), &[]);
     world.wire();
     let mut program = world.start("strict");
