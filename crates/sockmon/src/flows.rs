@@ -26,7 +26,7 @@ pub(crate) fn forget(maps: &Maps) -> Result<(), SockmonError> {
 
 /// Who sent the first packet of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Begun {
+pub enum FlowInitiator {
     /// This host sent the first packet.
     Here,
     /// The peer sent the first packet.
@@ -100,7 +100,7 @@ pub struct CountedFlow {
     /// When the last packet was counted (monotonic clock).
     pub last: Time,
     /// Who began; `None`: it was seen from the middle on.
-    pub begun: Option<Begun>,
+    pub begun: Option<FlowInitiator>,
     /// TCP: this side has said that it will send no more.
     pub closed_here: bool,
     /// TCP: the other side has said that it will send no more.
@@ -128,8 +128,8 @@ pub(crate) fn from_kernel(key: FlowKey, value: &FlowValue) -> CountedFlow {
         first: Time(if value.first == 0 { value.last } else { value.first }),
         last: Time(value.last.max(value.first)),
         begun: match value.begun {
-            abi::FLOW_OUT => Some(Begun::Here),
-            abi::FLOW_IN => Some(Begun::There),
+            abi::FLOW_OUT => Some(FlowInitiator::Here),
+            abi::FLOW_IN => Some(FlowInitiator::There),
             _ => None,
         },
         closed_here: is(abi::FLOW_OUT),
@@ -191,6 +191,6 @@ mod tests {
         let flow = from_kernel(id.0, &value);
         assert_eq!((flow.first, flow.last), (Time(9), Time(9)));
         assert_eq!(flow.traffic.in_clear, Amount { packets: 2, octets: 56 });
-        assert_eq!((flow.begun, flow.sender, flow.reset), (Some(Begun::There), None, true));
+        assert_eq!((flow.begun, flow.sender, flow.reset), (Some(FlowInitiator::There), None, true));
     }
 }

@@ -53,7 +53,7 @@ pub use ::policy::Subjects;
 pub use detach::{Detached, detach, instances};
 pub use digest::sha256;
 pub use error::SockmonError;
-pub use flows::{Begun, CountedFlow, FlowId, Sender};
+pub use flows::{CountedFlow, FlowId, FlowInitiator, Sender};
 pub use frames::{FrameSteering, is_frame_steering};
 pub use gateway::Span;
 pub use inside_icmp::InsideIcmp;

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::*;
-use sockmon::{Amount, AppTraffic, Begun, CountedFlow, FlowCounting};
+use sockmon::{Amount, AppTraffic, CountedFlow, FlowCounting, FlowInitiator};
 use wire::AppId;
 
 fn world(name: &str, counted: FlowCounting) -> World {
@@ -44,7 +44,7 @@ fn each_flow_is_counted_as_it_is_on_the_wire() {
     ] {
         let seen = flow(&mut world, WEAK, peer).unwrap_or_else(|| panic!("{peer}"));
         assert_eq!(seen.traffic, AppTraffic { out_clear: want, ..AppTraffic::default() }, "{peer}");
-        assert_eq!(seen.begun, Some(Begun::Here));
+        assert_eq!(seen.begun, Some(FlowInitiator::Here));
         let sender = seen.sender.expect("seen sending");
         assert_eq!((sender.pid, sender.comm.as_str()), (program.pid(), "weak"));
         assert!(seen.first <= seen.last && seen.first.0 > 0);
@@ -78,7 +78,7 @@ fn what_is_handed_over_or_refused_is_told_apart() {
     assert_eq!((refused.traffic, refused.id.flow().local.to_string()), (want, "0.0.0.0".to_owned()));
     let want = AppTraffic { in_refused: amount(1, 48), ..AppTraffic::default() };
     let arrived = flow(&mut world, STRICT, "10.99.0.2:5000").unwrap();
-    assert_eq!((arrived.traffic, arrived.begun), (want, Some(Begun::There)));
+    assert_eq!((arrived.traffic, arrived.begun), (want, Some(FlowInitiator::There)));
     // Nobody asked for those of programs without policy.
     let mut unnamed = world.start("unnamed");
     unnamed.run(&["open s udp4", "sendto s 10.99.0.2:99 100"]);
@@ -94,7 +94,7 @@ fn programs_without_policy_are_counted_if_that_is_asked_for() {
     bob.run(&["open s udp4", "bind s 10.99.0.2:99", "sendto s 10.99.0.1:7002 20"]);
     let seen = flow(&mut world, AppId::NONE, "10.99.0.2:99").unwrap();
     let want = AppTraffic { out_clear: amount(1, 128), in_clear: amount(1, 48), ..AppTraffic::default() };
-    assert_eq!((seen.traffic, seen.begun), (want, Some(Begun::Here)));
+    assert_eq!((seen.traffic, seen.begun), (want, Some(FlowInitiator::Here)));
     assert_eq!(seen.sender.unwrap().comm, "unnamed");
     // The sums of applications know nothing of it.
     assert!(world.sockmon().traffic().unwrap().is_empty());

@@ -98,8 +98,8 @@ impl Observers {
             local: SocketAddr::new(flow.local, flow.local_port),
             remote: SocketAddr::new(flow.remote, flow.remote_port),
             begun: counted.begun.map(|begun| match begun {
-                sockmon::Begun::Here => Begun::Here,
-                sockmon::Begun::There => Begun::There,
+                sockmon::FlowInitiator::Here => Begun::Here,
+                sockmon::FlowInitiator::There => Begun::There,
             }),
             first: at(counted.first),
             last: at(counted.last),
