@@ -40,24 +40,24 @@ fn give(maps: &Maps, identity: &Identity, list: u32) -> Result<(), SockmonError>
 }
 
 /// What the two maps hold.
-fn held(maps: &Maps) -> Result<Wanted, SockmonError> {
+fn held(maps: &Maps) -> Result<IdentityTables, SockmonError> {
     let executables = all(maps)?.into_iter().map(|(identity, known)| (identity, known.list)).collect();
-    Ok(Wanted { executables, places: maps.entries("places")?.into_iter().collect() })
+    Ok(IdentityTables { executables, places: maps.entries("places")?.into_iter().collect() })
 }
 
 /// What the two maps are to hold.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub struct IdentityTables {
     /// Files that are there now.
     pub executables: HashMap<Identity, u32>,
     /// Places where there may be other files soon.
     pub places: HashMap<abi::Place, u32>,
 }
 
-impl Wanted {
+impl IdentityTables {
     /// What the maps are to hold for these places, by the numbers of their lists.
-    pub fn of(places: &[Place], lists: &Lists) -> Wanted {
-        let mut out = Wanted::default();
+    pub fn of(places: &[Place], lists: &Lists) -> IdentityTables {
+        let mut out = IdentityTables::default();
         for place in places {
             let Some(number) = lists.places.get(&place.path) else { continue };
             if let Some(file) = place.file {
@@ -72,7 +72,12 @@ impl Wanted {
 
 /// Give new files and places their lists. Those have a number that nothing had before, and are what programs without a name
 /// are until the policy is current; so this needs no room later, and does no harm if the policy never comes to be. How many are new.
-pub fn reserve(maps: &Maps, wanted: &Wanted, before: &Lists, lists: &Lists) -> Result<usize, SockmonError> {
+pub fn reserve(
+    maps: &Maps,
+    wanted: &IdentityTables,
+    before: &Lists,
+    lists: &Lists,
+) -> Result<usize, SockmonError> {
     let half = maps.config()?.generation % 2 * abi::LISTS;
     let any = maps.read::<List>("lists", &(half + abi::LIST_ANY))?.ok_or(SockmonError::Answer("lists"))?;
     for (number, merged) in lists.numbered.iter().filter(|(number, _)| !before.numbered.contains_key(number))
@@ -95,7 +100,7 @@ pub fn reserve(maps: &Maps, wanted: &Wanted, before: &Lists, lists: &Lists) -> R
 }
 
 /// The files and places whose list is another one now; when the policy is current. How many that are.
-pub fn put_in_force(maps: &Maps, wanted: &Wanted) -> Result<usize, SockmonError> {
+pub fn put_in_force(maps: &Maps, wanted: &IdentityTables) -> Result<usize, SockmonError> {
     // Without an answer, all.
     let held = held(maps).unwrap_or_default();
     let executables = wanted.executables.iter().filter(|(key, list)| held.executables.get(key) != Some(list));
@@ -110,7 +115,7 @@ pub fn put_in_force(maps: &Maps, wanted: &Wanted) -> Result<usize, SockmonError>
 }
 
 /// Whether what is wanted has room in the maps, beside the places of before. Executables of before need not stay.
-pub fn check_room(maps: &Maps, wanted: &Wanted) -> Result<(), SockmonError> {
+pub fn check_room(maps: &Maps, wanted: &IdentityTables) -> Result<(), SockmonError> {
     let before = maps.keys::<abi::Place>("places")?;
     let places =
         wanted.places.len() + before.iter().filter(|place| !wanted.places.contains_key(place)).count();
@@ -124,7 +129,7 @@ pub fn check_room(maps: &Maps, wanted: &Wanted) -> Result<(), SockmonError> {
 }
 
 /// When the map fills up: forget the files that are not there any more and that no process runs.
-pub fn make_room(loaded: &Loaded, wanted: &Wanted) -> Result<(), SockmonError> {
+pub fn make_room(loaded: &Loaded, wanted: &IdentityTables) -> Result<(), SockmonError> {
     let maps = &loaded.maps;
     let kept: HashSet<Identity> = all(maps)?
         .into_iter()
@@ -140,7 +145,7 @@ pub fn make_room(loaded: &Loaded, wanted: &Wanted) -> Result<(), SockmonError> {
 }
 
 /// Forget the places that no policy names and the files whose list means nothing any more.
-pub fn sweep(maps: &Maps, wanted: &Wanted, lists: &Lists) -> Result<(), SockmonError> {
+pub fn sweep(maps: &Maps, wanted: &IdentityTables, lists: &Lists) -> Result<(), SockmonError> {
     maps.retain("places", |place: &abi::Place| !wanted.places.contains_key(place))?;
     let gone: HashSet<Identity> = all(maps)?
         .into_iter()

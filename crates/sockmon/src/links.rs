@@ -39,7 +39,7 @@ pub struct Places {
 
 /// One link that must exist.
 #[derive(Clone, Debug)]
-struct Wanted {
+struct RequiredLink {
     program: &'static str,
     pin: String,
     target: Target,
@@ -54,7 +54,7 @@ enum Target {
     Device(u32, Tcx),
 }
 
-impl Wanted {
+impl RequiredLink {
     /// Whether its device is not there any more, which is no fault of it.
     fn is_gone(&self) -> bool {
         match self.target {
@@ -65,7 +65,7 @@ impl Wanted {
 }
 
 impl Places {
-    fn wanted(&self, only_device: Option<u32>) -> Vec<Wanted> {
+    fn wanted(&self, only_device: Option<u32>) -> Vec<RequiredLink> {
         let mut out = Vec::new();
         let left_out = |name: &str| self.omit.iter().any(|o| o == name) || !is_offered(name);
         for Program { name, hook } in PROGRAMS.iter().filter(|p| !left_out(p.name)) {
@@ -76,7 +76,7 @@ impl Places {
                 };
                 if only_device.is_none() || only_device == device {
                     let may_be_gone = matches!(hook, Hook::Other(_));
-                    out.push(Wanted { program: name, pin, target, may_be_gone });
+                    out.push(RequiredLink { program: name, pin, target, may_be_gone });
                 }
             };
             match *hook {
@@ -180,7 +180,7 @@ impl Links {
         loaded: &Loaded,
         pins: &Pins,
         places: &Places,
-        want: &Wanted,
+        want: &RequiredLink,
     ) -> Result<(), SockmonError> {
         let program = loaded.program(want.program)?;
         let path = pins.links().join(&want.pin);
@@ -244,7 +244,7 @@ fn update(
     link: BorrowedFd<'_>,
     program: BorrowedFd<'_>,
     places: &Places,
-    wanted: &Wanted,
+    wanted: &RequiredLink,
 ) -> io::Result<bool> {
     let (id, target) = sys::link_info(link)?;
     let in_place = match (wanted.target, target) {
@@ -267,11 +267,11 @@ fn update(
 
 /// Whether the program `id` runs where it must: first, but on devices that are not ours to guard, where a line (`ravelin inline`) has its
 /// own in front.
-fn runs_where_it_must(ids: &[u32], id: u32, wanted: &Wanted) -> bool {
+fn runs_where_it_must(ids: &[u32], id: u32, wanted: &RequiredLink) -> bool {
     if wanted.may_be_gone { ids.contains(&id) } else { ids.first() == Some(&id) }
 }
 
-fn create(program: BorrowedFd<'_>, places: &Places, want: &Wanted) -> io::Result<OwnedFd> {
+fn create(program: BorrowedFd<'_>, places: &Places, want: &RequiredLink) -> io::Result<OwnedFd> {
     match want.target {
         Target::Cgroup(kind) => sys::link_cgroup(program, places.cgroup.as_fd(), kind),
         Target::Tracepoint => sys::link_tracepoint(program),
@@ -291,7 +291,7 @@ pub fn faults(loaded: &Loaded, pins: &Pins, places: &Places) -> Vec<Fault> {
     unpinned.chain(there.filter_map(|want| fault(loaded, pins, places, want))).collect()
 }
 
-fn fault(loaded: &Loaded, pins: &Pins, places: &Places, wanted: &Wanted) -> Option<Fault> {
+fn fault(loaded: &Loaded, pins: &Pins, places: &Places, wanted: &RequiredLink) -> Option<Fault> {
     let report = |detail: String| Some(Fault { what: wanted.pin.clone(), detail, remedy: REMEDY.into() });
     let link = match sys::obj_get(&pins.links().join(&wanted.pin)) {
         Ok(link) => link,

@@ -8,7 +8,7 @@ use crate::abi::{Executable, Identity};
 use crate::digest::{self, Stat};
 use crate::error::SockmonError;
 use crate::foreign;
-use crate::identities::{self, Wanted};
+use crate::identities::{self, IdentityTables};
 use crate::lists::Lists;
 use crate::places::Place;
 use crate::programs::Maps;
@@ -140,7 +140,7 @@ pub fn carried(mut pinned: Vec<Pinned>, before: &[Pinned]) -> Vec<Pinned> {
 /// Files that were verified, and whose digest is none of those that the next policy has for their list.
 pub fn stale(
     known: &[(Identity, Executable)],
-    wanted: &Wanted,
+    wanted: &IdentityTables,
     lists: &Lists,
     places: &[Place],
 ) -> Vec<Identity> {

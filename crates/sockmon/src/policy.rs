@@ -4,7 +4,7 @@ use crate::abi::{self, Executable, Identity};
 use crate::ancestors;
 use crate::error::SockmonError;
 use crate::groups;
-use crate::identities::{self, Wanted};
+use crate::identities::{self, IdentityTables};
 use crate::limits;
 use crate::lists::{self, Bits, Lists, Slots, mask};
 use crate::marks::Marks;
@@ -45,7 +45,7 @@ pub struct Policy<'p> {
 struct Plan {
     before: Lists,
     lists: Lists,
-    wanted: Wanted,
+    wanted: IdentityTables,
     /// Files that were verified and whose digest this policy does not name.
     stale: Vec<Identity>,
     bits: Bits,
@@ -142,7 +142,7 @@ pub fn load(loaded: &Loaded, policy: &Policy<'_>, known: &mut Option<Tables>) ->
     if stats.orders_left_out > 0 {
         warnings.push(LoadWarning::Uncompared { pairs: stats.orders_left_out });
     }
-    let Finished { now, moved, left } = finish(loaded, plan, before, config.ancestors);
+    let FinishResult { now, moved, left } = finish(loaded, plan, before, config.ancestors);
     warnings.extend(left);
     let stats = LoadStats { executables_written: reserved + moved, ..stats };
     let stats = now.as_ref().map_or(stats, |tables| tables.count(stats));
@@ -185,7 +185,7 @@ fn plan(
     let made_of = lists::Policy { subjects: policy.subjects, bits: &bits, slots: &slots };
     let taken = running.iter().map(|(_, known)| known.list).collect();
     let (mut lists, warnings) = Lists::of(&made_of, found, &before, &taken)?;
-    let wanted = Wanted::of(found, &lists);
+    let wanted = IdentityTables::of(found, &lists);
     let stale = pins::stale(&running, &wanted, &lists, found);
     for (identity, Executable { list: number, .. }) in running {
         let Some(old) = before.numbered.get(&number) else { continue };
@@ -241,7 +241,7 @@ fn release(maps: &Maps, plan: &Plan) -> Result<(), SockmonError> {
 }
 
 /// What came of [`finish`].
-struct Finished {
+struct FinishResult {
     /// What the maps hold; `None`: it is to be read again.
     now: Option<Tables>,
     /// Executables and places that got another list.
@@ -251,7 +251,7 @@ struct Finished {
 }
 
 /// What follows when a generation is current: it is too late to fail.
-fn finish(loaded: &Loaded, plan: Plan, before: Tables, ancestors: u64) -> Finished {
+fn finish(loaded: &Loaded, plan: Plan, before: Tables, ancestors: u64) -> FinishResult {
     let maps = &loaded.maps;
     // A program that read the old generation may still be looking its entries up: to it, none would mean clear.
     let waited = sys::wait_for_readers().map_err(SockmonError::system("wait for the kernel's readers"));
@@ -273,7 +273,7 @@ fn finish(loaded: &Loaded, plan: Plan, before: Tables, ancestors: u64) -> Finish
         Some(LoadWarning::Unfinished { step, reason: result.err()?.to_string() })
     };
     let left = steps.into_iter().filter_map(failed).collect();
-    Finished { now, moved, left }
+    FinishResult { now, moved, left }
 }
 
 /// Which applications in force would lose processes to which others with these subjects.
@@ -310,7 +310,7 @@ fn moved_from(
     let made_of = lists::Policy { subjects, bits: &bits, slots: &slots };
     let (lists, _) = Lists::of(&made_of, places, &before, &taken)?;
     let mut pairs = Vec::new();
-    let wanted = Wanted::of(places, &lists);
+    let wanted = IdentityTables::of(places, &lists);
     pairs.extend(wanted.executables.iter().filter_map(|(identity, to)| Some((*running.get(identity)?, *to))));
     // Files that were replaced have the list of their place.
     pairs.extend(lists.numbered.keys().map(|number| (*number, *number)));
