@@ -14,7 +14,7 @@ pub const SEGMENTS: usize = 4;
 
 /// The oddity of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum Oddity {
     /// The SYN flag is set.
     Syn,
     /// The FIN flag is set.
@@ -40,35 +40,35 @@ pub enum Fault {
 }
 
 /// The oddities of a segment with data.
-const ON: [Fault; 12] = [
-    Fault::Syn,
-    Fault::Fin,
-    Fault::Rst,
-    Fault::Urg(1),
-    Fault::Urg(2),
-    Fault::NoAck,
-    Fault::Checksum,
-    Fault::OldTimestamp,
-    Fault::BadAck,
-    Fault::LowTtl,
-    Fault::Md5,
-    Fault::Signed,
+const ON: [Oddity; 12] = [
+    Oddity::Syn,
+    Oddity::Fin,
+    Oddity::Rst,
+    Oddity::Urg(1),
+    Oddity::Urg(2),
+    Oddity::NoAck,
+    Oddity::Checksum,
+    Oddity::OldTimestamp,
+    Oddity::BadAck,
+    Oddity::LowTtl,
+    Oddity::Md5,
+    Oddity::Signed,
 ];
 /// The oddities that come as a segment without data.
-const OWN: [Fault; 4] = [Fault::Syn, Fault::Fin, Fault::Rst, Fault::Urg(1)];
+const OWN: [Oddity; 4] = [Oddity::Syn, Oddity::Fin, Oddity::Rst, Oddity::Urg(1)];
 /// The number of gaps in the handshake: behind the SYN, behind the SYN-ACK.
 const EARLY: usize = 2;
 
 /// The one odd event of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Odd {
+pub enum OddEvent {
     /// There is no odd event.
     Nothing,
     /// The segment of this number is odd.
-    On(Fault, usize),
+    On(Oddity, usize),
     /// A segment of its own comes at a place of the stream (the last number; -1: the SYN's), before the segment of the
     /// first number; -2 and -1 are in the handshake.
-    Own(Fault, i32, i32),
+    Own(Oddity, i32, i32),
 }
 
 /// The one acknowledgment of a case.
@@ -108,7 +108,7 @@ pub struct Case {
     spans: [Span; SEGMENTS],
     count: usize,
     /// The odd event of the attack.
-    pub odd: Odd,
+    pub odd: OddEvent,
     /// The acknowledgment in the attack.
     pub ack: Ack,
     /// The window of the inside host.
@@ -132,8 +132,8 @@ impl Case {
     /// The cases with less than this one: without a segment, or without an event.
     pub fn smaller(&self) -> Vec<Case> {
         let mut all = Vec::new();
-        if self.odd != Odd::Nothing {
-            all.push(Case { odd: Odd::Nothing, ..*self });
+        if self.odd != OddEvent::Nothing {
+            all.push(Case { odd: OddEvent::Nothing, ..*self });
         }
         if self.ack != Ack::Nothing {
             all.push(Case { ack: Ack::Nothing, ..*self });
@@ -149,12 +149,12 @@ impl Case {
                 Ack::Nothing => Ack::Nothing,
             };
             less.odd = match self.odd {
-                Odd::On(_, at) if at == out => continue,
-                Odd::On(fault, at) => Odd::On(fault, back(at)),
-                Odd::Own(fault, gap, place) => {
-                    Odd::Own(fault, if gap > out as i32 { gap - 1 } else { gap }, place)
+                OddEvent::On(_, at) if at == out => continue,
+                OddEvent::On(fault, at) => OddEvent::On(fault, back(at)),
+                OddEvent::Own(fault, gap, place) => {
+                    OddEvent::Own(fault, if gap > out as i32 { gap - 1 } else { gap }, place)
                 }
-                Odd::Nothing => Odd::Nothing,
+                OddEvent::Nothing => OddEvent::Nothing,
             };
             all.push(less);
         }
@@ -271,10 +271,10 @@ impl World {
         if value / count == 0 { Ack::Inside(octets, behind) } else { Ack::Spoofed(octets, behind) }
     }
 
-    fn odd(&self, count: usize, value: usize) -> Odd {
-        let Some(value) = value.checked_sub(1) else { return Odd::Nothing };
+    fn odd(&self, count: usize, value: usize) -> OddEvent {
+        let Some(value) = value.checked_sub(1) else { return OddEvent::Nothing };
         if value < ON.len() * count {
-            return Odd::On(ON[value % ON.len()], value / ON.len());
+            return OddEvent::On(ON[value % ON.len()], value / ON.len());
         }
         let value = value - ON.len() * count;
         let (fault, value) = (OWN[value % OWN.len()], value / OWN.len());
@@ -284,7 +284,7 @@ impl World {
             last if last == self.places() - 1 => 1_000,
             place => place as i32 - 1,
         };
-        Odd::Own(fault, gap, place)
+        OddEvent::Own(fault, gap, place)
     }
 }
 

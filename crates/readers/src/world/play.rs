@@ -1,6 +1,6 @@
 //! The playing of one case, packet by packet, through the middle.
 
-use super::{Ack, Case, Fault, Odd, Window};
+use super::{Ack, Case, OddEvent, Oddity, Window};
 use crate::middle::{Middle, Packets};
 use crate::packet::{Draft, Scene, Segment};
 use scrub::Side;
@@ -27,7 +27,7 @@ impl Player {
     pub fn play(&mut self, case: &Case, middle: &mut impl Middle, view: &mut Packets) -> bool {
         view.clear();
         self.scene = Scene { v6: self.v6, ..Scene::default() };
-        self.scene.timestamps = matches!(case.odd, Odd::On(Fault::OldTimestamp, _));
+        self.scene.timestamps = matches!(case.odd, OddEvent::On(Oddity::OldTimestamp, _));
         (self.scene.window, self.scene.scale) = match case.window {
             Window::Wide => (8_192, [None, None]),
             Window::Narrow(octets) => (octets, [Some(2), None]),
@@ -57,7 +57,7 @@ impl Player {
                 }
                 let mut draft = self.draft(i32::from(span.0), CLOCK + 1 + segment as u32);
                 draft.payload = &payload[..len];
-                if let Odd::On(fault, at) = case.odd
+                if let OddEvent::On(fault, at) = case.odd
                     && at == segment
                 {
                     spoil(&mut draft, fault);
@@ -100,11 +100,11 @@ impl Player {
 
     /// Send the odd segment without data, if its place is here.
     fn own(&mut self, case: &Case, gap: i32, middle: &mut impl Middle, view: &mut Packets) {
-        if let Odd::Own(fault, at, place) = case.odd
+        if let OddEvent::Own(fault, at, place) = case.odd
             && at == gap
         {
             let mut draft = self.draft(place, CLOCK);
-            if fault == Fault::Syn {
+            if fault == Oddity::Syn {
                 (draft.ack, draft.flags, draft.scale) = (0, Flags(0), self.scene.scale[0]);
             }
             spoil(&mut draft, fault);
@@ -167,18 +167,18 @@ impl Player {
 }
 
 /// Make a segment odd.
-fn spoil(draft: &mut Draft<'_>, fault: Fault) {
+fn spoil(draft: &mut Draft<'_>, fault: Oddity) {
     match fault {
-        Fault::Syn => draft.flags = draft.flags | Flags::SYN,
-        Fault::Fin => draft.flags = draft.flags | Flags::FIN,
-        Fault::Rst => draft.flags = draft.flags | Flags::RST,
-        Fault::Urg(pointer) => (draft.flags, draft.urgent) = (draft.flags | Flags::URG, pointer),
-        Fault::NoAck => draft.flags = Flags::PSH,
-        Fault::Checksum => draft.spoilt = true,
-        Fault::OldTimestamp => draft.timestamps = Some((CLOCK - 1_000, 1)),
-        Fault::BadAck => draft.ack = draft.ack.wrapping_add(1_000),
-        Fault::LowTtl => draft.ttl = 2,
-        Fault::Md5 => draft.md5 = true,
-        Fault::Signed => draft.signed = true,
+        Oddity::Syn => draft.flags = draft.flags | Flags::SYN,
+        Oddity::Fin => draft.flags = draft.flags | Flags::FIN,
+        Oddity::Rst => draft.flags = draft.flags | Flags::RST,
+        Oddity::Urg(pointer) => (draft.flags, draft.urgent) = (draft.flags | Flags::URG, pointer),
+        Oddity::NoAck => draft.flags = Flags::PSH,
+        Oddity::Checksum => draft.spoilt = true,
+        Oddity::OldTimestamp => draft.timestamps = Some((CLOCK - 1_000, 1)),
+        Oddity::BadAck => draft.ack = draft.ack.wrapping_add(1_000),
+        Oddity::LowTtl => draft.ttl = 2,
+        Oddity::Md5 => draft.md5 = true,
+        Oddity::Signed => draft.signed = true,
     }
 }
