@@ -27,7 +27,7 @@ pub enum Step {
         /// The number of the story that it tells, of several.
         story: u8,
         /// The oddities of the segment.
-        odd: Odd,
+        odd: SegmentOddities,
     },
     /// The last packet comes again.
     Again,
@@ -41,7 +41,7 @@ pub enum Step {
 
 /// The oddities of a segment.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Odd {
+pub struct SegmentOddities {
     /// The flags beside ACK.
     pub flags: u16,
     /// Whether ACK is missing.
@@ -215,7 +215,7 @@ impl<M: Middle> Replay<M> {
         draft
     }
 
-    fn data(&mut self, place: i32, len: usize, story: u8, odd: Odd) {
+    fn data(&mut self, place: i32, len: usize, story: u8, odd: SegmentOddities) {
         self.clock += 1;
         let mut payload = [0; SEGMENT];
         let len = len.min(SEGMENT);

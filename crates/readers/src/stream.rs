@@ -421,8 +421,8 @@ mod tests {
     #[test]
     fn each_knob_tells_two_readers_apart() {
         // Two segments; the second one is odd. Who delivers it, who does not, and what the two read.
-        type Odd = (&'static str, fn(&mut Draft<'_>), [&'static str; 2], [&'static str; 2]);
-        let table: [Odd; 8] = [
+        type KnobCase = (&'static str, fn(&mut Draft<'_>), [&'static str; 2], [&'static str; 2]);
+        let table: [KnobCase; 8] = [
             ("checksum", |d| d.spoilt = true, ["first, no checksum", "abcd"], ["first", "ab"]),
             ("ack flag", |d| d.flags = Flags::PSH, ["first, without ACK", "abcd"], ["first", "ab"]),
             ("ack field", |d| d.ack += 9, ["first, any ACK", "abcd"], ["first", "ab"]),

@@ -4,24 +4,24 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use readers::middle::{Middle, Nobody, Scrubbed};
 use readers::packet::Scene;
-use readers::replay::{Odd, Replay, Step};
+use readers::replay::{Replay, SegmentOddities, Step};
 use scrub::{Config, Profile};
 
 /// Oddities, most often none; each kind comes alone.
-fn odd() -> impl Strategy<Value = Odd> {
+fn odd() -> impl Strategy<Value = SegmentOddities> {
     prop_oneof![
-        12 => Just(Odd::default()),
-        1 => (0_u16..256).prop_map(|flags| Odd { flags, ..Odd::default() }),
-        1 => Just(Odd { flags: 0x01, ..Odd::default() }),
-        1 => Just(Odd { flags: 0x04, ..Odd::default() }),
-        1 => Just(Odd { no_ack: true, flags: 0x08, ..Odd::default() }),
-        1 => (-70_000_i32..70_000).prop_map(|ack| Odd { ack, ..Odd::default() }),
-        1 => (0_u16..200).prop_map(|urgent| Odd { flags: 0x20, urgent, ..Odd::default() }),
-        1 => Just(Odd { spoilt: true, ..Odd::default() }),
-        1 => (1_u8..6).prop_map(|ttl| Odd { ttl, ..Odd::default() }),
-        1 => (-5_000_i32..5).prop_map(|clock| Odd { clock, ..Odd::default() }),
-        1 => Just(Odd { md5: true, ..Odd::default() }),
-        1 => Just(Odd { scale: true, ..Odd::default() }),
+        12 => Just(SegmentOddities::default()),
+        1 => (0_u16..256).prop_map(|flags| SegmentOddities { flags, ..SegmentOddities::default() }),
+        1 => Just(SegmentOddities { flags: 0x01, ..SegmentOddities::default() }),
+        1 => Just(SegmentOddities { flags: 0x04, ..SegmentOddities::default() }),
+        1 => Just(SegmentOddities { no_ack: true, flags: 0x08, ..SegmentOddities::default() }),
+        1 => (-70_000_i32..70_000).prop_map(|ack| SegmentOddities { ack, ..SegmentOddities::default() }),
+        1 => (0_u16..200).prop_map(|urgent| SegmentOddities { flags: 0x20, urgent, ..SegmentOddities::default() }),
+        1 => Just(SegmentOddities { spoilt: true, ..SegmentOddities::default() }),
+        1 => (1_u8..6).prop_map(|ttl| SegmentOddities { ttl, ..SegmentOddities::default() }),
+        1 => (-5_000_i32..5).prop_map(|clock| SegmentOddities { clock, ..SegmentOddities::default() }),
+        1 => Just(SegmentOddities { md5: true, ..SegmentOddities::default() }),
+        1 => Just(SegmentOddities { scale: true, ..SegmentOddities::default() }),
     ]
 }
 
