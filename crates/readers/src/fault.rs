@@ -1,6 +1,6 @@
 //! Faults that a scrubber could have, put around one that has none. The proof must find each.
 
-use crate::middle::{Middle, Packets};
+use crate::middlebox::{Middlebox, Packets};
 use crate::packet::{SERVICE, Scene, Segment};
 use scrub::Side;
 use wire::checksum;
@@ -50,7 +50,7 @@ impl Fault {
 
 /// A scrubber in the middle with a fault.
 #[derive(Debug)]
-pub struct Faulty<M> {
+pub struct FaultyMiddlebox<M> {
     inner: M,
     fault: Fault,
     scene: Scene,
@@ -61,11 +61,19 @@ pub struct Faulty<M> {
     passed: Packets,
 }
 
-impl<M: Middle> Faulty<M> {
+impl<M: Middlebox> FaultyMiddlebox<M> {
     /// The middle `inner` with this fault.
-    pub fn new(inner: M, fault: Fault) -> Faulty<M> {
+    pub fn new(inner: M, fault: Fault) -> FaultyMiddlebox<M> {
         let (handshake, passed) = (Vec::new(), Packets::default());
-        Faulty { inner, fault, scene: Scene::default(), handshake, isn: 0, covered: Vec::new(), passed }
+        FaultyMiddlebox {
+            inner,
+            fault,
+            scene: Scene::default(),
+            handshake,
+            isn: 0,
+            covered: Vec::new(),
+            passed,
+        }
     }
 
     fn place(&self, seq: u32) -> i32 {
@@ -125,7 +133,7 @@ fn unscaled(packet: &[u8]) -> Vec<u8> {
     packet
 }
 
-impl<M: Middle> Middle for Faulty<M> {
+impl<M: Middlebox> Middlebox for FaultyMiddlebox<M> {
     fn begin(&mut self, scene: &mut Scene) {
         self.inner.begin(scene);
         self.scene = *scene;

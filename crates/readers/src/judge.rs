@@ -2,7 +2,7 @@
 //! each.
 
 use crate::alike;
-use crate::middle::Packets;
+use crate::middlebox::Packets;
 use crate::packet::Segment;
 use crate::stack::{Fin, NAMED, Reset, Stack};
 use crate::stream::Stream;

@@ -15,7 +15,7 @@ pub mod alike;
 pub mod datagram;
 pub mod fault;
 pub mod judge;
-pub mod middle;
+pub mod middlebox;
 pub mod overlap;
 pub mod packet;
 pub mod prove;

@@ -2,8 +2,8 @@
 //! reading everywhere.
 
 use clap::Parser;
-use readers::fault::{Fault, Faulty};
-use readers::middle::{Middle, Nobody, Scrubbed};
+use readers::fault::{Fault, FaultyMiddlebox};
+use readers::middlebox::{Middlebox, NoMiddlebox, Scrubbed};
 use readers::prove::{self, Prover, Tally};
 use readers::reference::Reference;
 use readers::relay::{Relay, Relayed};
@@ -48,7 +48,7 @@ struct Options {
 /// The interval of the cases that are also played with nobody in the middle, among those that are played.
 const BARE: u64 = 17;
 
-type Anybody = Box<dyn Middle + Send>;
+type Anybody = Box<dyn Middlebox + Send>;
 
 /// The middle of this name.
 fn middle(name: &str, profile: Profile) -> Option<Anybody> {
@@ -60,13 +60,13 @@ fn middle(name: &str, profile: Profile) -> Option<Anybody> {
             Box::new(Scrubbed::new(config))
         }
         "reference" => Box::new(Reference::default()),
-        "nobody" => Box::new(Nobody),
+        "nobody" => Box::new(NoMiddlebox),
         name if let Some(relay) = Relay::ALL.into_iter().find(|known| known.name() == name) => {
             Box::new(Relayed::new(relay, Config::new(profile)))
         }
         fault => {
             let fault = Fault::ALL.into_iter().find(|known| known.name() == fault)?;
-            Box::new(Faulty::new(Scrubbed::new(Config::new(profile)), fault))
+            Box::new(FaultyMiddlebox::new(Scrubbed::new(Config::new(profile)), fault))
         }
     })
 }
@@ -138,7 +138,8 @@ fn main() -> ExitCode {
         }
         sum.add(&tally);
         if !options.alone {
-            let (tally, _) = fragments::run(&mut Nobody, &world, options.stride / 2, options.stride * BARE);
+            let (tally, _) =
+                fragments::run(&mut NoMiddlebox, &world, options.stride / 2, options.stride * BARE);
             println!("{:<18} nobody in the middle: {tally}", world.name);
             bare.add(&tally);
         }

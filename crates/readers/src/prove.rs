@@ -1,7 +1,7 @@
 //! The proof: cases of the small world, or a part of them, go through the middle and before all readers.
 
 use crate::judge::Judge;
-use crate::middle::{Middle, Nobody, Packets};
+use crate::middlebox::{Middlebox, NoMiddlebox, Packets};
 use crate::packet::Segment;
 use crate::stack;
 use crate::world::{Ack, Case, Content, Player, World};
@@ -90,7 +90,7 @@ pub struct Prover<M> {
     pub tally: Tally,
 }
 
-impl<M: Middle> Prover<M> {
+impl<M: Middlebox> Prover<M> {
     /// A prover for this middle, before all readers.
     pub fn new(middle: M, v6: bool) -> Prover<M> {
         let mut player = Player::default();
@@ -133,7 +133,7 @@ impl<M: Middle> Prover<M> {
     /// who lost nothing are compared.
     fn is_opaque(&mut self, case: &Case) -> bool {
         let packets = self.player.packets;
-        let there = self.player.play(case, &mut Nobody, &mut self.bare);
+        let there = self.player.play(case, &mut NoMiddlebox, &mut self.bare);
         self.player.packets = packets;
         if !there || unchanged(&self.view, &self.bare) {
             return false;
@@ -229,7 +229,7 @@ fn unchanged(view: &Packets, bare: &Packets) -> bool {
 }
 
 /// Play every `stride`th case from `start` on, before `end`.
-pub fn part<M: Middle>(prover: &mut Prover<M>, world: &World, start: u64, end: u64, stride: u64) {
+pub fn part<M: Middlebox>(prover: &mut Prover<M>, world: &World, start: u64, end: u64, stride: u64) {
     let mut number = start;
     while number < end {
         prover.case(world, number);
@@ -241,7 +241,7 @@ pub fn part<M: Middle>(prover: &mut Prover<M>, world: &World, start: u64, end: u
 const RUN: u64 = 1 << 16;
 
 /// Play every `stride`th case of a world in so many threads. `seen` counts cases as they are done.
-pub fn run<M: Middle>(
+pub fn run<M: Middlebox>(
     make: impl Fn() -> M + Sync,
     world: &World,
     [start, stride]: [u64; 2],

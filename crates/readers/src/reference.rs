@@ -4,7 +4,7 @@
 //! acknowledged are forgotten and never let through again. Everything else that two readers could read in two ways is
 //! dropped.
 
-use crate::middle::{Middle, Packets};
+use crate::middlebox::{Middlebox, Packets};
 use crate::packet::{Draft, SERVICE, Scene, Segment};
 use scrub::Side;
 use wire::ip::Headers;
@@ -126,7 +126,7 @@ impl Reference {
     }
 }
 
-impl Middle for Reference {
+impl Middlebox for Reference {
     fn begin(&mut self, scene: &mut Scene) {
         *self = Reference { scene: *scene, store: vec![None; STORE as usize], ..Reference::default() };
     }

@@ -1,6 +1,6 @@
 //! A middle in which another scrubber takes over after every packet. The state of the last one goes to it as octets.
 
-use crate::middle::{Middle, Packets, Scrubbed};
+use crate::middlebox::{Middlebox, Packets, Scrubbed};
 use crate::packet::Scene;
 use scrub::{Config, Feed, Saved, Scrubber, Side};
 use wire::Time;
@@ -75,7 +75,7 @@ impl Relayed {
     }
 }
 
-impl Middle for Relayed {
+impl Middlebox for Relayed {
     fn begin(&mut self, scene: &mut Scene) {
         self.scrubbed = Scrubbed::new(self.config.clone());
         self.scrubbed.begin(scene);

@@ -1,6 +1,6 @@
 //! Long traces of an attacker who tries everything at once, with all readers behind, each with its own losses.
 
-use crate::middle::{Middle, Packets};
+use crate::middlebox::{Middlebox, Packets};
 use crate::packet::{Draft, Scene, Segment};
 use crate::stack::{self, NAMED, Stack};
 use crate::stream::Stream;
@@ -96,7 +96,7 @@ pub struct Replay<M> {
     pub passed: usize,
 }
 
-impl<M: Middle> Replay<M> {
+impl<M: Middlebox> Replay<M> {
     /// A replay of a connection that has been opened.
     pub fn open(mut middle: M, mut scene: Scene, seed: u64) -> Replay<M> {
         middle.begin(&mut scene);

@@ -2,7 +2,7 @@
 //! last one.
 
 use crate::datagram::{POLICIES, Reassembly};
-use crate::middle::{Middle, Packets};
+use crate::middlebox::{Middlebox, Packets};
 use crate::overlap::Span;
 use crate::packet::Scene;
 use crate::prove::Tally;
@@ -112,7 +112,7 @@ impl World {
     }
 
     /// Play a case: the packets that pass are in `view`. Returns the number of packets that were sent.
-    fn play(&self, case: &[Piece], middle: &mut impl Middle, view: &mut Packets) -> u64 {
+    fn play(&self, case: &[Piece], middle: &mut impl Middlebox, view: &mut Packets) -> u64 {
         view.clear();
         let mut scene = Scene { v6: self.v6, ..Scene::default() };
         middle.begin(&mut scene);
@@ -166,7 +166,7 @@ fn contradiction(view: &Packets) -> Option<(&'static str, u32, Vec<Vec<u8>>)> {
 }
 
 /// Play every `stride`th case from `start` on. Returns what was found, and the first contradiction in words.
-pub fn run<M: Middle>(middle: &mut M, world: &World, start: u64, stride: u64) -> (Tally, Option<String>) {
+pub fn run<M: Middlebox>(middle: &mut M, world: &World, start: u64, stride: u64) -> (Tally, Option<String>) {
     let (mut tally, mut said, mut view) = (Tally::default(), None, Packets::default());
     let mut number = start;
     while number < world.cases() {

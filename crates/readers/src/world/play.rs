@@ -1,7 +1,7 @@
 //! The playing of one case, packet by packet, through the middle.
 
 use super::{Ack, Case, OddEvent, Oddity, Window};
-use crate::middle::{Middle, Packets};
+use crate::middlebox::{Middlebox, Packets};
 use crate::packet::{Draft, Scene, Segment};
 use scrub::Side;
 use wire::tcp::Flags;
@@ -24,7 +24,7 @@ pub struct Player {
 impl Player {
     /// Play the case: `view` then holds what reaches the inside, together with what the inside says. `false`: the
     /// inside could not have sent its acknowledgment, since it had not got what it acknowledges; there is no such case.
-    pub fn play(&mut self, case: &Case, middle: &mut impl Middle, view: &mut Packets) -> bool {
+    pub fn play(&mut self, case: &Case, middle: &mut impl Middlebox, view: &mut Packets) -> bool {
         view.clear();
         self.scene = Scene { v6: self.v6, ..Scene::default() };
         self.scene.timestamps = matches!(case.odd, OddEvent::On(Oddity::OldTimestamp, _));
@@ -73,7 +73,7 @@ impl Player {
         self.scene.isn
     }
 
-    fn handshake(&mut self, case: &Case, middle: &mut impl Middle, view: &mut Packets) {
+    fn handshake(&mut self, case: &Case, middle: &mut impl Middlebox, view: &mut Packets) {
         let scene = self.scene;
         let stamps = |sender: Side, value| match (scene.timestamps, sender) {
             (false, _) => None,
@@ -99,7 +99,7 @@ impl Player {
     }
 
     /// Send the odd segment without data, if its place is here.
-    fn own(&mut self, case: &Case, gap: i32, middle: &mut impl Middle, view: &mut Packets) {
+    fn own(&mut self, case: &Case, gap: i32, middle: &mut impl Middlebox, view: &mut Packets) {
         if let OddEvent::Own(fault, at, place) = case.odd
             && at == gap
         {
@@ -112,7 +112,7 @@ impl Player {
         }
     }
 
-    fn acknowledge(&mut self, octets: u16, from: Side, middle: &mut impl Middle, view: &mut Packets) {
+    fn acknowledge(&mut self, octets: u16, from: Side, middle: &mut impl Middlebox, view: &mut Packets) {
         let ack = self.scene.isn.wrapping_add(1).wrapping_add(u32::from(octets));
         let mut draft = Draft::plain(Side::Inside, self.scene.inside_isn + 1, ack, Flags::ACK);
         draft.window = self.scene.window;
@@ -128,7 +128,7 @@ impl Player {
         draft
     }
 
-    fn give(&mut self, from: Side, draft: &Draft<'_>, middle: &mut impl Middle, view: &mut Packets) {
+    fn give(&mut self, from: Side, draft: &Draft<'_>, middle: &mut impl Middlebox, view: &mut Packets) {
         self.packets += 1;
         draft.write(&self.scene, &mut self.packet);
         match from {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use readers::middle::{Middle, Nobody, Scrubbed};
+use readers::middlebox::{Middlebox, NoMiddlebox, Scrubbed};
 use readers::packet::Scene;
 use readers::replay::{Replay, SegmentOddities, Step};
 use scrub::{Config, Profile};
@@ -55,7 +55,7 @@ fn scenes() -> impl Strategy<Value = Scene> {
 }
 
 /// Play the trace, its places counted from what the host has in order when each step comes.
-fn play<M: Middle>(
+fn play<M: Middlebox>(
     middle: M,
     scene: Scene,
     steps: &[Step],
@@ -98,7 +98,7 @@ fn without_anybody_in_the_middle_streams_part() {
     for _ in 0..64 {
         let tree = (scenes(), steps()).new_tree(&mut runner).expect("a trace");
         let (scene, steps) = tree.current();
-        parted += usize::from(play(Nobody, scene, &steps, 1).is_some());
+        parted += usize::from(play(NoMiddlebox, scene, &steps, 1).is_some());
     }
     assert!(parted > 16, "{parted} of 64");
 }

@@ -1,7 +1,7 @@
 //! A part of the small world, spread over all of it. `make prove-scrub` plays the whole.
 
-use readers::fault::{Fault, Faulty};
-use readers::middle::{Middle, Nobody, Scrubbed};
+use readers::fault::{Fault, FaultyMiddlebox};
+use readers::middlebox::{Middlebox, NoMiddlebox, Scrubbed};
 use readers::prove::{Prover, Tally, part};
 use readers::reference::Reference;
 use readers::relay::{Relay, Relayed};
@@ -12,7 +12,7 @@ use scrub::{Config, Profile};
 const CASES: u64 = 4_000;
 
 /// A part of each world; the numbers are spread so that all events come.
-fn slice<M: Middle>(make: impl Fn() -> M, cases: u64, v6: bool) -> (Tally, Option<String>) {
+fn slice<M: Middlebox>(make: impl Fn() -> M, cases: u64, v6: bool) -> (Tally, Option<String>) {
     let mut sum = Tally::default();
     let mut said = None;
     for world in World::all() {
@@ -31,7 +31,7 @@ fn slice<M: Middle>(make: impl Fn() -> M, cases: u64, v6: bool) -> (Tally, Optio
 
 #[test]
 fn without_anybody_in_the_middle_readers_disagree() {
-    let (tally, said) = slice(|| Nobody, CASES / 3, false);
+    let (tally, said) = slice(|| NoMiddlebox, CASES / 3, false);
     assert!(tally.forked > 1_000, "{tally}");
     println!("{}", said.expect("an example"));
 }
@@ -77,17 +77,17 @@ fn hashes_leave_one_reading() {
 #[test]
 fn every_seeded_fault_is_found() {
     for fault in Fault::ALL {
-        let (tally, said) = slice(|| Faulty::new(Reference::default(), fault), CASES / 3, false);
+        let (tally, said) = slice(|| FaultyMiddlebox::new(Reference::default(), fault), CASES / 3, false);
         assert!(tally.wrong() > 0, "{fault:?} in the reference is not found");
         println!("{}: {}", fault.name(), said.unwrap_or_default());
-        let make = || Faulty::new(Scrubbed::new(Config::new(Profile::Standard)), fault);
+        let make = || FaultyMiddlebox::new(Scrubbed::new(Config::new(Profile::Standard)), fault);
         let (tally, _) = slice(make, CASES / 3, false);
         assert!(tally.wrong() > 0, "{fault:?} in the scrubber is not found");
     }
 }
 
 /// A part of the world of fragments.
-fn pieces<M: Middle>(make: impl Fn() -> M) -> (Tally, Option<String>) {
+fn pieces<M: Middlebox>(make: impl Fn() -> M) -> (Tally, Option<String>) {
     let (mut sum, mut said) = (Tally::default(), None);
     for world in fragments::World::all(8) {
         let stride = (world.cases() / CASES) | 1;
@@ -101,7 +101,7 @@ fn pieces<M: Middle>(make: impl Fn() -> M) -> (Tally, Option<String>) {
 
 #[test]
 fn without_anybody_in_the_middle_fragments_are_read_in_many_ways() {
-    let (tally, _) = pieces(|| Nobody);
+    let (tally, _) = pieces(|| NoMiddlebox);
     assert!(tally.forked > 1_000, "{tally}");
 }
 

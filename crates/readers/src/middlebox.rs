@@ -53,7 +53,7 @@ impl Packets {
 }
 
 /// A scrubber, or what is tried in its place.
-pub trait Middle {
+pub trait Middlebox {
     /// Begin a connection that has nothing to do with those before. The middle may choose the outside host's port.
     fn begin(&mut self, scene: &mut Scene);
 
@@ -61,7 +61,7 @@ pub trait Middle {
     fn pass(&mut self, from: Side, packet: &[u8], inside: &mut Packets);
 }
 
-impl<M: Middle + ?Sized> Middle for Box<M> {
+impl<M: Middlebox + ?Sized> Middlebox for Box<M> {
     fn begin(&mut self, scene: &mut Scene) {
         (**self).begin(scene);
     }
@@ -73,9 +73,9 @@ impl<M: Middle + ?Sized> Middle for Box<M> {
 
 /// The middle with nobody in it: every packet passes as it is.
 #[derive(Debug)]
-pub struct Nobody;
+pub struct NoMiddlebox;
 
-impl Middle for Nobody {
+impl Middlebox for NoMiddlebox {
     fn begin(&mut self, _scene: &mut Scene) {}
 
     fn pass(&mut self, from: Side, packet: &[u8], inside: &mut Packets) {
@@ -124,7 +124,7 @@ impl Scrubbed {
     }
 }
 
-impl Middle for Scrubbed {
+impl Middlebox for Scrubbed {
     fn begin(&mut self, scene: &mut Scene) {
         self.begun += 1;
         if self.begun == CONNECTIONS {
