@@ -48,10 +48,10 @@ struct Options {
 /// The interval of the cases that are also played with nobody in the middle, among those that are played.
 const BARE: u64 = 17;
 
-type Anybody = Box<dyn Middlebox + Send>;
+type BoxedMiddlebox = Box<dyn Middlebox + Send>;
 
 /// The middle of this name.
-fn middle(name: &str, profile: Profile) -> Option<Anybody> {
+fn middle(name: &str, profile: Profile) -> Option<BoxedMiddlebox> {
     Some(match name {
         "scrubber" => Box::new(Scrubbed::new(Config::new(profile))),
         "hashes" => {
