@@ -14,7 +14,7 @@ use wire::tcp::Flags;
 
 /// The things that packets show, which turn knobs on.
 #[derive(Clone, Copy, Debug, Default)]
-struct Shown {
+struct PacketTraits {
     unsound: bool,
     md5: bool,
     reset: bool,
@@ -35,9 +35,9 @@ struct Shown {
 /// The greatest time to live that some reader does not see.
 const FAR: u8 = 3;
 
-impl Shown {
-    fn by(segments: &[(Side, Segment<'_>)]) -> Shown {
-        let mut shown = Shown::default();
+impl PacketTraits {
+    fn by(segments: &[(Side, Segment<'_>)]) -> PacketTraits {
+        let mut shown = PacketTraits::default();
         let (mut isn, mut stamp, mut sent, mut edge) = (None, None, None, None);
         let mut octets = HashMap::new();
         for (side, segment) in segments {
@@ -116,7 +116,7 @@ impl Shown {
 
 /// The readers that the packets tell apart; each of `stacks` reads what one of them reads.
 pub fn told_apart(stacks: &[Stack], segments: &[(Side, Segment<'_>)]) -> Vec<Stack> {
-    let shown = Shown::by(segments);
+    let shown = PacketTraits::by(segments);
     let mut apart: Vec<Stack> = Vec::new();
     for stack in stacks {
         let plain = shown.plainest(stack);

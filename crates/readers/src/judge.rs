@@ -13,7 +13,7 @@ use std::collections::HashMap;
 pub const CAP: usize = 8;
 
 /// A reader in the small world.
-pub type Small = Stream<CAP, 6>;
+pub type SmallReader = Stream<CAP, 6>;
 
 /// The largest number of verdicts that one judge remembers.
 const MOST_KNOWN: usize = 1 << 22;
@@ -27,7 +27,7 @@ pub struct Text {
 
 impl Text {
     /// The stream that a reader delivers.
-    pub fn of(reader: &Small) -> Text {
+    pub fn of(reader: &SmallReader) -> Text {
         let mut text = Text::default();
         for octet in reader.delivered() {
             text.octets[usize::from(text.len)] = octet;
@@ -73,7 +73,7 @@ pub struct Verdict {
 pub struct Judge {
     stacks: Vec<Stack>,
     known: HashMap<u128, Verdict>,
-    states: Vec<Small>,
+    states: Vec<SmallReader>,
     distinct: usize,
 }
 
@@ -190,8 +190,8 @@ fn segments(packets: &Packets) -> Vec<(Side, Segment<'_>)> {
 }
 
 /// The reader in the state after these packets without those in `lost`.
-fn read(stack: &Stack, segments: &[(Side, Segment<'_>)], lost: u32) -> Small {
-    let mut reader = Small::default();
+fn read(stack: &Stack, segments: &[(Side, Segment<'_>)], lost: u32) -> SmallReader {
+    let mut reader = SmallReader::default();
     let mut count = 0;
     for (side, segment) in segments {
         match side {
@@ -208,9 +208,9 @@ fn read(stack: &Stack, segments: &[(Side, Segment<'_>)], lost: u32) -> Small {
 }
 
 /// Every state that a reader may end in, over all losses.
-fn explore(stack: &Stack, segments: &[(Side, Segment<'_>)], states: &mut Vec<Small>) {
+fn explore(stack: &Stack, segments: &[(Side, Segment<'_>)], states: &mut Vec<SmallReader>) {
     states.clear();
-    states.push(Small::default());
+    states.push(SmallReader::default());
     for (side, segment) in segments {
         for at in 0..states.len() {
             match side {

@@ -10,7 +10,7 @@ use wire::tcp::Flags;
 /// The number of octets in a long stream.
 pub const CAP: usize = 1_024;
 
-type Long = Stream<CAP, 128>;
+type LongReader = Stream<CAP, 128>;
 
 /// The greatest number of octets in one segment.
 const SEGMENT: usize = 128;
@@ -65,7 +65,7 @@ pub struct SegmentOddities {
 /// One reader with its losses.
 struct Reader {
     stack: Stack,
-    stream: Long,
+    stream: LongReader,
     /// The number of packets in 256 that are lost.
     loss: u8,
     seed: u64,
@@ -86,7 +86,7 @@ pub struct Replay<M> {
     middle: M,
     scene: Scene,
     readers: Vec<Reader>,
-    host: Long,
+    host: LongReader,
     packet: Vec<u8>,
     view: Packets,
     /// The next sequence number of the inside host.
@@ -104,7 +104,7 @@ impl<M: Middlebox> Replay<M> {
         for (index, stack) in stack::all().into_iter().enumerate() {
             for loss in [0, 20, 90] {
                 let seed = (seed ^ (index as u64) << 8 ^ u64::from(loss)) | 1;
-                readers.push(Reader { stack, stream: Long::default(), loss, seed });
+                readers.push(Reader { stack, stream: LongReader::default(), loss, seed });
             }
         }
         let (packet, view) = (Vec::new(), Packets::default());
@@ -113,7 +113,7 @@ impl<M: Middlebox> Replay<M> {
             middle,
             scene,
             readers,
-            host: Long::default(),
+            host: LongReader::default(),
             packet,
             view,
             sent,
