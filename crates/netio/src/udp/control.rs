@@ -26,7 +26,7 @@ impl Control {
 
 /// What came beside a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Beside {
+pub(super) struct DatagramInfo {
     /// The address that the datagram was sent to.
     pub(super) dst: Option<IpAddr>,
     /// Type of service or traffic class.
@@ -44,8 +44,8 @@ pub(super) struct Beside {
 }
 
 /// Read the messages of one datagram; what is not known is passed over.
-pub(super) fn parse(octets: &[u8]) -> Beside {
-    let mut out = Beside::default();
+pub(super) fn parse(octets: &[u8]) -> DatagramInfo {
+    let mut out = DatagramInfo::default();
     let mut rest = octets;
     while let Some((level, kind, data, behind)) = next(rest) {
         match (level, kind) {
@@ -201,11 +201,12 @@ mod tests {
         writer.source(IpAddr::V6(addr));
         writer.service(true, 0xb8, 63);
         let len = writer.len();
-        let beside = Beside { dst: Some(IpAddr::V6(addr)), tos: 0xb8, ttl: Some(63), ..Beside::default() };
-        assert_eq!(parse(&control.octets[..len]), beside);
+        let info =
+            DatagramInfo { dst: Some(IpAddr::V6(addr)), tos: 0xb8, ttl: Some(63), ..DatagramInfo::default() };
+        assert_eq!(parse(&control.octets[..len]), info);
         assert_eq!(parse(&control.octets[..len]).stride, None);
         // A cut message is not read.
-        assert_eq!(parse(&control.octets[..30]), Beside::default());
+        assert_eq!(parse(&control.octets[..30]), DatagramInfo::default());
     }
 
     proptest! {

@@ -4,7 +4,7 @@
 //! that size; there are few, and of each only the pages that a datagram touches are ever resident: 16 slots of 1,500 octets
 //! are a working set of 32 KiB (DESIGN section 4 asks for at most 2 MiB per core).
 
-use super::control::{self, Beside, Control};
+use super::control::{self, Control, DatagramInfo};
 use super::{Family, HEADROOM, UdpTransport};
 use crate::error::check;
 use crate::sockopt;
@@ -72,14 +72,13 @@ impl UdpTransport {
         let rest = self.slots.len() - count;
         for (mut buf, arrived) in self.slots.drain(rest..).rev().zip(&batch) {
             buf.set_len(arrived.len);
-            let beside = control::parse(arrived.control());
-            if let Some(lost) = beside.lost {
+            let info = control::parse(arrived.control());
+            if let Some(lost) = info.lost {
                 self.lost[usize::from(family == Family::V6)] = lost;
             }
             let cut = arrived.is_cut();
-            let joined = beside.stride.filter(|stride| !cut && *stride < buf.len());
-            if let (Some(stride), Some(header)) = (joined, arrived.header(family, &beside, self.sockets.port))
-            {
+            let joined = info.stride.filter(|stride| !cut && *stride < buf.len());
+            if let (Some(stride), Some(header)) = (joined, arrived.header(family, &info, self.sockets.port)) {
                 answer.datagrams -= 1;
                 if let Some(burst) = Burst::raw(buf, header, stride, now) {
                     split(burst, pool, out, &mut answer);
@@ -88,9 +87,9 @@ impl UdpTransport {
             }
             let (src, src_port) = arrived.peer(family);
             let dst_port = self.sockets.port;
-            match write_headers(&mut buf, &beside, (src, src_port), dst_port) {
+            match write_headers(&mut buf, &info, (src, src_port), dst_port) {
                 Ok(()) if !cut => {
-                    let meta = Meta { received: now, tos: beside.tos, ..Meta::default() };
+                    let meta = Meta { received: now, tos: info.tos, ..Meta::default() };
                     out.push(Packet::raw(buf, meta));
                 }
                 _ => {
@@ -131,12 +130,12 @@ impl UdpTransport {
         let rest = self.slots.len() - count;
         for (mut buf, arrived) in self.slots.drain(rest..).rev().zip(&batch) {
             buf.set_len(arrived.len);
-            let beside = control::parse(arrived.control());
-            if let Some(lost) = beside.lost {
+            let info = control::parse(arrived.control());
+            if let Some(lost) = info.lost {
                 self.lost[usize::from(family == Family::V6)] = lost;
             }
-            let header = arrived.header(family, &beside, self.sockets.port).filter(|_| !arrived.is_cut());
-            let stride = beside.stride.unwrap_or(0);
+            let header = arrived.header(family, &info, self.sockets.port).filter(|_| !arrived.is_cut());
+            let stride = info.stride.unwrap_or(0);
             let Some(header) = header else {
                 answer.datagrams += 1;
                 answer.truncated += 1;
@@ -237,15 +236,15 @@ impl Arrived {
     }
 
     /// The headers that it travelled in; `None` if the kernel did not say the address it was sent to.
-    fn header(&self, family: Family, beside: &Beside, dst_port: u16) -> Option<OuterHeader> {
+    fn header(&self, family: Family, info: &DatagramInfo, dst_port: u16) -> Option<OuterHeader> {
         let (src, src_port) = self.peer(family);
         Some(OuterHeader {
             src,
-            dst: beside.dst?,
+            dst: info.dst?,
             src_port,
             dst_port,
-            tos: beside.tos,
-            ttl: beside.ttl.unwrap_or(USUAL_TTL),
+            tos: info.tos,
+            ttl: info.ttl.unwrap_or(USUAL_TTL),
             may_fragment: false,
         })
     }
@@ -319,14 +318,14 @@ pub(crate) fn receive<const N: usize>(
 /// Put the IP and UDP headers that a datagram travelled in back in front of it.
 fn write_headers(
     buf: &mut Buf,
-    beside: &Beside,
+    info: &DatagramInfo,
     (src, src_port): (IpAddr, u16),
     dst_port: u16,
 ) -> Result<(), DropReason> {
     let repr = UdpRepr { src_port, dst_port, payload_len: buf.len() };
     udp::emit(push(buf, udp::HEADER_LEN)?, &repr)?;
-    let (tos, ttl, payload_len) = (beside.tos, beside.ttl.unwrap_or(USUAL_TTL), buf.len());
-    match (src, beside.dst) {
+    let (tos, ttl, payload_len) = (info.tos, info.ttl.unwrap_or(USUAL_TTL), buf.len());
+    match (src, info.dst) {
         (IpAddr::V4(src), Some(IpAddr::V4(dst))) => {
             let repr = Ipv4Repr { src, dst, protocol: protocol::UDP, ttl, tos, id: 0, df: true, payload_len };
             ipv4::emit(push(buf, ipv4::HEADER_LEN)?, &repr)?;
