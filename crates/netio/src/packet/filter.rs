@@ -24,7 +24,7 @@ const EVERYTHING: u32 = 0x4_0000;
 
 /// Where a step goes on.
 #[derive(Clone, Copy, PartialEq)]
-enum To {
+enum JumpTarget {
     Next,
     Mine,
     V6,
@@ -33,13 +33,13 @@ enum To {
 }
 
 /// A step, and the name by which others go to it.
-struct Step(Option<To>, u16, u32, [To; 2]);
+struct Step(Option<JumpTarget>, u16, u32, [JumpTarget; 2]);
 
 fn step(code: u16, k: u32) -> Step {
-    Step(None, code, k, [To::Next, To::Next])
+    Step(None, code, k, [JumpTarget::Next, JumpTarget::Next])
 }
 
-fn jump(code: u16, k: u32, yes: To, no: To) -> Step {
+fn jump(code: u16, k: u32, yes: JumpTarget, no: JumpTarget) -> Step {
     Step(None, code, k, [yes, no])
 }
 
@@ -49,39 +49,39 @@ fn outer(port: u16) -> Vec<libc::sock_filter> {
     const V6_UPPER: u32 = IP + ipv6::HEADER_LEN as u32;
     let [udp, esp, ah, fragment] =
         [protocol::UDP, protocol::ESP, protocol::AH, protocol::FRAGMENT].map(u32::from);
-    let named = |name: To, step: Step| Step(Some(name), step.1, step.2, step.3);
+    let named = |name: JumpTarget, step: Step| Step(Some(name), step.1, step.2, step.3);
     resolve(&[
         step(LOAD_WORD, PACKET_TYPE),
-        jump(IF_EQUAL, u32::from(libc::PACKET_HOST), To::Mine, To::Next),
-        jump(IF_EQUAL, u32::from(libc::PACKET_MULTICAST), To::Mine, To::Refuse),
-        named(To::Mine, step(LOAD_WORD, VLAN_TAG)),
-        jump(IF_SET, VLAN_ID, To::Refuse, To::Next),
+        jump(IF_EQUAL, u32::from(libc::PACKET_HOST), JumpTarget::Mine, JumpTarget::Next),
+        jump(IF_EQUAL, u32::from(libc::PACKET_MULTICAST), JumpTarget::Mine, JumpTarget::Refuse),
+        named(JumpTarget::Mine, step(LOAD_WORD, VLAN_TAG)),
+        jump(IF_SET, VLAN_ID, JumpTarget::Refuse, JumpTarget::Next),
         step(LOAD_HALF, 12),
-        jump(IF_EQUAL, eth::IPV4.into(), To::Next, To::V6),
+        jump(IF_EQUAL, eth::IPV4.into(), JumpTarget::Next, JumpTarget::V6),
         step(LOAD_OCTET, IP + 9),
-        jump(IF_EQUAL, esp, To::Take, To::Next),
-        jump(IF_EQUAL, ah, To::Take, To::Next),
-        jump(IF_EQUAL, udp, To::Next, To::Refuse),
+        jump(IF_EQUAL, esp, JumpTarget::Take, JumpTarget::Next),
+        jump(IF_EQUAL, ah, JumpTarget::Take, JumpTarget::Next),
+        jump(IF_EQUAL, udp, JumpTarget::Next, JumpTarget::Refuse),
         step(LOAD_HALF, IP + 6),
-        jump(IF_SET, 0x3fff, To::Take, To::Next),
+        jump(IF_SET, 0x3fff, JumpTarget::Take, JumpTarget::Next),
         step(LOAD_IP_LENGTH, IP),
         step(LOAD_HALF_BEHIND, IP + 2),
-        jump(IF_EQUAL, port.into(), To::Take, To::Refuse),
-        named(To::V6, jump(IF_EQUAL, eth::IPV6.into(), To::Next, To::Refuse)),
+        jump(IF_EQUAL, port.into(), JumpTarget::Take, JumpTarget::Refuse),
+        named(JumpTarget::V6, jump(IF_EQUAL, eth::IPV6.into(), JumpTarget::Next, JumpTarget::Refuse)),
         step(LOAD_OCTET, IP + 6),
-        jump(IF_EQUAL, esp, To::Take, To::Next),
-        jump(IF_EQUAL, ah, To::Take, To::Next),
-        jump(IF_EQUAL, fragment, To::Take, To::Next),
-        jump(IF_EQUAL, udp, To::Next, To::Refuse),
+        jump(IF_EQUAL, esp, JumpTarget::Take, JumpTarget::Next),
+        jump(IF_EQUAL, ah, JumpTarget::Take, JumpTarget::Next),
+        jump(IF_EQUAL, fragment, JumpTarget::Take, JumpTarget::Next),
+        jump(IF_EQUAL, udp, JumpTarget::Next, JumpTarget::Refuse),
         step(LOAD_HALF, V6_UPPER + 2),
-        jump(IF_EQUAL, port.into(), To::Take, To::Refuse),
-        named(To::Take, step(RETURN, EVERYTHING)),
-        named(To::Refuse, step(RETURN, 0)),
+        jump(IF_EQUAL, port.into(), JumpTarget::Take, JumpTarget::Refuse),
+        named(JumpTarget::Take, step(RETURN, EVERYTHING)),
+        named(JumpTarget::Refuse, step(RETURN, 0)),
     ])
 }
 
 fn resolve(steps: &[Step]) -> Vec<libc::sock_filter> {
-    let skip = |at: usize, to: To| {
+    let skip = |at: usize, to: JumpTarget| {
         let found = steps.iter().position(|step| step.0 == Some(to)).unwrap_or(at + 1);
         u8::try_from(found.saturating_sub(at + 1)).unwrap_or(0)
     };
