@@ -20,7 +20,7 @@ mod receive;
 mod send;
 
 pub use filter::{deafen, undeafen};
-pub use flood::{FRAME, Flooded, Flooder};
+pub use flood::{FRAME, FloodStats, Flooder};
 pub use receive::{FrameReceiver, Frames};
 pub use send::{FrameSender, Unsent};
 

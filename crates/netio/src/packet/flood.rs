@@ -14,7 +14,7 @@ const BATCH: usize = 32;
 
 /// What a [`Flooder`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Flooded {
+pub struct FloodStats {
     /// Frames that the device took.
     pub sent: u64,
     /// Time from the first frame until the flood ended.
@@ -47,11 +47,11 @@ impl Flooder {
         rate: u64,
         duration: Duration,
         mut frame: impl FnMut(u64, &mut [u8; FRAME]) -> usize,
-    ) -> Result<Flooded> {
+    ) -> Result<FloodStats> {
         let mut buffers = [[0u8; VNET_LEN + FRAME]; BATCH];
         let mut lengths = [0; BATCH];
         let start = Instant::now();
-        let mut done = Flooded::default();
+        let mut done = FloodStats::default();
         let mut number = 0;
         while start.elapsed() < duration {
             let due = match rate {
