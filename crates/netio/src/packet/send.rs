@@ -40,7 +40,7 @@ pub enum Unsent {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct NextHop {
     /// Which of our ports, and the station of the next hop.
     to: Option<(usize, [u8; 6])>,
     until: Time,
@@ -62,7 +62,7 @@ enum Wire {
 #[derive(Debug)]
 pub struct FrameSender {
     ports: Vec<Port>,
-    ways: HashMap<IpAddr, Way>,
+    next_hops: HashMap<IpAddr, NextHop>,
     links: Links,
     /// Peers to which there is no way, and what there is to say about them.
     lost: HashSet<IpAddr>,
@@ -74,14 +74,14 @@ const WAYS: usize = 131_072;
 
 /// Room for one more: without those that are not believed any longer, and if these are few, without every second one, so that
 /// the kernel is not asked about all of them at once.
-fn make_room(ways: &mut HashMap<IpAddr, Way>, now: Time, most: usize) {
-    if ways.len() < most {
+fn make_room(next_hops: &mut HashMap<IpAddr, NextHop>, now: Time, most: usize) {
+    if next_hops.len() < most {
         return;
     }
-    ways.retain(|_, way| now < way.until);
-    if ways.len() > most / 2 {
+    next_hops.retain(|_, next_hop| now < next_hop.until);
+    if next_hops.len() > most / 2 {
         let mut stays = false;
-        ways.retain(|_, _| {
+        next_hops.retain(|_, _| {
             stays = !stays;
             stays
         });
@@ -115,7 +115,7 @@ impl FrameSender {
     fn new(ports: Vec<Port>) -> Result<FrameSender> {
         Ok(FrameSender {
             ports,
-            ways: HashMap::new(),
+            next_hops: HashMap::new(),
             links: Links::open()?,
             lost: HashSet::new(),
             news: None,
@@ -141,7 +141,7 @@ impl FrameSender {
         if header.may_fragment {
             return Err(Unsent::ToFragment);
         }
-        let (port, station) = self.way(now, header.dst)?;
+        let (port, station) = self.next_hop(now, header.dst)?;
         if let Some(Port { device, wire: Wire::Xdp(xdp) }) = self.ports.get_mut(port) {
             return Ok(send_each(xdp, device, station, burst));
         }
@@ -175,19 +175,19 @@ impl FrameSender {
             Ok(headers) => headers.dst,
             Err(error) => return Ok(Err(error.into())),
         };
-        let (port, station) = self.way(now, dst)?;
+        let (port, station) = self.next_hop(now, dst)?;
         let mut head = [0; VNET_LEN + eth::HEADER_LEN];
         Ok(self.transmit(port, station, dst, &mut head, packet.bytes()))
     }
 
-    fn way(&mut self, now: Time, dst: IpAddr) -> std::result::Result<(usize, [u8; 6]), Unsent> {
-        let known = self.ways.get(&dst).filter(|way| now < way.until).copied();
+    fn next_hop(&mut self, now: Time, dst: IpAddr) -> std::result::Result<(usize, [u8; 6]), Unsent> {
+        let known = self.next_hops.get(&dst).filter(|next_hop| now < next_hop.until).copied();
         known.unwrap_or_else(|| self.find(now, dst)).to.ok_or(Unsent::NoNeighbour)
     }
 
     /// Ask the kernel for the next hop. It also hears that the neighbour is used, since no packet of ours tells it.
     #[cold]
-    fn find(&mut self, now: Time, dst: IpAddr) -> Way {
+    fn find(&mut self, now: Time, dst: IpAddr) -> NextHop {
         let to = self.ask(dst);
         match &to {
             Ok(_) if self.lost.remove(&dst) => self.news = Some(format!("frames to {dst} leave")),
@@ -198,13 +198,13 @@ impl FrameSender {
             _ => {}
         }
         let until = now + if to.is_ok() { BELIEVED } else { IMPATIENCE };
-        let way = Way { to: to.ok(), until };
-        make_room(&mut self.ways, now, WAYS);
+        let next_hop = NextHop { to: to.ok(), until };
+        make_room(&mut self.next_hops, now, WAYS);
         if self.lost.len() > WAYS {
-            self.lost.retain(|peer| self.ways.contains_key(peer));
+            self.lost.retain(|peer| self.next_hops.contains_key(peer));
         }
-        self.ways.insert(dst, way);
-        way
+        self.next_hops.insert(dst, next_hop);
+        next_hop
     }
 
     fn ask(&mut self, dst: IpAddr) -> std::result::Result<(usize, [u8; 6]), String> {
@@ -372,14 +372,15 @@ mod tests {
     #[test]
     fn a_full_table_forgets_what_is_old_and_at_most_half_of_the_rest() {
         let addr = |n: u32| IpAddr::V4(n.into());
-        let way = |until| Way { to: None, until: Time(until) };
-        let mut ways: HashMap<_, _> = (0..8).map(|n| (addr(n), way(if n < 5 { 10 } else { 20 }))).collect();
-        make_room(&mut ways, Time(15), 9);
-        assert_eq!(ways.len(), 8, "there is room");
-        make_room(&mut ways, Time(15), 8);
-        assert_eq!(ways.len(), 3, "five are old");
-        ways.extend((10..15).map(|n| (addr(n), way(20))));
-        make_room(&mut ways, Time(15), 8);
-        assert_eq!(ways.len(), 4);
+        let next_hop = |until| NextHop { to: None, until: Time(until) };
+        let mut next_hops: HashMap<_, _> =
+            (0..8).map(|n| (addr(n), next_hop(if n < 5 { 10 } else { 20 }))).collect();
+        make_room(&mut next_hops, Time(15), 9);
+        assert_eq!(next_hops.len(), 8, "there is room");
+        make_room(&mut next_hops, Time(15), 8);
+        assert_eq!(next_hops.len(), 3, "five are old");
+        next_hops.extend((10..15).map(|n| (addr(n), next_hop(20))));
+        make_room(&mut next_hops, Time(15), 8);
+        assert_eq!(next_hops.len(), 4);
     }
 }
