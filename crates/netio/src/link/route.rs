@@ -77,7 +77,7 @@ impl Links {
         Ok(configured.map_or(device, |mtu| mtu.min(device)))
     }
 
-    fn way(&mut self, from: Option<IpAddr>, to: IpAddr, flags: RouteFlags) -> io::Result<Option<Way>> {
+    fn way(&mut self, from: Option<IpAddr>, to: IpAddr, flags: RouteFlags) -> io::Result<Option<RouteEntry>> {
         let whole = if to.is_ipv4() { 32 } else { 128 };
         let mut message = RouteMessage::default();
         message.header.address_family = family(to);
@@ -91,7 +91,7 @@ impl Links {
         let mut found = None;
         self.conversation.look_up(RouteNetlinkMessage::GetRoute(message), |answer| {
             if let RouteNetlinkMessage::NewRoute(message) = answer {
-                found = found.or(Some(Way::of(&message)));
+                found = found.or(Some(RouteEntry::of(&message)));
             }
         })?;
         Ok(found)
@@ -153,15 +153,15 @@ impl Links {
 
 /// What is said of sizes about a way.
 #[derive(Clone, Copy)]
-struct Way {
+struct RouteEntry {
     index: u32,
     mtu: Option<u32>,
     expires: bool,
 }
 
-impl Way {
-    fn of(message: &RouteMessage) -> Way {
-        let mut out = Way { index: 0, mtu: None, expires: false };
+impl RouteEntry {
+    fn of(message: &RouteMessage) -> RouteEntry {
+        let mut out = RouteEntry { index: 0, mtu: None, expires: false };
         for attribute in &message.attributes {
             match attribute {
                 RouteAttribute::Oif(index) => out.index = *index,
