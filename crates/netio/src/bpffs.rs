@@ -1,6 +1,6 @@
 //! The BPF file system, where links and maps are pinned so that they outlive the daemon.
 
-use crate::error::{Doing, Result};
+use crate::error::{IoContext, Result};
 use crate::mountinfo;
 use nix::mount::{MsFlags, mount};
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 //! The id of a cgroup is what `bpf_skb_cgroup_id` and `bpf_get_current_cgroup_id` answer. A socket keeps the cgroup in
 //! which it was *made*: enter first, open sockets then (research: host path, section 5).
 
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::{clock, mountinfo, poll};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};

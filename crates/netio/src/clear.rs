@@ -5,7 +5,7 @@
 //! and may be fragmented was put together from fragments by the engine; its upper layer is given to a socket of
 //! that protocol, so that the kernel writes the IP header and cuts it again.
 
-use crate::error::{Doing, Result};
+use crate::error::{IoContext, Result};
 use crate::sockopt;
 use crate::udp::{Outgoing, send_whole};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};

@@ -4,7 +4,7 @@
 //! It is a TUN that nobody reads, so a copy ends there once the packet sockets have seen it. It takes no offloads, so the
 //! kernel cuts super-packets and completes checksums before anybody looks. It goes with the process that opened it.
 
-use crate::error::{Doing, Result};
+use crate::error::{IoContext, Result};
 use crate::link::Links;
 use crate::sysctl;
 use crate::tun::device;

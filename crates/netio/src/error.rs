@@ -56,11 +56,11 @@ fn hint(source: &io::Error) -> &'static str {
 }
 
 /// Says what was being done when an answer of the kernel was an error.
-pub(crate) trait Doing<T> {
+pub(crate) trait IoContext<T> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T>;
 }
 
-impl<T, E: Into<io::Error>> Doing<T> for std::result::Result<T, E> {
+impl<T, E: Into<io::Error>> IoContext<T> for std::result::Result<T, E> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|source| Error::System { doing: what(), source: source.into() })
     }

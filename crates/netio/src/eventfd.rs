@@ -1,6 +1,6 @@
 //! A wake-up for a thread that waits in poll: "there is something in your channel" (eventfd(2)).
 
-use crate::error::{Doing, Result, check, check_len};
+use crate::error::{IoContext, Result, check, check_len};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 

@@ -13,7 +13,7 @@ mod send;
 pub use receive::Arrived;
 pub use send::{Leaving, Sent};
 
-use crate::error::{Doing, Result};
+use crate::error::{IoContext, Result};
 use crate::packet::{FrameDevice, deafen, open_frames, undeafen};
 use crate::sockopt;
 use socket2::Socket;

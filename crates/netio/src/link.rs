@@ -16,7 +16,7 @@ pub use offload::{Offload, receive_queues, set_offload};
 pub use route::{DefaultRoute, Route};
 pub use watch::{Event, Watch};
 
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, Nla};
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{

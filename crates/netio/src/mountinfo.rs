@@ -1,6 +1,6 @@
 //! Where file systems are mounted (/proc/self/mountinfo, proc_pid_mountinfo(5)).
 
-use crate::error::{Doing, Result};
+use crate::error::{IoContext, Result};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;

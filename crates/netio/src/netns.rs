@@ -2,7 +2,7 @@
 //! `nsenter --net=/run/netns/NAME` work on ours. Entered by setns(2), never by `ip netns exec`, which hides cgroups and pins.
 
 use crate::cgroup::Cgroup;
-use crate::error::{Doing, Error, Result, check};
+use crate::error::{Error, IoContext, Result, check};
 use crate::sockopt;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};

@@ -24,7 +24,7 @@ pub use flood::{FRAME, FloodStats, Flooder};
 pub use receive::{FrameReceiver, Frames};
 pub use send::{FrameSender, Unsent};
 
-use crate::error::{Doing, Result};
+use crate::error::{IoContext, Result};
 use crate::sockopt;
 use socket2::{Domain, Socket, Type};
 use std::io;

@@ -9,7 +9,7 @@ mod send;
 
 pub use send::RawSender;
 
-use crate::error::{Doing, Result};
+use crate::error::{IoContext, Result};
 use crate::sockopt;
 use crate::udp::{Arrived, Family, IPV6_FLOWINFO, Received, receive};
 use socket2::{Domain, Protocol, Socket, Type};

@@ -1,7 +1,7 @@
 //! Kernel settings under /proc/sys. Those of `net` are the *calling thread's* network namespace's: the kernel looks
 //! them up through the thread that opens the file, so no /proc of the namespace is needed.
 
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 use std::path::PathBuf;
 
 /// The value of `name`, slashes or dots between its parts (`net/ipv4/conf/rvl0/rp_filter`); slashes are needed where a

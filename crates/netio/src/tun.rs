@@ -13,7 +13,7 @@
 pub(crate) mod device;
 mod train;
 
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::link::{Links, Scope, TunOwner};
 use crate::sysctl;
 use crate::vnet::{self, VnetHeader};

@@ -26,7 +26,7 @@ pub use send::take_errno;
 pub(crate) use send::{Outgoing, patiently, send_whole};
 pub use socket::Family;
 
-use crate::error::{Doing, Result};
+use crate::error::{IoContext, Result};
 use socket::Pair;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -10,7 +10,7 @@
 mod memory;
 mod ring;
 
-use crate::error::{Doing, Error, Result, check, check_len};
+use crate::error::{Error, IoContext, Result, check, check_len};
 use crate::link::receive_queues;
 use crate::packet::FrameDevice;
 use crate::sockopt;

@@ -5,7 +5,7 @@
 
 use super::evidence::{Class, Evidence, Judge, Seen};
 use super::side::Side;
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::eventfd::Wake;
 use crate::link::Links;
 use crate::{clock, poll, sockopt};

@@ -3,7 +3,7 @@
 use super::side::Side;
 use super::{Finished, Program, Running};
 use crate::cgroup::Cgroup;
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::link::{Link, Links, Offload, Scope, Watch, set_offload};
 use crate::netns::Netns;
 use crate::{clock, poll, sysctl};

@@ -1,7 +1,7 @@
 //! Unmodified programs, run on a host of the lab with their output kept.
 
 use crate::cgroup::Cgroup;
-use crate::error::{Doing, Error, Result, check};
+use crate::error::{Error, IoContext, Result, check};
 use crate::netns::Netns;
 use crate::poll;
 use std::ffi::OsStr;

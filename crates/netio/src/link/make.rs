@@ -1,7 +1,7 @@
 //! Devices that are made, not plugged in: pairs of virtual Ethernet ports, bridges.
 
 use super::Links;
-use crate::error::{Doing, Result};
+use crate::error::{IoContext, Result};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo, LinkMessage};

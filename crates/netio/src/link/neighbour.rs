@@ -1,7 +1,7 @@
 //! Neighbours: which station has an address on a link, as the kernel knows it.
 
 use super::{Links, family};
-use crate::error::{Doing, Result};
+use crate::error::{IoContext, Result};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::neighbour::{

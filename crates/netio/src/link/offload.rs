@@ -1,6 +1,6 @@
 //! Segmentation and checksum work of a device, on or off (ethtool(8) -K), by the old ioctl that every kernel has.
 
-use crate::error::{Doing, Error, Result, check};
+use crate::error::{Error, IoContext, Result, check};
 use std::os::fd::AsRawFd;
 
 /// A kind of work that the kernel may leave to a device.

@@ -1,7 +1,7 @@
 //! Routes: which device leads to an address, which devices lead to everywhere.
 
 use super::{Links, family};
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteMetric, RouteNextHop,

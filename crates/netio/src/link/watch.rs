@@ -2,7 +2,7 @@
 //! they are asked for: the path MTU of associations follows them.
 
 use super::{Link, request};
-use crate::error::{Doing, Result};
+use crate::error::{IoContext, Result};
 use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};

@@ -1,6 +1,6 @@
 //! Classic BPF programs (linux/filter.h): which frames a packet socket takes, and a socket that takes nothing.
 
-use crate::error::{Doing, Result};
+use crate::error::{IoContext, Result};
 use crate::sockopt;
 use std::io;
 use std::os::fd::AsFd;

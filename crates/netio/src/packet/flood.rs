@@ -1,7 +1,7 @@
 //! Frames at a rate that is asked for, or as fast as they go: what an attacker has, for measurements.
 
 use super::{FrameDevice, VNET_LEN, open_frames};
-use crate::error::{Doing, Result, check};
+use crate::error::{IoContext, Result, check};
 use crate::sockopt;
 use socket2::Socket;
 use std::os::fd::{AsFd, AsRawFd};

@@ -1,7 +1,7 @@
 //! Reading a capture file, whichever form it has.
 
 use super::{Frame, LinkType};
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 use pcap_file::pcap::{PcapHeader, PcapReader, PcapTsResolution};
 use pcap_file::pcapng::blocks::section_header::SectionHeaderBlock;
 use pcap_file::pcapng::{Block, PcapNgReader, PcapNgState, RawBlock};

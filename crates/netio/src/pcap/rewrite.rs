@@ -2,7 +2,7 @@
 
 use super::read::{Beginning, Met};
 use super::{Frame, Reader};
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 use pcap_file::pcap::{PcapHeader, PcapWriter, RawPcapPacket};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,

@@ -1,7 +1,7 @@
 //! Writing a capture file: pcap, nanoseconds, one link type.
 
 use super::{Frame, LinkType};
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 use pcap_file::pcap::{PcapHeader, PcapTsResolution, PcapWriter, RawPcapPacket};
 use pcap_file::{DataLink, Endianness};
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
 //! From whole outer packets to the kernel, many with one sendmmsg(2).
 
 use super::BUFFER;
-use crate::error::{Doing, Result};
+use crate::error::{IoContext, Result};
 use crate::sockopt;
 use crate::udp::{patiently, send_many};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};

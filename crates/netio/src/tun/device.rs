@@ -1,6 +1,6 @@
 //! The ioctls of /dev/net/tun (linux/if_tun.h).
 
-use crate::error::{Doing, Error, Result, check};
+use crate::error::{Error, IoContext, Result, check};
 use crate::link::interface_request;
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -5,7 +5,7 @@
 //! "packet too big" makes a route exception that outer packets to the same address share (research: host path,
 //! section 4). *May* means OMIT for IPv4 (no DF, the device's MTU) and DONT for IPv6.
 
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
