@@ -11,7 +11,7 @@ mod receive;
 mod send;
 
 pub use receive::Arrived;
-pub use send::{Leaving, Sent};
+pub use send::{OutgoingFrame, Sent};
 
 use crate::error::{IoContext, Result};
 use crate::packet::{FrameDevice, deafen, open_frames, undeafen};

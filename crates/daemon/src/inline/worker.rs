@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use netio::line::{Arrived, Leaving, Port, Sent};
+use netio::line::{Arrived, OutgoingFrame, Port, Sent};
 use netio::{clock, line, poll};
 use scrub::{Arrival, Emitted, Outcome, Scrubber, Side, Verdict};
 use wire::ip::Headers;
@@ -80,7 +80,7 @@ struct Batch {
     pool: Pool,
     arrived: Vec<Arrived>,
     /// The frames that wait to be sent, by the side that they leave by.
-    leaving: [Vec<Leaving>; 2],
+    leaving: [Vec<OutgoingFrame>; 2],
 }
 
 impl Worker {
@@ -349,7 +349,7 @@ impl Worker {
         let Some(room) = frame.push_front(head.len()) else { return };
         room.copy_from_slice(head);
         if let Some(leaving) = self.batch.leaving.get_mut(by.index()) {
-            leaving.push(Leaving { frame, gso, before: head.len() });
+            leaving.push(OutgoingFrame { frame, gso, before: head.len() });
         }
     }
 

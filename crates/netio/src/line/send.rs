@@ -12,7 +12,7 @@ use wire::{Buf, DropReason, Gso, GsoKind, Pool, udp};
 
 /// A frame that leaves.
 #[derive(Debug)]
-pub struct Leaving {
+pub struct OutgoingFrame {
     /// The frame, from its Ethernet header on.
     pub frame: Buf,
     /// What the kernel is to do of it; offsets from the IP header.
@@ -49,8 +49,8 @@ impl Sent {
 }
 
 /// The vnet header of a frame.
-fn header(leaving: &Leaving) -> Result<[u8; vnet::LEN], DropReason> {
-    let Leaving { frame, gso, before } = leaving;
+fn header(leaving: &OutgoingFrame) -> Result<[u8; vnet::LEN], DropReason> {
+    let OutgoingFrame { frame, gso, before } = leaving;
     let before = u16::try_from(*before).map_err(|_| DropReason::GsoInvalid)?;
     if gso.kind == GsoKind::None {
         return Ok(VnetHeader::emit(gso, before, 0, 0));
@@ -76,7 +76,7 @@ fn header(leaving: &Leaving) -> Result<[u8; vnet::LEN], DropReason> {
 impl Port {
     /// Send frames in order, with as few system calls as it takes; their buffers go back to the pool. What does not fit the
     /// interface's queue is dropped, as a router does.
-    pub fn send(&mut self, frames: &mut Vec<Leaving>, pool: &mut Pool) -> Sent {
+    pub fn send(&mut self, frames: &mut Vec<OutgoingFrame>, pool: &mut Pool) -> Sent {
         let mut sent = Sent::default();
         frames.retain_mut(|leaving| {
             let done = header(leaving).is_ok_and(|vnet| {
@@ -93,7 +93,7 @@ impl Port {
         sent
     }
 
-    fn send_some(&self, mut frames: &[Leaving], sent: &mut Sent) {
+    fn send_some(&self, mut frames: &[OutgoingFrame], sent: &mut Sent) {
         while let Some((_, behind)) = frames.split_first() {
             match send(self.socket.as_raw_fd(), frames) {
                 Ok(count) => {
@@ -122,7 +122,7 @@ impl Port {
 }
 
 /// sendmmsg(2): how many went; an error is about the first.
-fn send(socket: libc::c_int, frames: &[Leaving]) -> io::Result<usize> {
+fn send(socket: libc::c_int, frames: &[OutgoingFrame]) -> io::Result<usize> {
     let mut parts = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
     // SAFETY: mmsghdr is plain old data; all zeroes is a valid value of it.
     let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
