@@ -45,14 +45,14 @@ pub(super) enum Beginning<'r> {
 }
 
 /// What a reader meets, for whoever writes the file again.
-pub(super) enum Met<'r> {
+pub(super) enum FileItem<'r> {
     /// A packet's time, as it stands in a pcap file.
     Packet { seconds: u32, fraction: u32 },
     /// A block of a pcapng file, and the state that the file is in behind it.
     Block(&'r RawBlock<'r>, &'r PcapNgState),
 }
 
-type OnMet<'f> = &'f mut dyn FnMut(Met<'_>) -> Result<()>;
+type OnFileItem<'f> = &'f mut dyn FnMut(FileItem<'_>) -> Result<()>;
 
 impl Reader {
     /// Open a capture file by its path.
@@ -86,7 +86,7 @@ impl Reader {
     }
 
     /// The next frame, like [`Reader::next_frame`]; `on` hears of everything on the way to the frame, and of the frame.
-    pub(super) fn next_frame_with(&mut self, on: OnMet<'_>) -> Result<Option<Frame>> {
+    pub(super) fn next_frame_with(&mut self, on: OnFileItem<'_>) -> Result<Option<Frame>> {
         if self.broken {
             return Ok(None);
         }
@@ -162,11 +162,14 @@ fn link(data_link: DataLink) -> LinkType {
 }
 
 /// The raw form is taken, since it is not refused for a frame longer than the file's own snap length.
-fn pcap_frame(reader: &mut PcapReader<Source>, on: OnMet<'_>) -> std::result::Result<Option<Frame>, Stop> {
+fn pcap_frame(
+    reader: &mut PcapReader<Source>,
+    on: OnFileItem<'_>,
+) -> std::result::Result<Option<Frame>, Stop> {
     let header = reader.header();
     let Some(packet) = reader.next_raw_packet() else { return Ok(None) };
     let packet = packet.map_err(|e| broken(&e))?;
-    on(Met::Packet { seconds: packet.ts_sec, fraction: packet.ts_frac }).map_err(Stop::Listener)?;
+    on(FileItem::Packet { seconds: packet.ts_sec, fraction: packet.ts_frac }).map_err(Stop::Listener)?;
     let nanos = match header.ts_resolution {
         PcapTsResolution::MicroSecond => u64::from(packet.ts_frac) * 1000,
         PcapTsResolution::NanoSecond => u64::from(packet.ts_frac),
@@ -181,7 +184,7 @@ fn pcap_frame(reader: &mut PcapReader<Source>, on: OnMet<'_>) -> std::result::Re
 
 fn pcapng_frame(
     reader: &mut PcapNgReader<Source>,
-    on: OnMet<'_>,
+    on: OnFileItem<'_>,
 ) -> std::result::Result<Option<Frame>, Stop> {
     loop {
         let Some(next) = reader.next_raw_block() else { return Ok(None) };
@@ -194,7 +197,7 @@ fn pcapng_frame(
                 .map_err(|e| broken(&e))?,
             block => block.map_err(|e| broken(&e))?,
         };
-        on(Met::Block(&raw, state)).map_err(Stop::Listener)?;
+        on(FileItem::Block(&raw, state)).map_err(Stop::Listener)?;
         let link_of = |interface: usize| {
             state
                 .interfaces()

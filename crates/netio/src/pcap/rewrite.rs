@@ -1,6 +1,6 @@
 //! A capture file written again with other packets: form, octet order, resolution of time, interfaces, names and comments stay.
 
-use super::read::{Beginning, Met};
+use super::read::{Beginning, FileItem};
 use super::{Frame, Reader};
 use crate::error::{Error, IoContext, Result};
 use pcap_file::pcap::{PcapHeader, PcapWriter, RawPcapPacket};
@@ -33,12 +33,12 @@ const HASH: u16 = 3;
 /// hashes of packets; and packets without a time (simple packet blocks), which get the time zero.
 pub struct Rewriter<W: Write> {
     reader: Reader,
-    out: Out<W>,
+    out: FileWriter<W>,
     name: String,
     place: Place,
 }
 
-enum Out<W: Write> {
+enum FileWriter<W: Write> {
     Pcap { writer: PcapWriter<W>, fcs: usize },
     PcapNg { writer: PcapNgWriter<W>, fcs: Vec<usize> },
 }
@@ -74,13 +74,13 @@ impl<W: Write> Rewriter<W> {
                 let writer = PcapWriter::with_header(sink, header).map_err(|e| failed(name, &e))?;
                 // Bit 26: the upper four bits are the check sequence's length in units of two octets.
                 let fcs = if number & 1 << 26 == 0 { 0 } else { (number >> 28) as usize * 2 };
-                Out::Pcap { writer, fcs }
+                FileWriter::Pcap { writer, fcs }
             }
             Beginning::PcapNg(section) => {
                 let section = unbounded(section.clone());
                 let writer =
                     PcapNgWriter::with_section_header(sink, section).map_err(|e| failed(name, &e))?;
-                Out::PcapNg { writer, fcs: Vec::new() }
+                FileWriter::PcapNg { writer, fcs: Vec::new() }
             }
         };
         Ok(Rewriter { reader, out, name: name.to_owned(), place: Place::Nowhere })
@@ -90,14 +90,14 @@ impl<W: Write> Rewriter<W> {
     pub fn next_frame(&mut self) -> Result<Option<Frame>> {
         let Rewriter { reader, out, name, place } = self;
         let frame = reader.next_frame_with(&mut |met| match (met, &mut *out) {
-            (Met::Packet { seconds, fraction }, _) => {
+            (FileItem::Packet { seconds, fraction }, _) => {
                 *place = Place::Pcap { seconds, fraction };
                 Ok(())
             }
-            (Met::Block(raw, state), Out::PcapNg { writer, fcs }) => {
+            (FileItem::Block(raw, state), FileWriter::PcapNg { writer, fcs }) => {
                 block(writer, fcs, place, raw, state).map_err(|error| failed(name, error.as_ref()))
             }
-            (Met::Block(..), Out::Pcap { .. }) => Ok(()),
+            (FileItem::Block(..), FileWriter::Pcap { .. }) => Ok(()),
         })?;
         Ok(frame.map(|mut frame| {
             let fcs = self.fcs();
@@ -111,8 +111,8 @@ impl<W: Write> Rewriter<W> {
 
     fn fcs(&self) -> usize {
         match (&self.out, &self.place) {
-            (Out::Pcap { fcs, .. }, _) => *fcs,
-            (Out::PcapNg { fcs, .. }, Place::PcapNg { interface, .. }) => {
+            (FileWriter::Pcap { fcs, .. }, _) => *fcs,
+            (FileWriter::PcapNg { fcs, .. }, Place::PcapNg { interface, .. }) => {
                 fcs.get(*interface as usize).copied().unwrap_or(0)
             }
             _ => 0,
@@ -143,7 +143,7 @@ impl<W: Write> Rewriter<W> {
         let too_long = |_| Error::unfit(format!("a frame too long for {name}"), "leave it out");
         let len = u32::try_from(data.len()).map_err(too_long)?;
         match (&mut self.out, &self.place) {
-            (Out::Pcap { writer, .. }, Place::Pcap { seconds, fraction }) => {
+            (FileWriter::Pcap { writer, .. }, Place::Pcap { seconds, fraction }) => {
                 let packet = RawPcapPacket {
                     ts_sec: *seconds,
                     ts_frac: *fraction,
@@ -153,7 +153,7 @@ impl<W: Write> Rewriter<W> {
                 };
                 writer.write_raw_packet(&packet).map(drop).map_err(|e| failed(name, &e))
             }
-            (Out::PcapNg { writer, .. }, Place::PcapNg { kind, stamp, options, .. }) => {
+            (FileWriter::PcapNg { writer, .. }, Place::PcapNg { kind, stamp, options, .. }) => {
                 let word = |value: u32| match writer.state().endianness() {
                     Endianness::Big => value.to_be_bytes(),
                     Endianness::Little => value.to_le_bytes(),
@@ -181,8 +181,8 @@ impl<W: Write> Rewriter<W> {
     pub fn finish(self) -> Result<W> {
         let name = self.name;
         let mut sink = match self.out {
-            Out::Pcap { writer, .. } => writer.into_inner(),
-            Out::PcapNg { writer, .. } => writer.into_inner(),
+            FileWriter::Pcap { writer, .. } => writer.into_inner(),
+            FileWriter::PcapNg { writer, .. } => writer.into_inner(),
         };
         sink.flush().doing(|| format!("writing {name}"))?;
         Ok(sink)
