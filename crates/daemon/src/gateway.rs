@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use api::{Check, CheckState};
 use engine::{Outbound, Traffic};
 use netio::link::{Link, Links};
-use netio::tun::{Delivered, Tun};
+use netio::tun::{DeliveryResult, Tun};
 use sadb::rules::{Action, Direction, Rule, RuleKey};
 use sadb::selector::{Condition, TrafficSelector, field};
 use sockmon::{InsideIcmp, Span};
@@ -185,7 +185,7 @@ impl Cutter {
     }
 
     /// Hand a train to the host, in fragments if that is what it needs.
-    pub fn send(&mut self, tun: &Tun, train: &Train<'_>) -> Delivered {
+    pub fn send(&mut self, tun: &Tun, train: &Train<'_>) -> DeliveryResult {
         match train.packets() {
             [packet] if self.mtu != 0 && packet.len() > self.mtu.max(ipv6::MIN_MTU) => {
                 self.cut(tun, packet, train.mark).unwrap_or_else(|| tun.send_train(train))
@@ -196,7 +196,7 @@ impl Cutter {
 
     /// Hand a packet to the host in fragments; `None`: it goes whole.
     #[cold]
-    fn cut(&mut self, tun: &Tun, packet: &[u8], mark: u32) -> Option<Delivered> {
+    fn cut(&mut self, tun: &Tun, packet: &[u8], mark: u32) -> Option<DeliveryResult> {
         let headers = Headers::parse(packet).ok()?;
         let IpAddr::V6(to) = headers.dst else { return None };
         // TCP has no fragments: its sender learns from the answer.
@@ -206,7 +206,7 @@ impl Cutter {
         self.next_id = self.next_id.wrapping_add(1);
         let mut pieces = fragment::fragments(packet, &headers, self.next_id, ipv6::MIN_MTU).ok()?;
         let mut piece = self.piece.take().unwrap_or_else(|| Buf::with_capacity(ipv6::MIN_MTU, 0));
-        let mut out = Delivered::default();
+        let mut out = DeliveryResult::default();
         loop {
             piece.reset(0);
             match pieces.next_into(&mut piece) {

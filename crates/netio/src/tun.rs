@@ -22,7 +22,7 @@ use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-pub use train::Delivered;
+pub use train::DeliveryResult;
 use wire::{AppId, DropReason, Meta, Packet, Pool, Record, Time, record, stage};
 
 /// Octets in front of the IP packet: vnet header and record.

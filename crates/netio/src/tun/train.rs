@@ -8,7 +8,7 @@ use wire::{DropReason, GsoKind, Train, record};
 
 /// What became of a train.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Delivered {
+pub struct DeliveryResult {
     /// Packets that the kernel took.
     pub packets: usize,
     /// Packets that it did not take, and why the last one was not.
@@ -18,7 +18,7 @@ pub struct Delivered {
 impl Tun {
     /// Hand a train to the host with its mark in the record. One system call for all its packets; one for each if the device
     /// refuses it or does not carry UDP super-packets. Nothing is copied but the common header.
-    pub fn send_train(&self, train: &Train<'_>) -> Delivered {
+    pub fn send_train(&self, train: &Train<'_>) -> DeliveryResult {
         let mut header = [0; MAX_HEADER];
         let Some((len, gso)) = train.header(&mut header).filter(|(_, gso)| self.carries(gso.kind)) else {
             return self.send_each(train);
@@ -37,9 +37,9 @@ impl Tun {
             *part = IoSlice::new(payload);
         }
         match self.write(parts.get(..count).unwrap_or_default(), PREFIX_LEN + train.len()) {
-            Ok(()) => Delivered { packets: train.packets().len(), dropped: None },
+            Ok(()) => DeliveryResult { packets: train.packets().len(), dropped: None },
             Err(DropReason::BadHeader) => self.send_each(train),
-            Err(reason) => Delivered { packets: 0, dropped: Some((train.packets().len(), reason)) },
+            Err(reason) => DeliveryResult { packets: 0, dropped: Some((train.packets().len(), reason)) },
         }
     }
 
@@ -48,8 +48,8 @@ impl Tun {
     }
 
     /// The packets one by one, as they were.
-    fn send_each(&self, train: &Train<'_>) -> Delivered {
-        let mut answer = Delivered::default();
+    fn send_each(&self, train: &Train<'_>) -> DeliveryResult {
+        let mut answer = DeliveryResult::default();
         for packet in train.packets() {
             match self.send_bytes(packet, train.mark) {
                 Ok(()) => answer.packets += 1,
