@@ -1,5 +1,5 @@
 //! The null tunnel: the product's devices, sockets and BPF programs with nothing between them but the layout of ESP. It is
-//! the ceiling that an engine can reach: TUN, segments into the slots of a burst, UDP_SEGMENT; UDP_GRO, trains, TUN. Beside
+//! the ceiling that an engine can reach: TUN, segments into the slots of a burst, UDP_SEGMENT; UDP_GRO, coalesced packets, TUN. Beside
 //! it the same with one system call a packet.
 
 use anyhow::{Context, bail, ensure};
@@ -18,7 +18,8 @@ use wire::coalesce::Checks;
 use wire::ip::Headers;
 use wire::segment::segments;
 use wire::{
-    Burst, Coalescer, GsoKind, Meta, OuterHeader, Packet, Pool, Prefix, Train, esp, protocol, record, stage,
+    Burst, Coalesced, Coalescer, GsoKind, Meta, OuterHeader, Packet, Pool, Prefix, esp, protocol, record,
+    stage,
 };
 
 use crate::fixture::{self, APP};
@@ -186,8 +187,8 @@ fn inward(tun: &Tun, mut udp: UdpTransport, way: Way) -> anyhow::Result<()> {
             Way::Packets => udp.recv(Family::V4, now, &mut pool, &mut packets)?,
         };
         let mut coalescer = Coalescer::new(Checks::Trust);
-        let mut deliver = |train: &Train<'_>| {
-            tun.send_train(train);
+        let mut deliver = |coalesced: &Coalesced<'_>| {
+            tun.send_coalesced(coalesced);
         };
         for datagram in bursts.iter().flat_map(Burst::datagrams) {
             if let Some(inner) = open(datagram) {

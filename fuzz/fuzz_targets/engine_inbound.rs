@@ -215,9 +215,9 @@ fn receive_bursts(engine: &mut Inbound, sent: &[(OuterHeader, Vec<u8>)], pool: &
         engine.handle_burst(NOW, burst, pool, &mut delivery);
     }
     let got: Got = delivery.packets().map(|(bytes, mark)| (bytes.to_vec(), mark)).collect();
-    let mut in_trains = 0;
-    delivery.trains(|train| in_trains += train.packets().len());
-    assert_eq!(in_trains, got.len(), "every packet is in one train");
+    let mut in_coalesced = 0;
+    delivery.coalesced(|coalesced| in_coalesced += coalesced.packets().len());
+    assert_eq!(in_coalesced, got.len(), "every packet is in one coalesced packet");
     delivery.clear(pool);
     got
 }

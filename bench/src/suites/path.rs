@@ -1,5 +1,5 @@
 //! `path.{null,aes128gcm,chacha20poly1305}.{1,8}.*`: bulk TCP of an unmodified iperf3 through two daemons and a wire, in turns with
-//! the null tunnel ([`crate::tunnel`]: the same devices, bursts and trains, no engine), and the bare cipher beside them.
+//! the null tunnel ([`crate::tunnel`]: the same devices, bursts and coalesced packets, no engine), and the bare cipher beside them.
 //!
 //! `tx` and `rx` are the CPU time of the sender's and of the receiver's carrier, acknowledgements and the kernel's work on
 //! their behalf included, for each octet that iperf3 received. On a pair of `veth` devices the sender's share includes the

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use wire::coalesce::Checks;
 use wire::ip::Headers;
 use wire::segment::segments;
-use wire::{Coalescer, Gso, GsoKind, Train, checksum, ipv4};
+use wire::{Coalesced, Coalescer, Gso, GsoKind, checksum, ipv4};
 
 const ROUNDS: usize = 21;
 /// Super-packets between two looks at the clock.
@@ -63,8 +63,8 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
         let ((), cost) = timed(BATCH * COUNT, || {
             for _ in 0..BATCH {
                 let mut coalescer = Coalescer::new(Checks::Trust);
-                let mut deliver = |train: &Train<'_>| {
-                    black_box(train.header(&mut [0; wire::train::MAX_HEADER]));
+                let mut deliver = |coalesced: &Coalesced<'_>| {
+                    black_box(coalesced.header(&mut [0; wire::coalesced::MAX_HEADER]));
                 };
                 packets.iter().for_each(|packet| coalescer.push(packet, 1, &mut deliver));
                 coalescer.flush(&mut deliver);

@@ -20,7 +20,7 @@ use sadb::selector::{Condition, TrafficSelector, field};
 use sockmon::{InsideIcmp, Span};
 use wire::ip::Headers;
 use wire::stage::{Admitted, Selected};
-use wire::{Buf, DropReason, Meta, Packet, Prefix, ScrubId, Train, fragment, ipv6, protocol, record};
+use wire::{Buf, Coalesced, DropReason, Meta, Packet, Prefix, ScrubId, fragment, ipv6, protocol, record};
 
 use crate::config::{Config, GatewayConfig};
 use crate::device::Device;
@@ -184,13 +184,13 @@ impl Cutter {
         (self.mtu, self.own, self.next_id) = (mtu, own, first_id);
     }
 
-    /// Hand a train to the host, in fragments if that is what it needs.
-    pub fn send(&mut self, tun: &Tun, train: &Train<'_>) -> DeliveryResult {
-        match train.packets() {
+    /// Hand a coalesced packet to the host, in fragments if that is what it needs.
+    pub fn send(&mut self, tun: &Tun, coalesced: &Coalesced<'_>) -> DeliveryResult {
+        match coalesced.packets() {
             [packet] if self.mtu != 0 && packet.len() > self.mtu.max(ipv6::MIN_MTU) => {
-                self.cut(tun, packet, train.mark).unwrap_or_else(|| tun.send_train(train))
+                self.cut(tun, packet, coalesced.mark).unwrap_or_else(|| tun.send_coalesced(coalesced))
             }
-            _ => tun.send_train(train),
+            _ => tun.send_coalesced(coalesced),
         }
     }
 
@@ -212,7 +212,7 @@ impl Cutter {
             match pieces.next_into(&mut piece) {
                 None => break,
                 Some(Ok(())) => {
-                    let sent = tun.send_train(&Train::begin(piece.as_slice(), mark));
+                    let sent = tun.send_coalesced(&Coalesced::begin(piece.as_slice(), mark));
                     if sent.dropped.is_some() {
                         out.dropped = Some((1, sent.dropped.map_or(DropReason::Backpressure, |(_, r)| r)));
                         break;

@@ -176,7 +176,7 @@ fn bursts_in_steady_state(mode: Mode, suite: SuiteId, v6: bool) {
         }
         assert_eq!(delivery.len(), count);
         let mut delivered = 0;
-        delivery.trains(|train| delivered += train.packets().len());
+        delivery.coalesced(|coalesced| delivered += coalesced.packets().len());
         assert_eq!(delivered, count);
         delivery.clear(&mut bob.pool);
         count

@@ -4,25 +4,25 @@
 //! included. What leaves: `Packet<Inner>` that starts at the IP header, and to the kernel the same three parts with
 //! the proof in the record. The device is persistent: with the daemon dead, what is redirected to it is counted and dropped.
 //!
-//! Packets of one flow that arrived together go to the kernel in one piece ([`Tun::send_train`]): its stack is walked once for
+//! Packets of one flow that arrived together go to the kernel in one piece ([`Tun::send_coalesced`]): its stack is walked once for
 //! all of them.
 //!
 //! The TUN has no back-pressure: an unread packet is dropped without an error to its sender. Its queue is a latency
 //! budget (research: host path, section 2), since with TCP segmentation one slot may hold 64 KiB.
 
+mod coalesced;
 pub(crate) mod device;
-mod train;
 
 use crate::error::{Error, IoContext, Result};
 use crate::link::{Links, Scope, TunOwner};
 use crate::sysctl;
 use crate::vnet::{self, VnetHeader};
+pub use coalesced::DeliveryResult;
 use device::Flags;
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-pub use train::DeliveryResult;
 use wire::{AppId, DropReason, Meta, Packet, Pool, Record, Time, record, stage};
 
 /// Octets in front of the IP packet: vnet header and record.

@@ -36,7 +36,7 @@ impl VnetHeader {
         }
     }
 
-    /// What is written in front of `header_len` octets of headers and a train's payloads: cut it, finish the checksums. The
+    /// What is written in front of `header_len` octets of headers and a coalesced packet's payloads: cut it, finish the checksums. The
     /// IP header begins `before` octets behind the place that the kernel counts from.
     pub(crate) fn emit(gso: &Gso, before: u16, header_len: u16, version: u8) -> [u8; LEN] {
         let gso_type = match (gso.kind, version) {

@@ -206,7 +206,8 @@ impl InboundThread {
                 half.packet(now, packet, pool, outcomes);
             }
             gather(outcomes, delivery);
-            delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
+            delivery
+                .coalesced(|coalesced| half.losses.count_delivery(&half.cutter.send(&self.tun, coalesced)));
             delivery.clear(pool);
             if !more {
                 break;

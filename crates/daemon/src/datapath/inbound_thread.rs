@@ -236,17 +236,18 @@ impl InboundThread {
                 half.packet(now, packet, pool, outcomes);
             }
             gather(outcomes, delivery);
-            // A train takes up to 64.
+            // A coalesced packet takes up to 64.
             if received.more && delivery.len() < BATCH {
                 continue;
             }
-            delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
+            delivery
+                .coalesced(|coalesced| half.losses.count_delivery(&half.cutter.send(&self.tun, coalesced)));
             delivery.clear(pool);
             if !received.more {
                 break;
             }
         }
-        delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
+        delivery.coalesced(|coalesced| half.losses.count_delivery(&half.cutter.send(&self.tun, coalesced)));
         delivery.clear(pool);
         half.losses.works("a raw socket");
     }
@@ -267,7 +268,8 @@ impl InboundThread {
             for burst in bursts.drain(..) {
                 half.burst(now, burst, Tapped { pool, outcomes, delivery });
             }
-            delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
+            delivery
+                .coalesced(|coalesced| half.losses.count_delivery(&half.cutter.send(&self.tun, coalesced)));
             delivery.clear(pool);
             if !received.more {
                 break;

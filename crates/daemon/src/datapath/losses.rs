@@ -39,8 +39,8 @@ impl Losses {
         }
     }
 
-    /// Count the packets of a train that the device did not take.
-    pub(super) fn train(&mut self, delivered: &DeliveryResult) {
+    /// Count the packets of a coalesced packet that the device did not take.
+    pub(super) fn count_delivery(&mut self, delivered: &DeliveryResult) {
         if let Some((packets, reason)) = delivered.dropped {
             self.count(reason, packets as u64);
         }
@@ -102,8 +102,8 @@ mod tests {
         losses.refused(Ok(()));
         losses.refused(Err(DropReason::Backpressure));
         losses.count(DropReason::Truncated, 3);
-        losses.train(&DeliveryResult { packets: 2, dropped: Some((4, DropReason::BadHeader)) });
-        losses.train(&DeliveryResult { packets: 2, dropped: None });
+        losses.count_delivery(&DeliveryResult { packets: 2, dropped: Some((4, DropReason::BadHeader)) });
+        losses.count_delivery(&DeliveryResult { packets: 2, dropped: None });
         let seen: Vec<_> = losses.drops().collect();
         let want = [(DropReason::Truncated, 3), (DropReason::BadHeader, 4), (DropReason::Backpressure, 1)];
         assert_eq!(seen.len(), want.len());

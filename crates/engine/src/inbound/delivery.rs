@@ -1,14 +1,14 @@
 //! The result of one receive batch: packets for the host, where they lie.
 //!
 //! What enters: bursts whose datagrams were opened in place, and single packets, in the order in which they came. What
-//! leaves: [`Train`]s of packets that the host may be given under one header, each flow's packets in their order; then
+//! leaves: [`Coalesced`]s of packets that the host may be given under one header, each flow's packets in their order; then
 //! the buffers.
 
 use std::ops::Range;
 
 use wire::coalesce::Checks;
 use wire::stage::Admitted;
-use wire::{Burst, Coalescer, Meta, Packet, Pool, Train};
+use wire::{Burst, Coalesced, Coalescer, Meta, Packet, Pool};
 
 use crate::tally::Dropped;
 
@@ -119,9 +119,9 @@ impl Delivery {
 
     /// The packets with their marks, joined where the host may be given them in one piece. Those of one flow come in
     /// order.
-    pub fn trains<'a>(&'a self, mut deliver: impl FnMut(&Train<'a>)) {
+    pub fn coalesced<'a>(&'a self, mut deliver: impl FnMut(&Coalesced<'a>)) {
         if let [only] = self.items.as_slice() {
-            return deliver(&Train::begin(self.bytes(only), only.mark));
+            return deliver(&Coalesced::begin(self.bytes(only), only.mark));
         }
         let mut coalescer = Coalescer::new(Checks::Verify);
         for item in &self.items {

@@ -370,13 +370,15 @@ fn receive_bursts(bob: &mut Receiver, all: &[Sent]) -> Got {
         bob.engine.handle_burst(NOW, burst, &mut bob.pool, &mut delivery);
     }
     let got: Got = delivery.packets().map(|(bytes, mark)| (bytes.to_vec(), mark)).collect();
-    let mut in_trains: Got = Vec::new();
-    delivery.trains(|train| in_trains.extend(train.packets().iter().map(|one| (one.to_vec(), train.mark))));
+    let mut in_coalesced: Got = Vec::new();
+    delivery.coalesced(|coalesced| {
+        in_coalesced.extend(coalesced.packets().iter().map(|one| (one.to_vec(), coalesced.mark)))
+    });
     let sorted = |mut all: Got| {
         all.sort();
         all
     };
-    assert_eq!(sorted(in_trains), sorted(got.clone()), "every packet is in one train");
+    assert_eq!(sorted(in_coalesced), sorted(got.clone()), "every packet is in one coalesced packet");
     delivery.clear(&mut bob.pool);
     assert!(delivery.is_empty());
     got
@@ -610,8 +612,10 @@ fn a_wrong_inner_checksum_stays_wrong() {
         let burst = Burst::raw(Buf::from_slice(&bytes, 64, 0), header, stride, NOW).unwrap();
         bob.engine.handle_burst(NOW, burst, &mut bob.pool, &mut delivery);
     }
-    let mut trains = Vec::new();
-    delivery.trains(|train| trains.push(train.packets().iter().map(|one| one.to_vec()).collect::<Vec<_>>()));
+    let mut deliveries = Vec::new();
+    delivery.coalesced(|coalesced| {
+        deliveries.push(coalesced.packets().iter().map(|one| one.to_vec()).collect::<Vec<_>>())
+    });
     // The one that somebody changed before the tunnel took it in goes as it came, for the host to refuse it (RFC 3948 3.1.2).
-    assert_eq!(trains, [&segments[..2], &segments[2..3], &segments[3..]]);
+    assert_eq!(deliveries, [&segments[..2], &segments[2..3], &segments[3..]]);
 }

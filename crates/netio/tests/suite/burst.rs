@@ -1,4 +1,4 @@
-//! Bursts between two namespaces and trains to a TUN: what one system call carries. Needs root.
+//! Bursts between two namespaces and coalesced packets to a TUN: what one system call carries. Needs root.
 
 use crate::common;
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 use wire::burst::{MAX_DATAGRAMS, MAX_LEN_V4, MAX_LEN_V6};
 use wire::coalesce::try_append;
 use wire::ip::Headers;
-use wire::{Buf, Burst, DropReason, OuterHeader, Pool, Train, record, stage};
+use wire::{Buf, Burst, Coalesced, DropReason, OuterHeader, Pool, record, stage};
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(5));
 
@@ -257,20 +257,20 @@ fn a_train_is_one_packet_for_the_kernel() {
 
             let packets: Vec<_> = (0..5).map(datagram).collect();
             let mark = record::PROOF | 9;
-            let mut train = Train::begin(&packets[0], mark);
-            assert!(packets[1..].iter().all(|packet| try_append(&mut train, packet, mark)));
-            let delivered = tun.send_train(&train);
+            let mut coalesced = Coalesced::begin(&packets[0], mark);
+            assert!(packets[1..].iter().all(|packet| try_append(&mut coalesced, packet, mark)));
+            let delivered = tun.send_coalesced(&coalesced);
             assert_eq!((delivered.packets, delivered.dropped), (5, None));
             let mut super_packet = Buf::with_capacity(3000, 0);
-            train.copy_into(&mut super_packet).unwrap();
+            coalesced.copy_into(&mut super_packet).unwrap();
             let record = wire::Record { version: 4, mark, cookie: 0 }.emit();
             assert_eq!(lines.next().unwrap(), hex(&[&record, super_packet.as_slice()].concat()));
 
             // One packet goes as it is.
-            assert_eq!(tun.send_train(&Train::begin(&packets[3], mark)).packets, 1);
+            assert_eq!(tun.send_coalesced(&Coalesced::begin(&packets[3], mark)).packets, 1);
             assert_eq!(lines.next().unwrap(), hex(&[&record, &packets[3][..]].concat()));
 
-            let nonsense = tun.send_train(&Train::begin(&[0x10; 40], mark));
+            let nonsense = tun.send_coalesced(&Coalesced::begin(&[0x10; 40], mark));
             assert_eq!((nonsense.packets, nonsense.dropped), (0, Some((1, DropReason::BadVersion))));
             watcher.kill().unwrap();
             watcher.wait().unwrap();

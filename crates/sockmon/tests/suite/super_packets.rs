@@ -10,7 +10,7 @@ use wire::coalesce::Checks;
 use wire::ip::Headers;
 use wire::ipv4::Ipv4Repr;
 use wire::ipv6::Ipv6Repr;
-use wire::{Coalescer, GsoKind, Train, checksum, ipv4, ipv6};
+use wire::{Coalesced, Coalescer, GsoKind, checksum, ipv4, ipv6};
 
 const FULL: u32 = 0x8300_0000;
 /// The inner payload of a full segment.
@@ -77,10 +77,10 @@ fn digest(bytes: &[u8]) -> String {
     format!("{hash:x}")
 }
 
-/// Write a train to the TUN as the daemon does.
-fn inject_train(world: &World, train: &Train<'_>) {
-    let mut header = [0; wire::train::MAX_HEADER];
-    let (len, gso) = train.header(&mut header).expect("two packets or more");
+/// Write a coalesced packet to the TUN as the daemon does.
+fn inject_coalesced(world: &World, coalesced: &Coalesced<'_>) {
+    let mut header = [0; wire::coalesced::MAX_HEADER];
+    let (len, gso) = coalesced.header(&mut header).expect("two packets or more");
     let version = header[0] & 0xf0;
     let gso_type = match (gso.kind, version) {
         (GsoKind::Udp, _) => 5,
@@ -93,10 +93,10 @@ fn inject_train(world: &World, train: &Train<'_>) {
     }
     bytes.push(version);
     bytes.extend_from_slice(b"RVL");
-    bytes.extend_from_slice(&train.mark.to_ne_bytes());
+    bytes.extend_from_slice(&coalesced.mark.to_ne_bytes());
     bytes.extend_from_slice(&[0; 8]);
     bytes.extend_from_slice(&header[..len]);
-    train.payloads().for_each(|payload| bytes.extend_from_slice(payload));
+    coalesced.payloads().for_each(|payload| bytes.extend_from_slice(payload));
     (&world.tun).write_all(&bytes).expect("write the TUN");
 }
 
@@ -104,11 +104,11 @@ fn inject_train(world: &World, train: &Train<'_>) {
 fn inject_all(world: &World, packets: &[Vec<u8>]) -> Vec<usize> {
     let mut carried = Vec::new();
     let mut coalescer = Coalescer::new(Checks::Verify);
-    let mut deliver = |train: &Train<'_>| {
-        carried.push(train.packets().len());
-        match train.packets() {
-            [one] => world.inject(train.mark, one),
-            _ => inject_train(world, train),
+    let mut deliver = |coalesced: &Coalesced<'_>| {
+        carried.push(coalesced.packets().len());
+        match coalesced.packets() {
+            [one] => world.inject(coalesced.mark, one),
+            _ => inject_coalesced(world, coalesced),
         }
     };
     for packet in packets {
@@ -186,9 +186,9 @@ fn a_train_without_proof_ends_at_the_tun() {
     let mut program = world.start("strict");
     program.run(&["open p udp4", "bind p 10.99.0.1:7001"]);
     let (first, second) = (datagram(false, &[1; 500]), datagram(false, &[2; 500]));
-    let mut train = Train::begin(&first, 0x0300_0000);
-    assert!(wire::coalesce::try_append(&mut train, &second, 0x0300_0000));
-    inject_train(&world, &train);
+    let mut coalesced = Coalesced::begin(&first, 0x0300_0000);
+    assert!(wire::coalesce::try_append(&mut coalesced, &second, 0x0300_0000));
+    inject_coalesced(&world, &coalesced);
     assert_eq!(program.ask("recv p 40"), "ETIMEDOUT");
     assert_eq!(world.counter("tun_no_proof"), 1);
 }

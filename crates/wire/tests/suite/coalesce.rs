@@ -1,14 +1,14 @@
-//! Trains: what joins, what does not, and that cutting a train gives its packets back.
+//! Coalesced packets: what joins, what does not, and that cutting a coalesced packet gives its packets back.
 
 use crate::common;
 
 use common::{V4, V6, ip_with, tcp, udp};
 use proptest::prelude::*;
 use wire::coalesce::{Checks, OPEN, try_append};
+use wire::coalesced::{MAX_HEADER, MAX_PACKETS};
 use wire::ip::Headers;
 use wire::segment::segments;
-use wire::train::{MAX_HEADER, MAX_PACKETS};
-use wire::{Buf, Coalescer, GsoKind, Train, checksum, ipv4, protocol};
+use wire::{Buf, Coalesced, Coalescer, GsoKind, checksum, ipv4, protocol};
 
 const ACK: u16 = 0x010;
 const PSH: u16 = 0x008;
@@ -36,14 +36,14 @@ fn datagram(v6: bool, payload: &[u8]) -> Vec<u8> {
 }
 
 fn joins(first: &[u8], second: &[u8]) -> bool {
-    try_append(&mut Train::begin(first, 1), second, 1)
+    try_append(&mut Coalesced::begin(first, 1), second, 1)
 }
 
-/// Cut the train's super-packet again.
-fn expand(train: &Train<'_>) -> Vec<Vec<u8>> {
+/// Cut the coalesced packet's super-packet again.
+fn expand(coalesced: &Coalesced<'_>) -> Vec<Vec<u8>> {
     let mut whole = Buf::with_capacity(70_000, 0);
-    let gso = train.copy_into(&mut whole).unwrap();
-    assert_eq!(whole.len(), train.len());
+    let gso = coalesced.copy_into(&mut whole).unwrap();
+    assert_eq!(whole.len(), coalesced.len());
     let headers = Headers::parse(whole.as_slice()).unwrap();
     assert!(wire::ip::checksum_ok(whole.as_slice(), &headers));
     let mut pieces = segments(whole.as_slice(), &headers, &gso, 65_535).unwrap();
@@ -64,14 +64,14 @@ fn a_run_of_segments_is_one_train() {
         let packets: Vec<_> =
             (0..5).map(|i| segment(v6, i, 1000 + 100 * u32::from(i), ACK, &[i as u8; 100])).collect();
         let last = segment(v6, 5, 1500, ACK | PSH | FIN, &[9; 40]);
-        let mut train = Train::begin(&packets[0], 7);
-        assert!(!train.is_closed() && train.header(&mut [0; MAX_HEADER]).is_none());
-        assert!(packets[1..].iter().chain([&last]).all(|packet| try_append(&mut train, packet, 7)));
-        assert!(train.is_closed(), "PSH, FIN and a shorter payload end it");
-        assert_eq!(expand(&train), [&packets[..], std::slice::from_ref(&last)].concat());
-        assert_eq!(train.packets().len(), 6);
-        assert_eq!(train.payloads().map(<[u8]>::len).sum::<usize>(), 540);
-        let (len, gso) = train.header(&mut [0; MAX_HEADER]).unwrap();
+        let mut coalesced = Coalesced::begin(&packets[0], 7);
+        assert!(!coalesced.is_closed() && coalesced.header(&mut [0; MAX_HEADER]).is_none());
+        assert!(packets[1..].iter().chain([&last]).all(|packet| try_append(&mut coalesced, packet, 7)));
+        assert!(coalesced.is_closed(), "PSH, FIN and a shorter payload end it");
+        assert_eq!(expand(&coalesced), [&packets[..], std::slice::from_ref(&last)].concat());
+        assert_eq!(coalesced.packets().len(), 6);
+        assert_eq!(coalesced.payloads().map(<[u8]>::len).sum::<usize>(), 540);
+        let (len, gso) = coalesced.header(&mut [0; MAX_HEADER]).unwrap();
         assert_eq!((len, gso.kind, gso.size), (if v6 { 72 } else { 52 }, GsoKind::Tcp, 100));
         assert_eq!(usize::from(gso.checksum_start), len - 32);
     }
@@ -81,10 +81,10 @@ fn a_run_of_segments_is_one_train() {
 fn datagrams_of_one_size_are_one_train() {
     for v6 in [false, true] {
         let packets = [datagram(v6, &[1; 300]), datagram(v6, &[2; 300]), datagram(v6, &[3; 299])];
-        let mut train = Train::begin(&packets[0], 7);
-        assert!(try_append(&mut train, &packets[1], 7) && !train.is_closed());
-        assert!(try_append(&mut train, &packets[2], 7) && train.is_closed());
-        let got = expand(&train);
+        let mut coalesced = Coalesced::begin(&packets[0], 7);
+        assert!(try_append(&mut coalesced, &packets[1], 7) && !coalesced.is_closed());
+        assert!(try_append(&mut coalesced, &packets[2], 7) && coalesced.is_closed());
+        let got = expand(&coalesced);
         // Cut again, IPv4 identifications count on from the first: with DF they mean nothing (RFC 6864).
         let upper = |p: &Vec<u8>| p[if v6 { 40 } else { 20 }..].to_vec();
         assert_eq!(got.iter().map(upper).collect::<Vec<_>>(), packets.iter().map(upper).collect::<Vec<_>>());
@@ -92,7 +92,7 @@ fn datagrams_of_one_size_are_one_train() {
     }
 }
 
-/// Every octet of the headers, changed by itself: only those that a train gives back may differ.
+/// Every octet of the headers, changed by itself: only those that a coalesced packet gives back may differ.
 #[test]
 fn any_other_difference_in_a_header_keeps_apart() {
     for v6 in [false, true] {
@@ -146,7 +146,7 @@ fn what_goes_alone() {
     assert!(!joins(&first, &segment(false, 2, 1064, ACK, &[2; 65])), "longer");
     assert!(!joins(&first, &segment(false, 2, 1064, ACK, &[])), "an acknowledgement alone");
     assert!(!joins(&segment(false, 2, 1000, ACK, &[]), &first), "an acknowledgement first");
-    assert!(!try_append(&mut Train::begin(&first, 1), &good, 2), "another mark");
+    assert!(!try_append(&mut Coalesced::begin(&first, 1), &good, 2), "another mark");
     let with = |edit: fn(&mut ipv4::Ipv4Repr), seq| {
         finish(ip_with(false, protocol::TCP, &tcp(seq, ACK, 0, &STAMPS, &[1; 64]), |repr| {
             (repr.id, repr.df) = (1, true);
@@ -173,7 +173,7 @@ fn what_goes_alone() {
     assert!(!joins(&options(1000), &options(1064)));
     let bare = |payload: &[u8]| ip_with(false, protocol::UDP, &udp(payload), |repr| repr.df = true);
     assert!(!joins(&bare(&[1; 64]), &bare(&[2; 64])));
-    // Cut short at every length: no panic, no train.
+    // Cut short at every length: no panic, no coalesced packet.
     for len in 0..good.len() {
         assert!(!joins(&first, &good[..len]) && !joins(&good[..len], &first));
     }
@@ -182,21 +182,22 @@ fn what_goes_alone() {
 #[test]
 fn a_train_has_an_end() {
     let packets: Vec<_> = (0..70_u32).map(|i| segment(false, i as u16, i * 10, ACK, &[1; 10])).collect();
-    let mut train = Train::begin(&packets[0], 0);
-    let taken = packets[1..].iter().take_while(|packet| try_append(&mut train, packet, 0)).count();
-    assert_eq!((taken + 1, train.is_closed()), (MAX_PACKETS, true));
+    let mut coalesced = Coalesced::begin(&packets[0], 0);
+    let taken = packets[1..].iter().take_while(|packet| try_append(&mut coalesced, packet, 0)).count();
+    assert_eq!((taken + 1, coalesced.is_closed()), (MAX_PACKETS, true));
     let packets: Vec<_> = (0..70_u32).map(|i| segment(false, i as u16, i * 1348, ACK, &[1; 1348])).collect();
-    let mut train = Train::begin(&packets[0], 0);
-    let taken = packets[1..].iter().take_while(|packet| try_append(&mut train, packet, 0)).count();
-    assert_eq!((taken + 1, train.is_closed()), ((65_535 - 52) / 1348, true));
-    assert!(train.len() <= 65_535);
-    assert_eq!(expand(&train), packets[..taken + 1]);
+    let mut coalesced = Coalesced::begin(&packets[0], 0);
+    let taken = packets[1..].iter().take_while(|packet| try_append(&mut coalesced, packet, 0)).count();
+    assert_eq!((taken + 1, coalesced.is_closed()), ((65_535 - 52) / 1348, true));
+    assert!(coalesced.len() <= 65_535);
+    assert_eq!(expand(&coalesced), packets[..taken + 1]);
 }
 
 fn run(checks: Checks, packets: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
     let mut out: Vec<Vec<Vec<u8>>> = Vec::new();
-    let mut deliver =
-        |train: &Train<'_>| out.push(train.packets().iter().map(|packet| packet.to_vec()).collect());
+    let mut deliver = |coalesced: &Coalesced<'_>| {
+        out.push(coalesced.packets().iter().map(|packet| packet.to_vec()).collect())
+    };
     let mut coalescer = Coalescer::new(checks);
     for packet in packets {
         coalescer.push(packet, 3, &mut deliver);
@@ -210,16 +211,16 @@ fn run(checks: Checks, packets: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
 fn flows_may_alternate_and_a_stranger_waits_for_nobody() {
     let (a, b) =
         (|i: u32| segment(false, 0, i * 50, ACK, &[1; 50]), |i: u32| segment(true, 0, i * 60, ACK, &[2; 60]));
-    let trains = run(Checks::Trust, &[a(0), b(0), a(1), b(1), a(2)]);
-    assert_eq!(trains, [vec![a(0), a(1), a(2)], vec![b(0), b(1)]]);
+    let coalesced = run(Checks::Trust, &[a(0), b(0), a(1), b(1), a(2)]);
+    assert_eq!(coalesced, [vec![a(0), a(1), a(2)], vec![b(0), b(1)]]);
     // An acknowledgement of flow a comes behind what was before it, and before what follows.
     let ack = segment(false, 0, 100, ACK, &[]);
-    let trains = run(Checks::Trust, &[a(0), a(1), ack.clone(), a(2), a(3)]);
-    assert_eq!(trains, [vec![a(0), a(1)], vec![ack], vec![a(2), a(3)]]);
+    let coalesced = run(Checks::Trust, &[a(0), a(1), ack.clone(), a(2), a(3)]);
+    assert_eq!(coalesced, [vec![a(0), a(1)], vec![ack], vec![a(2), a(3)]]);
     // What cannot be told apart goes behind everything.
     let other = finish(ip_with(false, protocol::ICMP, &[8, 0, 0, 0, 0, 1, 0, 1], |_| {}));
-    let trains = run(Checks::Trust, &[a(0), b(0), other.clone(), a(1)]);
-    assert_eq!(trains, [vec![a(0)], vec![b(0)], vec![other], vec![a(1)]]);
+    let coalesced = run(Checks::Trust, &[a(0), b(0), other.clone(), a(1)]);
+    assert_eq!(coalesced, [vec![a(0)], vec![b(0)], vec![other], vec![a(1)]]);
 }
 
 #[test]
@@ -268,7 +269,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever comes in, every packet goes out once, and each flow stays in order. Cutting each train gives back its
+    /// Whatever comes in, every packet goes out once, and each flow stays in order. Cutting each coalesced packet gives back its
     /// packets octet for octet.
     #[test]
     fn cutting_a_train_gives_back_its_packets(steps in proptest::collection::vec(step(), 0..120)) {
@@ -294,11 +295,11 @@ proptest! {
             ids[f] = ids[f].wrapping_add(1);
         }
         let mut out: Vec<Vec<u8>> = Vec::new();
-        let mut deliver = |train: &Train<'_>| {
-            let pieces = expand(train);
-            if train.packets().len() > 1 {
+        let mut deliver = |coalesced: &Coalesced<'_>| {
+            let pieces = expand(coalesced);
+            if coalesced.packets().len() > 1 {
                 // Identifications count on only if nothing of the flow went between; they mean nothing.
-                for (piece, packet) in pieces.iter().zip(train.packets()) {
+                for (piece, packet) in pieces.iter().zip(coalesced.packets()) {
                     let mut piece = piece.clone();
                     if piece[0] >> 4 == 4 {
                         piece[4..6].copy_from_slice(&packet[4..6]);
@@ -307,10 +308,10 @@ proptest! {
                     assert_eq!(&piece[..], *packet);
                 }
             } else {
-                assert_eq!(&pieces[..], train.packets());
+                assert_eq!(&pieces[..], coalesced.packets());
             }
-            assert_eq!(pieces.len(), train.packets().len());
-            out.extend(train.packets().iter().map(|packet| packet.to_vec()));
+            assert_eq!(pieces.len(), coalesced.packets().len());
+            out.extend(coalesced.packets().iter().map(|packet| packet.to_vec()));
         };
         let mut coalescer = Coalescer::new(Checks::Verify);
         for packet in &packets {
@@ -327,9 +328,9 @@ proptest! {
 
     #[test]
     fn any_octets_are_survived(a in proptest::collection::vec(any::<u8>(), 0..120), b in proptest::collection::vec(any::<u8>(), 0..120)) {
-        let mut train = Train::begin(&a, 0);
-        try_append(&mut train, &b, 0);
-        let _ = train.header(&mut [0; MAX_HEADER]);
+        let mut coalesced = Coalesced::begin(&a, 0);
+        try_append(&mut coalesced, &b, 0);
+        let _ = coalesced.header(&mut [0; MAX_HEADER]);
         let _ = (V4, V6);
     }
 }

@@ -1,5 +1,5 @@
-//! A train: whole inner packets of one flow that the host may be given under one header (what a network card's receive
-//! offload does). It is the inverse of [`crate::segment`]: cutting a train's super-packet gives its packets back.
+//! A coalesced packet: whole inner packets of one flow that the host may be given under one header (what a network card's receive
+//! offload does). It is the inverse of [`crate::segment`]: cutting a coalesced packet's super-packet gives its packets back.
 //!
 //! Packets enter where they lie, in one or several buffers; nothing is copied but one header. That header leaves, with
 //! the lengths of the whole and the checksum half done (the kernel's NEEDS_CSUM), with the payloads in order and
@@ -11,7 +11,7 @@ use crate::field::{be16, be32, octet, put16, range, tail};
 use crate::tcp::Flags;
 use crate::{Buf, Gso, GsoKind, WireError, checksum, ipv4, ipv6, protocol, tcp, udp};
 
-/// The most packets of a train.
+/// The most packets of a coalesced packet.
 pub const MAX_PACKETS: usize = 64;
 
 /// The most octets of IP and transport header: IPv6 without extension headers, TCP with all options that it can have.
@@ -22,7 +22,7 @@ const MAX_LEN: usize = 65_535;
 
 const DF_ONLY: u16 = 0x4000;
 
-/// A packet that could be part of a train, as far as one look at its headers tells. It is TCP or UDP, and its lengths
+/// A packet that could be part of a coalesced packet, as far as one look at its headers tells. It is TCP or UDP, and its lengths
 /// agree. IPv4 has DF, no options, no fragment and a right header checksum; IPv6 has no extension headers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece<'a> {
@@ -89,13 +89,13 @@ impl<'a> Piece<'a> {
             }
     }
 
-    /// Whether nothing may follow the packet in its train.
+    /// Whether nothing may follow the packet in its coalesced packet.
     #[inline]
     fn ends(&self) -> bool {
         self.kind == GsoKind::Tcp && self.tcp_flags().intersects(Flags::PSH | Flags::FIN)
     }
 
-    /// Whether a train may begin with the packet and go on.
+    /// Whether a coalesced packet may begin with the packet and go on.
     #[inline]
     pub(crate) fn begins(&self) -> bool {
         self.joins() && !self.ends()
@@ -124,7 +124,7 @@ impl<'a> Piece<'a> {
             && range(self.upper(), 0, 4) == range(other.upper(), 0, 4)
     }
 
-    /// Whether all header fields are alike that must be in a train: all except length, identification, checksums,
+    /// Whether all header fields are alike that must be in a coalesced packet: all except length, identification, checksums,
     /// sequence number, PSH and FIN.
     #[inline]
     fn alike(&self, other: &Piece<'_>) -> bool {
@@ -148,12 +148,12 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// A train of packets under one header, which are borrowed where they lie.
+/// A coalesced packet under one header, which are borrowed where they lie.
 #[derive(Clone, Debug)]
-pub struct Train<'a> {
+pub struct Coalesced<'a> {
     /// The first packet as a piece; `None` for a packet that can only go alone.
     first: Option<Piece<'a>>,
-    /// The whole packets, headers included, because the device may refuse the train.
+    /// The whole packets, headers included, because the device may refuse the coalesced packet.
     packets: [&'a [u8]; MAX_PACKETS],
     count: usize,
     /// Octets of payload of all packets together.
@@ -167,21 +167,21 @@ pub struct Train<'a> {
     pub mark: u32,
 }
 
-impl<'a> Train<'a> {
-    /// Makes a train of one packet, whatever it is. The packet begins with its IP header and ends where its IP length
+impl<'a> Coalesced<'a> {
+    /// Makes a coalesced packet of one packet, whatever it is. The packet begins with its IP header and ends where its IP length
     /// says.
-    pub fn begin(packet: &'a [u8], mark: u32) -> Train<'a> {
-        Train::begin_with(Piece::look(packet), packet, mark)
+    pub fn begin(packet: &'a [u8], mark: u32) -> Coalesced<'a> {
+        Coalesced::begin_with(Piece::look(packet), packet, mark)
     }
 
     #[inline]
-    pub(crate) fn begin_with(first: Option<Piece<'a>>, packet: &'a [u8], mark: u32) -> Train<'a> {
+    pub(crate) fn begin_with(first: Option<Piece<'a>>, packet: &'a [u8], mark: u32) -> Coalesced<'a> {
         let payload_len = first.map_or(0, |piece| piece.payload().len());
         let mut packets: [&[u8]; MAX_PACKETS] = [&[]; MAX_PACKETS];
         if let Some(slot) = packets.first_mut() {
             *slot = packet;
         }
-        Train {
+        Coalesced {
             first,
             packets,
             count: 1,
@@ -221,7 +221,7 @@ impl<'a> Train<'a> {
         true
     }
 
-    /// Whether a packet of this piece's flow has to come behind this train.
+    /// Whether a packet of this piece's flow has to come behind this coalesced packet.
     #[inline]
     pub(crate) fn same_flow(&self, piece: &Piece<'_>) -> bool {
         self.first.is_some_and(|first| first.same_flow(piece))
@@ -232,19 +232,19 @@ impl<'a> Train<'a> {
         self.closed
     }
 
-    /// The packets of the train, each as it was.
+    /// The packets of the coalesced packet, each as it was.
     pub fn packets(&self) -> &[&'a [u8]] {
         self.packets.get(..self.count).unwrap_or_default()
     }
 
-    /// The payloads behind the common header, in order; a train of one packet has no common header.
+    /// The payloads behind the common header, in order; a coalesced packet of one packet has no common header.
     pub fn payloads(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + '_ {
         let head_len = self.first.map_or(0, |first| first.head_len);
         self.packets().iter().map(move |packet| tail(packet, head_len))
     }
 
     /// Octets of the super-packet, or of the one packet.
-    #[expect(clippy::len_without_is_empty, reason = "a train has a packet")]
+    #[expect(clippy::len_without_is_empty, reason = "a coalesced packet has a packet")]
     pub fn len(&self) -> usize {
         match self.first {
             Some(first) => first.head_len + self.payload_len,
