@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use super::networks::same_network;
 use super::subjects::CheckState;
-use super::{same_network, show};
 use crate::MAX_HOSTS;
 use crate::ast::{AddressRange, Block, Network, NetworkKind};
-use crate::diagnostic::{Code, Diagnostic, Sink};
+use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::prefixes::Nesting;
 
 fn hosts(block: &Block) -> impl Iterator<Item = (&str, &Network)> {

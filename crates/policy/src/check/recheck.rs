@@ -1,7 +1,7 @@
 //! Checks of blocks that are unchanged from the earlier text: only what can have changed is checked again.
 
-use super::subjects::CheckState;
-use super::{MAX_ENTRIES, names};
+use super::names;
+use super::subjects::{CheckState, MAX_ENTRIES};
 use crate::ast::{Block, Subject};
 use crate::diagnostic::Sink;
 use crate::unit::PlacedBlock;

@@ -26,6 +26,9 @@ fn clash(a: Range, b: Range) -> bool {
     !apart && !inside(a, b) && !inside(b, a)
 }
 
+/// The most network entries of all applications together: names times prefixes.
+pub(super) const MAX_ENTRIES: usize = 1 << 20;
+
 /// State about the blocks checked before.
 pub(super) struct CheckState<'h> {
     host: &'h dyn Host,
