@@ -8,7 +8,7 @@ use wire::{AppId, Services};
 use crate::ast::{Expectation, ExpectedTreatment, Service, level_word};
 use crate::compile::compile_some;
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
-use crate::parser::{BrokenBlock, Parsed};
+use crate::parsed::{BrokenBlock, Parsed};
 use crate::subjects::{RunningProgram, Subjects};
 use crate::{AppTable, Compiled};
 

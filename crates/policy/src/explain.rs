@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use wire::{AppId, Flow, Services};
 
 use crate::ast::{failure_word, level_word, negotiating_word};
-use crate::compile::{Application, LimitLine, Reason};
+use crate::compiled::{Application, LimitLine, Reason};
 use crate::names::Source;
 use crate::scrubbed::{self, Scrubbed};
 use crate::sources::RuleKind;
@@ -178,15 +178,6 @@ fn about(compiled: &Compiled, program: &str, application: Option<&Application>, 
     out
 }
 
-impl Compiled {
-    /// Explains what a flow gets, as [`explain`] does, for an application known by its number (a socket's mark).
-    pub fn explain_app(&self, id: AppId, flow: &Flow) -> Explanation {
-        let application = self.application(id);
-        let program = application.map_or_else(|| format!("application {}", id.0), |a| a.name.clone());
-        answer(self, &program, application, flow)
-    }
-}
-
 fn without_block(compiled: &Compiled, program: &str, out: &mut Explanation) {
     if let Some(left) = compiled.left_out.iter().find(|l| l.name == program) {
         out.notes.push(match left.reason {
@@ -203,7 +194,12 @@ fn without_block(compiled: &Compiled, program: &str, out: &mut Explanation) {
     }
 }
 
-fn answer(compiled: &Compiled, program: &str, application: Option<&Application>, flow: &Flow) -> Explanation {
+pub(crate) fn answer(
+    compiled: &Compiled,
+    program: &str,
+    application: Option<&Application>,
+    flow: &Flow,
+) -> Explanation {
     let id = application.map_or(AppId::NONE, |a| a.id);
     let decision = compiled.spd.decide(id, flow);
     let reference = |id: RuleId| {

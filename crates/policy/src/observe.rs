@@ -5,11 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use sadb::spd::{Action, AppPolicy, Class, Decision, Network, RuleId};
-use wire::{AppId, Flow};
-
-use crate::Compiled;
-use crate::ast::level_word;
+use sadb::spd::{AppPolicy, Class, Network, RuleId};
 
 /// The observed part of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,51 +71,6 @@ pub(crate) fn guarded(policy: AppPolicy, guard: &AppPolicy) -> AppPolicy {
     let observed = policy.observed().clone();
     let watched = AppPolicy::new(networks, policy.protections().to_vec()).observing(observed);
     watched.limited(policy.clear_limits()).accepting(policy.accept_limits())
-}
-
-impl Compiled {
-    /// Keeps `guard` in force for what is observed. It must be called again after either changed.
-    pub(crate) fn guard_observed(&mut self) {
-        let observing: Vec<(AppId, AppPolicy)> = self
-            .spd
-            .apps()
-            .filter(|(_, policy)| !policy.observed().is_empty())
-            .map(|(app, policy)| (app, guarded(AppPolicy::clone(policy), &self.spd.guard)))
-            .collect();
-        for (app, policy) in observing {
-            self.spd.insert(app, policy);
-        }
-    }
-
-    /// The applications of which something is observed, in the order of the file.
-    pub fn observed(&self) -> Vec<Observed> {
-        let of = |app: &crate::Application| {
-            let policy = self.spd.get(app.id)?;
-            let networks = policy.observed().len();
-            let of = self.rules.networks(app.id);
-            (networks > 0).then(|| Observed { name: app.name.clone(), line: app.block_line, networks, of })
-        };
-        self.applications.iter().filter_map(of).collect()
-    }
-
-    /// The decision for the flow if its network were not observed, with what it means in words. `None` if the network
-    /// is not observed.
-    pub fn would(&self, app: AppId, flow: &Flow) -> Option<(Decision, String)> {
-        let decision = self.spd.get(app)?.would_decide(flow)?;
-        let line = self.rule(decision.rule()).map_or(0, |rule| rule.line);
-        let said = match decision.action {
-            Action::Bypass => format!("would be clear (observed), line {line}"),
-            Action::Discard => format!("would be refused (observed), line {line}"),
-            Action::Protect { services, level } => {
-                let service = match services {
-                    wire::Services::ENCRYPTED => "encryption",
-                    _ => "authentication",
-                };
-                format!("would be protected, {service} {} (observed), line {line}", level_word(level))
-            }
-        };
-        Some((decision, said))
-    }
 }
 
 /// The classes that a block's observed networks would have.

@@ -23,7 +23,7 @@ use crate::tree::{Builder, NodeKind};
 use crate::unit::{Parts, PlacedBlock, Read};
 use crate::{MAX_STATEMENTS, MAX_SUBJECTS};
 pub(crate) use reading::tree;
-pub use reading::{BrokenBlock, Parsed, Tested, parse, parse_bytes, parse_bytes_for, parse_for, parse_over};
+pub use reading::{parse, parse_bytes, parse_bytes_for, parse_for, parse_over};
 use stream::{AHEAD, Stream};
 
 /// The state of a block before the checks.

@@ -94,15 +94,3 @@ fn key(text: &[u8]) -> &[u8] {
     let head = text.get(..KEY).unwrap_or(text);
     head.split_inclusive(|octet| *octet == b'{').next().unwrap_or(head)
 }
-
-impl Source {
-    /// Whether the octets of its block are here.
-    fn stands_at(&self, text: &str, at: usize, patience: &mut usize) -> bool {
-        let own = self.text().as_bytes();
-        let here = text.as_bytes().get(at..at + own.len()).is_some_and(|there| there == own);
-        if !here {
-            *patience = patience.saturating_sub(own.len());
-        }
-        here
-    }
-}

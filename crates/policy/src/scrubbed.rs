@@ -4,11 +4,9 @@
 //! must meet in one scrubber (docs/design/0025). So the strictest profile counts that any application's items say of
 //! the flow.
 
-use sadb::spd::{Action, RuleId};
+use sadb::spd::RuleId;
 use scrub::Profile;
-use wire::{AppId, Flow};
-
-use crate::Compiled;
+use wire::AppId;
 
 /// The profile by which a flow is scrubbed, and the item that says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,26 +20,6 @@ pub struct Scrubbed {
     /// The profile that the items of the flow's own application give. It alone counts where an association is bound to
     /// the application.
     pub own: Option<Profile>,
-}
-
-impl Compiled {
-    /// The profile by which a flow of an application is scrubbed where it is protected; `None` if it is not scrubbed.
-    pub fn scrubbed(&self, app: AppId, flow: &Flow) -> Option<Scrubbed> {
-        let strictest = self.spd.scrub(flow);
-        let profile = Profile::of_id(strictest)?;
-        let decision = self.spd.decide(app, flow);
-        if !matches!(decision.action, Action::Protect { .. }) {
-            // In clear it goes past user space, and the scrubber with it.
-            return None;
-        }
-        let own = Profile::of_id(decision.terms.scrub);
-        if own == Some(profile) {
-            return Some(Scrubbed { profile, app, rule: decision.item, own });
-        }
-        let mut all = self.spd.apps().map(|(other, policy)| (other, policy.decide(flow)));
-        let (other, said) = all.find(|(_, said)| said.terms.scrub == strictest)?;
-        Some(Scrubbed { profile, app: other, rule: said.item, own })
-    }
 }
 
 /// The meaning of a profile, in words.

@@ -85,6 +85,16 @@ pub(crate) fn rule_id(app: AppId, place: usize) -> RuleId {
 }
 
 impl Source {
+    /// Whether the octets of its block are here.
+    pub fn stands_at(&self, text: &str, at: usize, patience: &mut usize) -> bool {
+        let own = self.text().as_bytes();
+        let here = text.as_bytes().get(at..at + own.len()).is_some_and(|there| there == own);
+        if !here {
+            *patience = patience.saturating_sub(own.len());
+        }
+        here
+    }
+
     /// The text of the block.
     pub fn text(&self) -> &str {
         self.origin.text.get(self.at..self.at + self.unit.len()).unwrap_or("")

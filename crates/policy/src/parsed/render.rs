@@ -5,7 +5,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet}
 
 use crate::diagnostic::{Diagnostic, Lines, Severity, as_far_as};
 use crate::lexer::Span;
-use crate::parser::Parsed;
+use crate::parsed::Parsed;
 
 /// The longest line, in octets, that is shown. A longer one is only named.
 const LONGEST_LINE: usize = 2000;

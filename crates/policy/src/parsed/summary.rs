@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::ast::{NetworkKind, Protection, Span};
 use crate::diagnostic::{Lines, Severity};
-use crate::parser::Parsed;
+use crate::parsed::Parsed;
 use crate::prefixes;
 
 /// The summary of a network setting.
