@@ -1,8 +1,8 @@
-//! What can go wrong with keys and suites.
+//! The errors of keys and suites.
 
 use crate::{Integrity, SuiteId};
 
-/// Why a key or a suite cannot be used.
+/// The reason why a key or a suite cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CryptoError {
@@ -48,7 +48,7 @@ pub enum CryptoError {
         /// The first integrity algorithm that failed, or that has no known answer.
         integrity: Integrity,
     },
-    /// The suite is obsolete and the registry was not told to allow such.
+    /// The suite is obsolete, and the registry was not told to allow obsolete suites.
     #[error(
         "{suite} is refused: {status} (RFC 8221); use aes128gcm or aes128cbc-sha256 instead, or set `legacy = true` in \
          the configuration to repeat old measurements with it",
@@ -58,7 +58,7 @@ pub enum CryptoError {
         /// The obsolete suite that was asked for.
         suite: SuiteId,
     },
-    /// The integrity algorithm is obsolete and the registry was not told to allow such.
+    /// The integrity algorithm is obsolete, and the registry was not told to allow obsolete algorithms.
     #[error(
         "{} is refused for AH: {status} (RFC 8221); use sha256 instead, or set `legacy = true` in the configuration to \
          repeat old measurements with it",
@@ -69,7 +69,7 @@ pub enum CryptoError {
         /// The obsolete integrity algorithm that was asked for.
         integrity: Integrity,
     },
-    /// A unit was asked for that is not registered.
+    /// No registered provider has the name that was asked for.
     #[error("no crypto provider is called {name:?}; registered: {known}")]
     UnknownProvider {
         /// The name that was asked for.
@@ -77,7 +77,7 @@ pub enum CryptoError {
         /// The names of the registered providers, with commas.
         known: String,
     },
-    /// A unit was asked for a suite that it has not.
+    /// The provider that was asked for does not offer the suite.
     #[error("crypto provider {name} does not offer {suite}; those that do: {offered}")]
     NotOffered {
         /// The name of the provider that was asked for.

@@ -1,4 +1,5 @@
-//! What a cipher suite must offer, and secrets that wipe themselves. Knows nothing of IPsec.
+//! The interface that every cipher suite implements, and secrets that wipe themselves. This crate knows nothing of
+//! IPsec.
 //!
 //! A provider is a crate that implements [`Provider`] and is handed to a [`Registry`] by value; several live side
 //! by side. Batch calls come first, single calls are made on top of them. Sources: RFC 5116 (AEAD interface),

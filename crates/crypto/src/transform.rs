@@ -14,40 +14,41 @@ pub const MAX_IV_LEN: usize = 16;
 /// The longest ICV of any suite.
 pub const MAX_ICV_LEN: usize = 32;
 
-/// One packet to seal.
+/// The parts of one packet that is to be sealed.
 pub struct SealOp<'a> {
-    /// The sequence number of the packet, in full. Never used before with this key: nonces and IVs are made of it.
+    /// The full sequence number of the packet. It was never used with this key before, because nonces and IVs are made
+    /// of it.
     pub sequence: u64,
     /// The ESP header (SPI and low half of the sequence number): authenticated, not encrypted.
     pub header: &'a [u8; HEADER_LEN],
-    /// Out: the explicit IV, exactly as long as the suite says.
+    /// The place for the explicit IV, exactly as long as the suite says. Sealing writes it.
     pub iv: &'a mut [u8],
-    /// Plaintext in, ciphertext out. A multiple of the suite's block.
+    /// The plaintext, which sealing replaces by the ciphertext. Its length is a multiple of the suite's block.
     pub data: &'a mut [u8],
-    /// Out: the ICV, exactly as long as the suite says.
+    /// The place for the ICV, exactly as long as the suite says. Sealing writes it.
     pub icv: &'a mut [u8],
 }
 
-/// One packet to open.
+/// The parts of one packet that is to be opened.
 pub struct OpenOp<'a> {
     /// The sequence number of the packet, the upper half as the receiver infers it.
     pub sequence: u64,
     /// The ESP header (SPI and low half of the sequence number): authenticated, not encrypted.
     pub header: &'a [u8; HEADER_LEN],
-    /// The explicit IV that came with it.
+    /// The explicit IV that the packet brought.
     pub iv: &'a [u8],
-    /// Ciphertext in, plaintext out; its content is worthless unless `ok`.
+    /// The ciphertext, which opening replaces by the plaintext. The content is worthless unless `ok` is set.
     pub data: &'a mut [u8],
-    /// The ICV that came with it.
+    /// The ICV that the packet brought.
     pub icv: &'a [u8],
-    /// Out: whether the ICV was right. Lengths that the suite does not have, or data that is no multiple of its block, are
-    /// answered like a wrong ICV.
+    /// The result of opening: whether the ICV was right. A length that the suite does not have, and data that is no
+    /// multiple of its block, give the same result as a wrong ICV.
     pub ok: bool,
 }
 
-/// A key for packets, ready for use. One per association.
+/// A key that is ready to seal and open packets. Each association has one.
 pub trait Transform: Send + Sync {
-    /// Seal every packet of the batch.
+    /// Seal every packet of the batch in place.
     fn seal_batch(&self, ops: &mut [SealOp<'_>]);
 
     /// Open every packet of the batch and set each `ok`. ICVs are compared in constant time, before anything is decrypted
@@ -73,23 +74,24 @@ pub trait Authenticator: Send + Sync {
     /// Octets that [`Self::sign`] writes: explicit IV, if the algorithm has one, and ICV.
     fn len(&self) -> usize;
 
-    /// Whether it writes nothing; no algorithm does that.
+    /// Whether [`Self::len`] is zero, which is true of no algorithm.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Write the explicit IV that goes with this sequence number to the start of `out`, which has [`Self::len`] octets: an
-    /// algorithm that has one covers it with the ICV, in its place (RFC 4543 section 7). Nothing, for an algorithm without.
+    /// Write the explicit IV for this sequence number to the start of `out`, which has [`Self::len`] octets. An
+    /// algorithm with an explicit IV covers it with the ICV where it stands in the packet (RFC 4543 section 7). An
+    /// algorithm without one writes nothing.
     fn put_iv(&self, _sequence: u64, _out: &mut [u8]) {}
 
-    /// Write IV and ICV of the octets of all parts, one behind the other, into `out`, which has [`Self::len`] octets.
-    /// `sequence` was never used before with this key.
+    /// Compute the explicit IV and the ICV over the octets of all parts, one part behind the other, and write both into
+    /// `out`, which has [`Self::len`] octets. `sequence` was never used with this key before.
     ///
     /// The parts must hold zeros where the ICV will stand, and what [`Self::put_iv`] writes where the IV will.
     fn sign(&self, sequence: u64, parts: &[&[u8]], out: &mut [u8]);
 
-    /// Whether `icv` (IV and ICV) is right for the octets of all parts, which hold the IV and zeros for the ICV. Compared in
-    /// constant time.
+    /// Whether `icv`, which is the explicit IV and the ICV, is right for the octets of all parts. The parts hold the
+    /// IV, and zeros in place of the ICV. The comparison takes constant time.
     #[must_use]
     fn verify(&self, parts: &[&[u8]], icv: &[u8]) -> bool;
 }

@@ -1,4 +1,5 @@
-//! Flows that are scrubbed by policy (docs/design/0025): what rules did to them, and what a successor takes over.
+//! The flows that are scrubbed by policy (docs/design/0025): the packets that rules changed, and the state that a
+//! successor takes over.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,13 +13,13 @@ use crate::scrub::record::{Head, Ring};
 /// The scrubbers of the data path, and the last packets that their rules met.
 #[derive(Clone)]
 pub struct Scrubbed {
-    /// What the data path shares.
+    /// The scrubbers, which the data threads share.
     pub scrubbers: Scrubbers,
     rings: Arc<Mutex<[Ring; Profile::ALL.len()]>>,
 }
 
 impl Scrubbed {
-    /// Keep what these scrubbers tell of packets, in a ring for each profile.
+    /// Record what these scrubbers report about packets, in a ring for each profile.
     pub fn new(scrubbers: Scrubbers) -> Scrubbed {
         let next = Arc::new(AtomicU64::new(0));
         let rings = Profile::ALL.map(|profile| Ring::new(profile as usize, Arc::clone(&next)));
@@ -40,18 +41,19 @@ impl Scrubbed {
     }
 }
 
-/// The profile whose number stands for a worker's where its connections and packets are listed.
+/// The name of the profile of this number. Lists of connections and packets have the number where those of a line have
+/// a worker's.
 pub fn profile_name(number: usize) -> &'static str {
     Profile::ALL.get(number).map_or("unknown", |profile| profile.name())
 }
 
-/// What a successor needs to know.
+/// The saved state of the scrubbers for a successor, by profile.
 pub(crate) fn hand_over(scrubbers: &Scrubbers) -> Vec<(ScrubId, Vec<u8>)> {
     scrubbers.save(netio::clock::monotonic())
 }
 
-/// Take over what another daemon knew. Where that cannot be, connections go on from their next segment, as older ones do that policy
-/// begins to scrub.
+/// Take over the state that another daemon saved. If that fails, connections continue from their next segment, like
+/// older connections that policy begins to scrub.
 pub(crate) fn take_over(scrubbers: &Scrubbers, known: &[(ScrubId, Vec<u8>)]) {
     let now = netio::clock::monotonic();
     for (profile, octets) in known {

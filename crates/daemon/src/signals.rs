@@ -1,4 +1,4 @@
-//! What wakes a control plane beside requests: signals, and descriptors that somebody else made.
+//! The events that wake a control plane beside requests: signals, and descriptors that somebody else made.
 
 use std::future::pending;
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a signal asks for.
+/// The request that a signal stands for.
 pub(crate) enum Asked {
     Reload,
     End(&'static str),

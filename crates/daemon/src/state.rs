@@ -1,9 +1,10 @@
-//! Where an instance has its state: lock, hand-over socket, numbers of applications, the book of used keys, a policy on trial, what was
-//! changed on the host. It must live as long as the kernel half does, so it is not in `/run/ravelin`, which a unit of systemd with
-//! `RuntimeDirectory=ravelin` takes away with each end of the daemon. The control socket is there.
+//! The folder of an instance's state: lock, hand-over socket, numbers of applications, the book of used keys, a policy
+//! on trial, what was changed on the host. It must live as long as the kernel half does, so it is not in
+//! `/run/ravelin`, which a unit of systemd with `RuntimeDirectory=ravelin` removes with each end of the daemon. The
+//! control socket is there.
 //!
-//! Earlier versions had all of it in `/run/ravelin/INSTANCE`: it is moved when a daemon of this version starts, also while one of
-//! theirs runs and is to hand over, whose paths go on to lead to it.
+//! Earlier versions had all of it in `/run/ravelin/INSTANCE`. A daemon of this version moves it at its start, even
+//! while an earlier version runs and is about to hand over; that one's paths then lead to the new folder.
 
 use std::fs;
 use std::io;
@@ -12,10 +13,10 @@ use std::path::{Path, PathBuf};
 use crate::config::{control_dir, run_dir};
 use crate::socket::{self, SocketError};
 
-/// The folder of an instance's state, made if it is not there; what an earlier version has is moved to it.
+/// Make the folder of an instance's state, and move into it what an earlier version has.
 ///
 /// # Errors
-/// [`SocketError::Taken`] if a daemon of an earlier version runs and is not to hand over; or if the system refuses.
+/// [`SocketError::Taken`]: a daemon of an earlier version runs and is not to hand over. Otherwise the system refused.
 pub fn make(instance: &str, takes_over: bool) -> Result<PathBuf, SocketError> {
     let (folder, earlier) = (run_dir(instance), control_dir(instance));
     adopt(&folder, &earlier, takes_over)?;
@@ -23,16 +24,16 @@ pub fn make(instance: &str, takes_over: bool) -> Result<PathBuf, SocketError> {
     Ok(folder)
 }
 
-/// Where an instance's state is, made by this version or an earlier one.
+/// The folder of an instance's state, made by this version or an earlier one.
 pub fn find(instance: &str) -> PathBuf {
     let (folder, earlier) = (run_dir(instance), control_dir(instance));
     if !folder.exists() && is_state(&earlier) { earlier } else { folder }
 }
 
-/// An instance is off the host: its state goes, and the folder of its control socket if nothing else is in it.
+/// Remove the state of an instance that is off the host, and the folder of its control socket if nothing else is in it.
 ///
 /// # Errors
-/// If the state cannot be removed.
+/// The state cannot be removed.
 pub fn remove(instance: &str, folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -47,7 +48,7 @@ pub fn remove(instance: &str, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a folder has the lock of an instance, which is there from the first start on.
+/// Whether a folder is that of an instance: it has a lock, which exists from the first start on.
 fn is_state(folder: &Path) -> bool {
     folder.join("lock").exists()
 }

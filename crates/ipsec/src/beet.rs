@@ -14,7 +14,7 @@ use wire::{Buf, DropReason, addr, options, protocol};
 
 /// The fixed part of the pseudo header.
 const PSEUDO: usize = 4;
-/// Most octets of options that an IPv4 header has.
+/// The most octets of options that an IPv4 header has.
 const MAX_OPTIONS: usize = 40;
 const NOP: u8 = 1;
 
@@ -23,8 +23,9 @@ fn hosts(selectors: &Selectors) -> (IpAddr, IpAddr) {
     (addr::from_bits(selectors.local.first()), addr::from_bits(selectors.remote.first()))
 }
 
-/// Read the packet, which must fill its buffer exactly and be between the two inner addresses, and put the pseudo header in
-/// front of its options. `outer_v4`: what the family of the outer header is, which takes the identification or flow label over.
+/// Read the packet and put the pseudo header in front of its options. The packet must fill its buffer exactly and go
+/// from one inner address to the other. `outer_v4` says whether the outer header is IPv4; a header of the same family
+/// takes over the identification or the flow label.
 pub(crate) fn read(bytes: &mut [u8], selectors: &Selectors, outer_v4: bool) -> Result<Inner, DropReason> {
     let (len, addresses, inner) = match bytes.first().map(|first| first >> 4) {
         Some(4) => {
@@ -144,8 +145,8 @@ pub(crate) fn restore(buf: &mut Buf, opened: &Opened<'_>, selectors: &Selectors)
     Ok(())
 }
 
-/// What the header in front has as identification or flow label, and its don't-fragment flag: BEET replaces addresses, and the rest
-/// goes on. Where the families differ there is nothing to go on.
+/// The identification or flow label of the header in front, and its don't-fragment flag. BEET replaces addresses and
+/// keeps the rest. If the families differ, the number is zero and the flag is set.
 fn of_outer(bytes: &[u8], inner_v4: bool) -> (u32, bool) {
     if inner_v4 {
         Ipv4::new_checked(bytes).map_or((0, true), |ip| (ip.id().into(), ip.dont_fragment()))
@@ -168,10 +169,10 @@ fn put_front(buf: &mut Buf, at: usize, header: usize) -> Result<(), DropReason> 
     }
 }
 
-/// What a pseudo header says.
+/// The content of a pseudo header.
 struct Pseudo {
     protocol: u8,
-    /// Octets of it, options included.
+    /// The length of the pseudo header in octets, options included.
     skip: usize,
     options: [u8; MAX_OPTIONS],
     len: usize,

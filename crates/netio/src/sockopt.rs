@@ -1,11 +1,11 @@
-//! Socket options that are plain integers, and control messages: the two things the libraries leave to us.
+//! Socket options with integer or plain struct values, for which the libraries have no function.
 
 use crate::error::check;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 
-/// Set an integer option.
+/// Set a socket option to an integer.
 pub(crate) fn set_int(
     fd: impl AsFd,
     level: libc::c_int,
@@ -15,7 +15,7 @@ pub(crate) fn set_int(
     set(fd, level, name, &value)
 }
 
-/// Set an option whose value is a plain C struct.
+/// Set a socket option whose value is a plain C struct.
 pub(crate) fn set<T: Copy>(
     fd: impl AsFd,
     level: libc::c_int,
@@ -28,7 +28,7 @@ pub(crate) fn set<T: Copy>(
         .map(drop)
 }
 
-/// Get an option whose value is plain old data.
+/// Get a socket option whose value is plain old data.
 ///
 /// # Safety
 /// Every bit pattern must be a valid `T`, and the kernel must write a whole `T` for this option.
@@ -45,7 +45,7 @@ pub(crate) unsafe fn get<T: Copy + Default>(
     Ok(value)
 }
 
-/// Get an integer option.
+/// Get a socket option whose value is an integer.
 pub(crate) fn get_int(fd: impl AsFd, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
     // SAFETY: every pattern is an int.
     unsafe { get(fd, level, name) }

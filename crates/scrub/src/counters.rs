@@ -18,11 +18,11 @@ pub struct RuleCounters {
 #[derive(Clone, Debug)]
 pub struct Counters {
     rules: [RuleCounters; Rule::ALL.len()],
-    /// The number of packets that came, by side.
+    /// The number of packets that arrived, by side.
     pub packets: [u64; 2],
-    /// The number of those that went on.
+    /// The number of packets that were forwarded, by the side from which they came.
     pub forwarded: [u64; 2],
-    /// The number of those that were fragments and were kept.
+    /// The number of fragments that were kept for reassembly, by the side from which they came.
     pub held: [u64; 2],
     /// The number of kept fragments that were given up later. The rules that ended them count them as dropped.
     pub given_up: u64,

@@ -47,8 +47,8 @@ impl Scrubber {
         }
     }
 
-    /// Process one packet, which starts at its IP header. `gso` is what the kernel left to do of its checksum and
-    /// segmentation; it follows the changes of the headers.
+    /// Process one packet, which starts at its IP header. `gso` describes the checksum and segmentation work that the
+    /// kernel left; it is updated together with the headers.
     pub fn process(&mut self, now: Time, arrival: Arrival, buf: &mut Buf, gso: &mut Gso) -> Verdict {
         if let Some(met) = self.connections.fast_path(&self.config, &self.fast_path, now, arrival, buf, gso) {
             self.counters.count_fast_path(arrival.from, met);
@@ -74,16 +74,17 @@ impl Scrubber {
     }
 
     /// Prepare for packets that will be processed next, in a batch of at most [`Scrubber::BATCH`]. The state of their
-    /// connections is fetched from memory for all of them together, and not for one after the other. Only the time
-    /// changes that this takes.
+    /// connections is fetched from memory for all of them together. The call changes how long processing takes, and
+    /// nothing else.
     pub fn expect<'p>(&mut self, packets: impl IntoIterator<Item = (Arrival, &'p [u8])>) {
         self.connections.expect(packets);
     }
 
-    /// The number of packets of which [`Scrubber::expect`] should be told at once.
+    /// The largest number of packets in one call of [`Scrubber::expect`].
     pub const BATCH: usize = BATCH;
 
-    /// The next packet that is not one that came: a fragment of it, or a packet of the scrubber's own.
+    /// The next packet to send beside those that were processed: a fragment of one of them, or a packet that the
+    /// scrubber made itself.
     pub fn poll_emitted(&mut self) -> Option<Emitted> {
         self.own.pop_front()
     }

@@ -18,44 +18,44 @@ use std::os::unix::fs::MetadataExt;
 /// Inode of the initial pid namespace; only from there `/proc` shows every process.
 const INITIAL_PID_NAMESPACE: u64 = 0xeffffffc;
 
-/// Every executable with its list and what was found in it.
+/// Every executable that the map holds, with its list and what was found in the file.
 pub fn all(maps: &Maps) -> Result<Vec<(Identity, Executable)>, SockmonError> {
     maps.entries("executables")
 }
 
-/// What is known of one executable.
+/// The map's entry for one executable; `None` if it has none.
 pub fn known(maps: &Maps, identity: &Identity) -> Result<Option<Executable>, SockmonError> {
     maps.read("executables", identity)
 }
 
-/// A file with this list, of which nothing is known.
+/// The entry of a file that has this list and that nobody has examined.
 fn unknown(list: u32) -> Executable {
     Executable { list, zero: 0, version: 0, digest: [0; 32] }
 }
 
-/// Give it this list. What was found in the file stays true.
+/// Give the executable this list. What was found in the file stays.
 fn give(maps: &Maps, identity: &Identity, list: u32) -> Result<(), SockmonError> {
     let known = known(maps, identity)?.unwrap_or(unknown(list));
     maps.write("executables", identity, &Executable { list, ..known })
 }
 
-/// What the two maps hold.
+/// The present content of the two maps.
 fn held(maps: &Maps) -> Result<IdentityTables, SockmonError> {
     let executables = all(maps)?.into_iter().map(|(identity, known)| (identity, known.list)).collect();
     Ok(IdentityTables { executables, places: maps.entries("places")?.into_iter().collect() })
 }
 
-/// What the two maps are to hold.
+/// The content that the two maps are to have.
 #[derive(Debug, Default)]
 pub struct IdentityTables {
-    /// Files that are there now.
+    /// The list of each file that exists now.
     pub executables: HashMap<Identity, u32>,
-    /// Places where there may be other files soon.
+    /// The list of each place where another file may appear later.
     pub places: HashMap<abi::Place, u32>,
 }
 
 impl IdentityTables {
-    /// What the maps are to hold for these places, by the numbers of their lists.
+    /// The content that the maps are to have for these places, with the numbers of their lists.
     pub fn of(places: &[Place], lists: &Lists) -> IdentityTables {
         let mut out = IdentityTables::default();
         for place in places {
@@ -70,8 +70,9 @@ impl IdentityTables {
     }
 }
 
-/// Give new files and places their lists. Those have a number that nothing had before, and are what programs without a name
-/// are until the policy is current; so this needs no room later, and does no harm if the policy never comes to be. How many are new.
+/// Enter new files and places, with their lists, before the policy is in force. The lists have numbers that nothing had
+/// before, and mean the same as a program without a name until the policy is in force. So the entry does no harm if the
+/// policy never comes into force, and no room is needed later. Returns the number of new entries.
 pub fn reserve(
     maps: &Maps,
     wanted: &IdentityTables,
@@ -99,7 +100,7 @@ pub fn reserve(
     Ok(count)
 }
 
-/// The files and places whose list is another one now; when the policy is current. How many that are.
+/// Move files and places to their new lists, once the policy is in force. Returns the number of entries that changed.
 pub fn put_in_force(maps: &Maps, wanted: &IdentityTables) -> Result<usize, SockmonError> {
     // Without an answer, all.
     let held = held(maps).unwrap_or_default();
@@ -114,7 +115,8 @@ pub fn put_in_force(maps: &Maps, wanted: &IdentityTables) -> Result<usize, Sockm
     written.into_iter().collect::<Result<(), _>>().map(|()| count)
 }
 
-/// Whether what is wanted has room in the maps, beside the places of before. Executables of before need not stay.
+/// Check that the maps have room for the new content beside the present places. Executables of the present content need
+/// not stay.
 pub fn check_room(maps: &Maps, wanted: &IdentityTables) -> Result<(), SockmonError> {
     let before = maps.keys::<abi::Place>("places")?;
     let places =
@@ -128,7 +130,7 @@ pub fn check_room(maps: &Maps, wanted: &IdentityTables) -> Result<(), SockmonErr
     Ok(())
 }
 
-/// When the map fills up: forget the files that are not there any more and that no process runs.
+/// Make room when the map fills up: forget files that no longer exist and that no process runs.
 pub fn make_room(loaded: &Loaded, wanted: &IdentityTables) -> Result<(), SockmonError> {
     let maps = &loaded.maps;
     let kept: HashSet<Identity> = all(maps)?
@@ -157,7 +159,7 @@ pub fn sweep(maps: &Maps, wanted: &IdentityTables, lists: &Lists) -> Result<(), 
     maps.retain("executables", |identity: &Identity| gone.contains(identity)).map(drop)
 }
 
-/// What the processes of the host run.
+/// The executables that the processes of this host run.
 fn in_use(loaded: &Loaded) -> Result<HashSet<Identity>, SockmonError> {
     let fail = || SockmonError::system("list the processes in /proc");
     let namespace = std::fs::metadata("/proc/self/ns/pid").map_err(fail())?.ino();

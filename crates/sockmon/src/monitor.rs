@@ -1,4 +1,4 @@
-//! The socket monitor as the daemon holds it.
+//! The socket monitor: the attached programs of one instance and their maps.
 
 mod flows;
 mod gateway;
@@ -56,23 +56,23 @@ pub struct Sockmon {
     netns: u64,
     /// Keeps the inode numbers of the executables from being given to other files.
     held: Vec<Arc<OwnedFd>>,
-    /// What the last load found at the paths that policy names.
+    /// The files that the last load found at the paths of the policy.
     found: PathAnswers,
-    /// What must have a digest.
+    /// The files whose digests the policy gives.
     pub(crate) pinned: Vec<Pinned>,
     directories: Vec<PathBuf>,
-    /// What the table of spans holds.
+    /// The content of the table of prefixes that bypass on a gateway.
     pub(crate) spans: BypassTable,
-    /// What the table of associations holds, from the first [`Sockmon::set_live_sas`] on.
+    /// The content of the table of associations, from the first [`Sockmon::set_live_sas`] on.
     live: LiveTable,
-    /// What the maps of policy hold; `None`: to be read from them.
+    /// The content of the maps of policy; `None` if it has to be read from them.
     pub(crate) tables: Option<Tables>,
     last_load: LoadStats,
     /// Connections may have been closed before the programs were attached, and [`Sockmon::adopt`] has not looked at them yet.
     unseen_closed: Cell<bool>,
 }
 
-/// Statistics are counted while this lives; see [`Sockmon::program_stats`].
+/// A guard: the kernel counts runs of programs while this value lives; see [`Sockmon::program_stats`].
 #[derive(Debug)]
 pub struct Statistics(#[allow(dead_code, reason = "held, not read")] OwnedFd);
 
@@ -83,7 +83,7 @@ fn directory(path: &Path) -> Result<(OwnedFd, u64), SockmonError> {
     Ok((directory.into(), id))
 }
 
-/// Whether what an earlier daemon of the instance left pinned, if anything, is what this version can take over.
+/// Check that this version can take over what an earlier daemon of the instance left pinned, if anything.
 ///
 /// # Errors
 /// [`SockmonError::Abi`].
@@ -91,7 +91,7 @@ pub fn check_pins(instance: &str) -> Result<(), SockmonError> {
     programs::check_abi(instance, &Pins::of(instance)?)
 }
 
-/// Whether the marks of an instance are in these bits: sockets have their marks there, and packets on their way.
+/// Check that the marks of an instance are in these bits. Sockets and packets on their way have their marks there.
 pub fn check_marks(instance: &str, before: &abi::Config, marks: Marks) -> Result<(), SockmonError> {
     if before.mark == 0 || before.mark == marks.mask() {
         return Ok(());
@@ -99,8 +99,9 @@ pub fn check_marks(instance: &str, before: &abi::Config, marks: Marks) -> Result
     Err(SockmonError::OtherMarks { instance: instance.into(), found: before.mark, wanted: marks.mask() })
 }
 
-/// Tell what an earlier daemon of the instance left which control group holds this daemon, before it makes sockets there: the programs
-/// take them for those of any other process until then. [`Sockmon::attach`] says it again. Where nothing is left, nothing is done.
+/// Exempt the control group of this daemon in the programs that an earlier daemon of the instance left, before this
+/// daemon makes sockets. Until then the programs treat its sockets like those of any other process. [`Sockmon::attach`]
+/// does it again. Without earlier programs nothing is done.
 ///
 /// # Errors
 /// [`SockmonError`]; what was left is then as it was.
@@ -246,30 +247,33 @@ impl Sockmon {
         Ok(done.warnings)
     }
 
-    /// What the last load of this daemon wrote, and how much of everything there is since.
+    /// The counts of what the last load of this daemon wrote, with the size of each table since.
     pub fn last_load(&self) -> LoadStats {
         self.last_load
     }
 
-    /// Which applications of the policy in force would lose processes to which others. A socket has the old application
-    /// until [`Sockmon::adopt`] and sometimes longer, so a policy without that application must not be loaded.
+    /// The pairs of applications of the policy in force of which the first would lose processes to the second. A socket
+    /// belongs to the first until [`Sockmon::adopt`] and sometimes longer, so a policy without that application must
+    /// not be loaded.
     pub fn moved(&self, subjects: &Subjects) -> Result<Vec<(AppId, AppId)>, SockmonError> {
         policy::moved(&self.loaded, subjects, &self.directories, &self.found)
     }
 
-    /// Whether a directory of the policy in force has come since its last load, or is another one, or one of [`Sockmon::foreign_names`]
-    /// leads to no file of somebody else's any more: the policy must be loaded anew for programs that are put there to be known from
-    /// their first instruction.
+    /// Whether the policy must be loaded again so that new programs are known from their first instruction. That is so
+    /// if a directory of the policy in force has appeared or was replaced, or if a name among
+    /// [`Sockmon::foreign_names`] no longer leads to another user's file.
     pub fn directories_changed(&self) -> bool {
         places::directories_changed(&self.found)
     }
 
-    /// Paths of the policy in force that lead, by a name of one user's, to a file of another's, and how: no process matches them.
+    /// The paths of the policy in force that lead, by a name of one user, to a file of another, each with the reason.
+    /// No process matches such a path.
     pub fn foreign_names(&self) -> Vec<(PathBuf, String)> {
         places::foreign_names(&self.found)
     }
 
-    /// What a policy that need not be in force means by each executable that is there, as the kernel knows it.
+    /// The images of a policy for each executable that exists, by the kernel's identity of the file. The policy need
+    /// not be in force.
     pub fn images(&self, subjects: &Subjects) -> Result<HashMap<Identity, BTreeSet<Image>>, SockmonError> {
         let found = places::find(&self.loaded, subjects, &self.directories, &self.found)?;
         let mut out: HashMap<Identity, BTreeSet<Image>> = HashMap::new();
@@ -281,8 +285,8 @@ impl Sockmon {
         Ok(out)
     }
 
-    /// Stamp the sockets that were open before [`Sockmon::attach`], or before a policy named their program. Must run in
-    /// the guarded network namespace.
+    /// Stamp the sockets that were open before [`Sockmon::attach`], or before a policy named their program. It must run
+    /// in the guarded network namespace.
     pub fn adopt(&self) -> Result<Adopted, SockmonError> {
         let is_omitted = |program| self.places.omit.iter().any(|omitted| omitted == program);
         if is_omitted("adopt_sockets") {
@@ -298,7 +302,7 @@ impl Sockmon {
         Ok(adopted)
     }
 
-    /// The filter of the TUN's queue (`tun_queue`), for the descriptor that reads it; `None` where it was left out.
+    /// The filter for the TUN's queue (`tun_queue`), which the reader of the queue attaches; `None` if it was left out.
     pub fn queue_filter(&self) -> Result<Option<BorrowedFd<'_>>, SockmonError> {
         if self.places.omit.iter().any(|omitted| omitted == programs::QUEUE_FILTER) {
             return Ok(None);
@@ -306,8 +310,8 @@ impl Sockmon {
         self.loaded.program(programs::QUEUE_FILTER).map(Some)
     }
 
-    /// What inbound associations serve, each selectors once: their flows' clear text is no longer taken where it is `optional`.
-    /// What was served before and is not now goes in any case.
+    /// Set the selectors that inbound associations serve, each once. Clear text of their flows is refused from then on
+    /// where policy says `optional`. Selectors that are no longer served are removed, even after an error.
     pub fn set_live_sas(&mut self, served: &[Selectors]) -> Result<(), SockmonError> {
         self.live = LiveTable::of(served);
         let wanted: HashMap<PeerKey, Live> = self.live.all().collect();
@@ -315,8 +319,8 @@ impl Sockmon {
         wanted.iter().try_for_each(|(key, value)| self.loaded.maps.write("live_sa", key, value))
     }
 
-    /// Count one more association's selectors as served, besides those of [`Sockmon::set_live_sas`]. After an error it
-    /// is as if it had not been asked for.
+    /// Count one more association's selectors as served, beside those of [`Sockmon::set_live_sas`]. An error leaves
+    /// everything as it was.
     pub fn add_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError> {
         let changes = self.live.add(served);
         let written = self.change_live(changes);
@@ -335,8 +339,8 @@ impl Sockmon {
         self.change_live(changes)
     }
 
-    /// For how many prefixes of peers more selectors are served than the kernel half can tell apart, so that it takes every flow
-    /// for one of them.
+    /// The number of prefixes of peers for which more selectors are served than the kernel half can tell apart. The
+    /// kernel half takes every flow with such peers for a served one.
     pub fn live_widened(&self) -> usize {
         self.live.widened()
     }
@@ -348,7 +352,8 @@ impl Sockmon {
         })
     }
 
-    /// Guard these devices and no others. A device that is not guarded carries no protected traffic.
+    /// Guard these devices (interface indices) and no others. A device that is not guarded carries no protected
+    /// traffic.
     pub fn set_uplinks(&mut self, uplinks: &[u32]) -> Result<(), SockmonError> {
         let gone: Vec<u32> = self.places.uplinks.iter().copied().filter(|i| !uplinks.contains(i)).collect();
         for ifindex in gone {
@@ -367,11 +372,11 @@ impl Sockmon {
         Ok(())
     }
 
-    /// These are the other devices now: neither uplinks, nor of a network behind this host, nor ours. [`Sockmon::set_uplinks`] and
-    /// [`Sockmon::set_insides`] come before, where a device changes sides.
+    /// Set the other devices: those that are neither uplinks nor inside interfaces nor Ravelin's own. If a device
+    /// changes sides, call [`Sockmon::set_uplinks`] and [`Sockmon::set_insides`] first.
     ///
     /// # Errors
-    /// If a program cannot be attached to a device that is there.
+    /// A program cannot be attached to a device that exists.
     pub fn set_others(&mut self, others: &[u32]) -> Result<(), SockmonError> {
         let gone: Vec<u32> = self.places.others.iter().copied().filter(|i| !others.contains(i)).collect();
         for ifindex in gone {
@@ -389,22 +394,22 @@ impl Sockmon {
         Ok(())
     }
 
-    /// The addresses of this host, which may be the source of a packet on `lo`. What is sent from an address to the same one, and
-    /// the addresses of `lo`, need not be among them.
+    /// Set the addresses of this host, which may be the source of a packet on `lo`. The addresses of `lo` need not be
+    /// among them, and packets from an address to the same address always pass.
     ///
     /// # Errors
-    /// If the kernel does not take them; then what it has not is refused as a foreign source.
+    /// The kernel did not take them. A packet from an address that it lacks is refused as one with a foreign source.
     pub fn set_locals(&self, locals: &[Prefix]) -> Result<(), SockmonError> {
         locals::write(&self.loaded.maps, &locals::table_of(locals))
     }
 
-    /// Show protected packets in clear on this device (an interface index), or nowhere (0).
+    /// Show protected packets in clear on this device (an interface index); zero turns it off.
     pub fn set_enc(&self, ifindex: u32) -> Result<(), SockmonError> {
         let config = self.loaded.maps.config()?;
         self.loaded.maps.set_config(&abi::Config { enc: ifindex, ..config })
     }
 
-    /// Whether everything is attached where it should be, and first there.
+    /// Everything that is not attached as it should be, or not first at its hook; empty if all is well.
     pub fn health(&self) -> Vec<Fault> {
         match sys::netns_cookie() {
             Ok(cookie) if cookie == self.netns => {}
@@ -461,19 +466,20 @@ impl Sockmon {
         adopt::list(&self.loaded)
     }
 
-    /// What a process executed. `None`: no such process, or it has no executable (a kernel thread).
+    /// The identity of the executable that a process runs. `None` if there is no such process, or if it has no
+    /// executable (a kernel thread).
     pub fn identity_of_pid(&self, pid: u32) -> Result<Option<Identity>, SockmonError> {
         Ok(adopt::process(&self.loaded, pid)?.map(|process| process.identity))
     }
 
-    /// The application of a process, as the kernel half answers; [`AppId::NONE`]: the policy does not speak for it. `None`: no such
-    /// process.
+    /// The application of a process, as the kernel half decides it. [`AppId::NONE`]: no application's policy covers it.
+    /// `None`: there is no such process.
     pub fn app_of_pid(&self, pid: u32) -> Result<Option<AppId>, SockmonError> {
         Ok(adopt::process(&self.loaded, pid)?.map(|process| AppId(process.app)))
     }
 
-    /// Executables of the policy in force, as pinned in the kernel, with the application of those of their processes that no
-    /// qualifier speaks of; those of files replaced since are among them.
+    /// The executables of the policy in force as the kernel holds them, each with the application of those of its
+    /// processes that no qualifier covers. Files that were replaced since are among them.
     pub fn executables(&self) -> Result<Vec<(Identity, AppId)>, SockmonError> {
         let lists = Lists::in_force(&self.loaded.maps)?;
         let app = |number| AppId(lists.numbered.get(&number).map_or(0, |list| list.app));
@@ -511,7 +517,7 @@ impl Sockmon {
         self.loaded.maps.retain("names", unwanted).map(drop)
     }
 
-    /// Refusals since the last call. Does not wait; [`Sockmon::events_fd`] becomes readable when there are some.
+    /// The refusals since the last call. It does not wait; [`Sockmon::events_fd`] becomes readable when there are some.
     pub fn events(&self) -> Result<Vec<Event>, SockmonError> {
         let mut out = Vec::new();
         {
@@ -529,33 +535,33 @@ impl Sockmon {
         Ok(out)
     }
 
-    /// Readable (poll, epoll) when there are events.
+    /// A descriptor that is readable (poll, epoll) when there are events.
     pub fn events_fd(&self) -> Result<BorrowedFd<'_>, SockmonError> {
         Ok(self.loaded.maps.get("events")?.as_fd())
     }
 
-    /// Generation of the policy in force; 0: none was ever loaded.
+    /// The generation of the policy in force; 0 if none was ever loaded.
     pub fn generation(&self) -> Result<u32, SockmonError> {
         Ok(self.loaded.maps.config()?.generation)
     }
 
-    /// Cookie of the guarded network namespace.
+    /// The kernel's cookie of the guarded network namespace.
     pub fn netns(&self) -> u64 {
         self.netns
     }
 
-    /// Let the kernel count runs and time of BPF programs (of the whole host) while the result lives.
+    /// Let the kernel count runs and time of all BPF programs of the host while the returned value lives.
     pub fn enable_stats() -> Result<Statistics, SockmonError> {
         sys::enable_stats().map(Statistics).map_err(SockmonError::system("switch BPF statistics on"))
     }
 
-    /// What the kernel calls the BPF program of this number: the first 15 octets of its name.
+    /// The kernel's name for the BPF program of this number, which is the first 15 octets of its name.
     pub fn program_name(number: u32) -> Result<String, SockmonError> {
         let named = sys::prog_by_id(number).and_then(|program| sys::prog_name(program.as_fd()));
         named.map_err(SockmonError::system(format!("ask for the name of program {number}")))
     }
 
-    /// Runs and time of every program since it was loaded, as far as statistics were on.
+    /// The runs and the time of every program since it was loaded, counted while statistics were on.
     pub fn program_stats(&self) -> Result<Vec<ProgramStats>, SockmonError> {
         self.loaded
             .programs()

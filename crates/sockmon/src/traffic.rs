@@ -1,13 +1,13 @@
-//! What each application's packets came to, as the kernel half counted it (docs/design/0013).
+//! The traffic of each application, as the kernel half counted it (docs/design/0013).
 
 use std::collections::BTreeMap;
 
 use crate::abi;
 
-/// Packets, and octets of them from the IP header on.
+/// A number of packets, with their octets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
-    /// Packets, as on the wire: pieces of a super-packet one by one.
+    /// The number of packets as on the wire; each piece of a super-packet counts.
     pub packets: u64,
     /// The octets of these packets, from the IP header on.
     pub octets: u64,
@@ -24,43 +24,43 @@ impl Amount {
     }
 }
 
-/// Traffic of one application since the instance was created.
+/// The traffic of one application since the instance was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppTraffic {
-    /// Left in clear past the data path.
+    /// Traffic that left in clear past the data path.
     pub out_clear: Amount,
-    /// Handed to the data path, which is to authenticate it.
+    /// Traffic that was handed to the data path to be authenticated.
     pub out_authenticated: Amount,
-    /// Handed to the data path, which is to encrypt it.
+    /// Traffic that was handed to the data path to be encrypted.
     pub out_encrypted: Amount,
-    /// Refused; without octets where the call was.
+    /// Outbound traffic that was refused. A refused call counts no octets.
     pub out_refused: Amount,
-    /// Handed to the data path, which sent it in clear.
+    /// Traffic that was handed to the data path and that the data path sent in clear.
     pub out_returned: Amount,
-    /// Arrived in clear and was accepted.
+    /// Traffic that arrived in clear and was accepted.
     pub in_clear: Amount,
-    /// Arrived authenticated, and was accepted.
+    /// Traffic that arrived authenticated and was accepted.
     pub in_authenticated: Amount,
-    /// Arrived encrypted, and was accepted.
+    /// Traffic that arrived encrypted and was accepted.
     pub in_encrypted: Amount,
-    /// Arrived and was refused.
+    /// Traffic that arrived and was refused.
     pub in_refused: Amount,
-    /// Among what left in clear: an observed network's, which would have been refused.
+    /// Clear outbound traffic of observed networks that would have been refused. `out_clear` has it too.
     pub would_refuse: Amount,
-    /// Among what left in clear: an observed network's, which would have been authenticated.
+    /// Clear outbound traffic of observed networks that would have been authenticated. `out_clear` has it too.
     pub would_authenticate: Amount,
-    /// Among what left in clear: an observed network's, which would have been encrypted.
+    /// Clear outbound traffic of observed networks that would have been encrypted. `out_clear` has it too.
     pub would_encrypt: Amount,
-    /// Among what arrived in clear: an observed network's, which would have been refused.
+    /// Clear inbound traffic of observed networks that would have been refused. `in_clear` has it too.
     pub in_would_refuse: Amount,
-    /// Refusals by the name of their counter. No event need have told of them.
+    /// The number of refusals by the name of their counter, including those that no event reported.
     pub reasons: BTreeMap<&'static str, u64>,
-    /// Calls to observed networks that would have been refused, likewise.
+    /// The number of calls to observed networks that would have been refused, by the name of their counter.
     pub would_reasons: BTreeMap<&'static str, u64>,
 }
 
 impl AppTraffic {
-    /// Octets in both directions, without those that were refused.
+    /// The octets of both directions, without those that were refused.
     #[must_use]
     pub fn octets(&self) -> u64 {
         let passed = [

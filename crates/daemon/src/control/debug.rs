@@ -1,4 +1,4 @@
-//! `/v1/debug`: the log's filter.
+//! The handlers of `/v1/debug`, which show and change the filter of the log.
 
 use api::{DebugRequest, DebugState};
 use axum::body::Bytes;

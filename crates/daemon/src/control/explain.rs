@@ -1,4 +1,4 @@
-//! `/v1/explain`: why a socket's traffic is treated as it is.
+//! The handler of `/v1/explain`, which says why the traffic of a socket or a flow is treated as it is.
 
 mod drops;
 
@@ -113,7 +113,7 @@ fn path_of<'a>(plane: &'a Plane, name: &str) -> Option<&'a str> {
     names.find(|path| path.rsplit_once('/').is_some_and(|(_, file)| file == name))
 }
 
-/// A flow that a program might have: with the address that this host would use.
+/// The explanation of a flow that no socket has yet, with the source address that this host would choose.
 async fn of_nobody(
     plane: &Plane,
     program: &str,
@@ -210,7 +210,7 @@ async fn explained(
     judged(plane, out, app, asked, &flow).await
 }
 
-/// With what policy, engine and associations make of the flow.
+/// The explanation of a flow, completed by what policy, engine and associations decide about it.
 async fn judged(
     plane: &Plane,
     mut out: SocketExplained,
@@ -251,7 +251,7 @@ async fn judged(
     Ok(out)
 }
 
-/// What the rules of the SPD say of a flow that no application's policy speaks for.
+/// The decision of the SPD's rules about a flow that no application's policy covers, in words.
 fn rule_note(plane: &Plane, flow: &Flow) -> Option<String> {
     let snapshot = plane.rules().snapshot()?;
     let rule = snapshot.lookup(sadb::rules::Direction::Out, &sadb::PacketKey::of_flow(flow));
@@ -268,13 +268,13 @@ fn rule_note(plane: &Plane, flow: &Flow) -> Option<String> {
     ))
 }
 
-/// Associations serve both directions.
+/// The sentence for a flow that associations protect in both directions.
 const PROTECTED: &str = "protected";
-/// One serves what goes out.
+/// The sentence for a flow that has an association for one direction only.
 const ONE_DIRECTION: &str =
     "blocked: one direction only: what goes out is protected, and no inbound association takes the answers";
 
-/// What happens to the flow's packets now.
+/// The sentence that says what happens to the flow's packets now.
 fn effect(action: Action, terms: &Terms, missing: Option<DropReason>, own: bool) -> &'static str {
     match (action, missing) {
         (Action::Discard, _) => "refused",

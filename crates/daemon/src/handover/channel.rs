@@ -1,4 +1,4 @@
-//! A message with descriptors over a Unix socket, and sealed memory to carry keys in (docs/design/0003 item 7).
+//! Messages with descriptors over a Unix socket, and sealed memory that carries keys (docs/design/0003 item 7).
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::mem::MaybeUninit;
@@ -15,15 +15,15 @@ use rustix::net::{
 use wire::Time;
 use zeroize::Zeroizing;
 
-/// Descriptors in one message at most.
+/// The most descriptors in one message.
 const MAX_FDS: usize = 16;
-/// Octets of text in one message at most.
+/// The most octets of text in one message.
 const MAX_TEXT: usize = 4096;
 
 /// Refuse a peer that is not root.
 ///
 /// # Errors
-/// If it is not, or the kernel does not say.
+/// The peer is not root, or the kernel does not say.
 pub fn peer_is_root(stream: &UnixStream) -> io::Result<()> {
     let peer = peer(stream)?;
     if peer.uid.is_root() {
@@ -33,7 +33,7 @@ pub fn peer_is_root(stream: &UnixStream) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
-/// Who made the connection.
+/// The process, user and group that made the connection.
 ///
 /// # Errors
 /// If the kernel does not tell.
@@ -44,7 +44,7 @@ pub fn peer(stream: &UnixStream) -> io::Result<UCred> {
 /// Send text and descriptors as one message: a length (4 octets, big-endian), then the text.
 ///
 /// # Errors
-/// If the peer went away, or there is too much.
+/// The peer went away, or the text or the list of descriptors is too long.
 pub fn send(stream: &UnixStream, text: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     if text.len() > MAX_TEXT || fds.len() > MAX_FDS {
         return Err(io::Error::other("the message is too long"));
@@ -77,7 +77,7 @@ pub fn is_open(stream: &UnixStream) -> io::Result<bool> {
 /// octets come at a time.
 ///
 /// # Errors
-/// If the peer went away, sent something else, or took too long.
+/// The peer went away, sent something else, or took too long.
 pub fn receive(stream: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let patience = stream.read_timeout()?;
     let received = receive_by(stream, patience.map(|patience| netio::clock::monotonic() + patience));
@@ -133,11 +133,11 @@ fn receive_by(stream: &UnixStream, until: Option<Time>) -> io::Result<(Vec<u8>, 
     Ok((text, fds))
 }
 
-/// Put octets into memory that has a descriptor: one that is in no swap, where the other end takes it and the kernel has it; else
-/// [`seal`].
+/// Put octets into memory that has a descriptor. If `secret` is set and the kernel has it, that is memory which is
+/// never swapped; otherwise it is that of [`seal`].
 ///
 /// # Errors
-/// Put the hand-over into memory that is no file where both daemons can use such memory; else into a sealed file, as [`seal`] does.
+/// The kernel gives no memory of either kind.
 pub fn enclose(octets: &Secret, secret: bool) -> io::Result<OwnedFd> {
     match secret.then(|| netio::secret::share(octets.expose())) {
         Some(Ok(memory)) => Ok(memory),
@@ -149,10 +149,10 @@ pub fn enclose(octets: &Secret, secret: bool) -> io::Result<OwnedFd> {
     }
 }
 
-/// Put octets into memory that has a descriptor and that nobody can change any more.
+/// Put octets into memory that has a descriptor and that nobody can change afterwards.
 ///
 /// # Errors
-/// If the kernel has none to give.
+/// The kernel gives no such memory.
 pub fn seal(octets: &Secret) -> io::Result<OwnedFd> {
     // NOEXEC_SEAL is newer than the oldest kernel we run on.
     let fd = memfd_create("ravelin-hand-over", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -163,10 +163,10 @@ pub fn seal(octets: &Secret) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Read what [`enclose`] wrote, of `most` octets; refuses memory that somebody could still change.
+/// Read what [`enclose`] wrote, at most `most` octets. Memory that somebody could still change is refused.
 ///
 /// # Errors
-/// If it is not sealed, too long, or cannot be read.
+/// The memory is not sealed, is too long, or cannot be read.
 pub fn unseal(fd: OwnedFd, most: u64) -> io::Result<Secret> {
     let bad = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text);
     // memfd_secret(2) has neither seals nor read(2), and its size is set once.

@@ -1,7 +1,7 @@
-//! One plain packet as a datagram of its own, sealed where it lies: what is too long to be copied into a burst.
+//! One plain packet that is sealed in place as a datagram of its own, because it is too long to be copied into a burst.
 //!
-//! The same packet as that of [`super::encap`], with the frame of [`super::slot`]: headers are written straight from its
-//! values, without the layout that serves every mode and protocol.
+//! The result is the packet that [`super::encap`] would make. The headers are written from the values of a
+//! [`super::slot`] frame, without the layout that serves every mode and protocol.
 
 use super::slot::{self, Frame};
 use crate::{mtu, udp_encap};
@@ -13,11 +13,11 @@ use wire::plain::Plain;
 use wire::stage::Inner;
 use wire::{DropReason, Packet, protocol, udp};
 
-/// Headers in front of ESP.
+/// The octets of the outer headers in front of ESP.
 const FRONT: usize = ipv4::HEADER_LEN + udp::HEADER_LEN;
 
-/// Whether [`seal_alone`] is for this packet: a tunnel over IPv4 whose datagrams a burst could hold, and a packet that fits its
-/// path and asks for no more than to be sealed.
+/// Whether [`seal_alone`] may seal this packet. The association is a tunnel over IPv4 whose datagrams a burst could
+/// hold, and the packet fits its path and needs nothing but sealing.
 #[inline]
 pub fn goes_alone(sa: &OutboundSa, plain: &Plain) -> bool {
     let config = sa.config();
@@ -28,12 +28,12 @@ pub fn goes_alone(sa: &OutboundSa, plain: &Plain) -> bool {
         && plain.total_len <= mtu::inner_mtu(config)
 }
 
-/// Seal a packet that [`goes_alone`] and fills its buffer exactly. It is an outer packet afterwards, and `meta` says the same as
-/// after [`super::encap`].
+/// Seal a packet for which [`goes_alone`] is true and which fills its buffer exactly. The result is an outer packet
+/// with the same `meta` as after [`super::encap`].
 ///
 /// # Errors
-/// The association's limits, its sequence numbers, room in the buffer. Nothing is counted then and the packet is as it was:
-/// [`super::encap`] would refuse it too.
+/// The association is at its limits, its sequence numbers are used up, or the buffer has too little room. Nothing is
+/// counted then and the packet is unchanged; [`super::encap`] would refuse it as well.
 #[inline]
 pub fn seal_alone(sa: &mut OutboundSa, plain: &Plain, packet: &mut Packet<Inner>) -> Result<(), DropReason> {
     let frame = Frame::tunnel(sa, protocol::IPV4, plain.tos, plain.ttl, plain.dont_fragment);

@@ -1,11 +1,12 @@
 //! ESP without outer headers, in the slots of a burst (RFC 3948: the payload of the UDP datagram *is* the ESP packet).
 //!
-//! The same packets as those of [`super::encap`] and [`super::decap`], for the associations that most traffic has: ESP in UDP,
-//! tunnel or transport mode, nothing that changes header fields or lengths. What their datagrams have in common (outer
-//! headers, lengths, next header) is found once; sealing and opening happen in batches, in place.
+//! The packets are the same as those of [`super::encap`] and [`super::decap`]. This module serves the associations that
+//! carry most traffic: ESP in UDP, in tunnel or transport mode, with nothing that changes header fields or lengths.
+//! What their datagrams have in common (outer headers, lengths, next header) is found once, and sealing and opening
+//! happen in batches, in place.
 //!
-//! Outbound, enters: a slot with the inner packet, or its upper layer in transport mode, behind [`Frame::front`]. Inbound,
-//! enters: datagrams of one association, back to back; leaves: where in each of them the inner packet lies.
+//! Outbound, a slot enters that holds the inner packet, or its upper layer in transport mode, behind [`Frame::front`].
+//! Inbound, the datagrams of one association enter, back to back; the place of the inner packet in each of them leaves.
 
 use super::{HEADER, pad};
 use crate::{headers, lengths, nat, transport, tunnel};
@@ -22,9 +23,10 @@ use wire::ipv6::{self, Ipv6, Ipv6Repr};
 use wire::plain::Plain;
 use wire::{DropReason, OuterHeader, Time, protocol, udp};
 
-/// Packets that are given to a transform at once: few enough to be in the first-level cache from one pass to the next.
+/// The number of packets that a transform gets at once. They are few enough to stay in the first-level cache from one
+/// pass to the next.
 pub const BATCH: usize = 16;
-/// What is put in front of datagrams is a multiple of this, in octets.
+/// The alignment in octets of the room in front of datagrams.
 const ALIGNED: usize = 8;
 
 /// Whether packets of this association can be built and opened in slots.
@@ -39,8 +41,9 @@ pub fn serves(config: &SaConfig) -> bool {
         && options.headers == HeaderPolicy::default()
 }
 
-/// Whether received datagrams of this association can be opened in slots, and how many octets each needs in front of it for that. In
-/// transport mode a new IP header has to find room where ESP header, IV, trailer and ICV were: that of IPv6 is longer than these.
+/// The octets that each received datagram of this association needs in front of it to be opened in a slot; `None` if
+/// slots cannot open them. In transport mode the new IP header takes the room of ESP header, IV, trailer and ICV, and
+/// an IPv6 header is longer than these.
 #[inline]
 pub fn opens_with(config: &SaConfig) -> Option<usize> {
     let shape = Shape::of(config.suite);
@@ -53,7 +56,7 @@ pub fn opens_with(config: &SaConfig) -> Option<usize> {
     serves(config).then(|| header.saturating_sub(given_up).next_multiple_of(ALIGNED))
 }
 
-/// What the datagrams of one inner packet, or of all its segments, have in common.
+/// The values that all datagrams of one inner packet, or of all its segments, have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     spi: u32,
@@ -61,22 +64,23 @@ pub struct Frame {
     next_header: u8,
     tos: u8,
     ttl: u8,
-    /// The outer packets must not be fragmented, unless they do not fit otherwise and may be.
+    /// Whether outer packets must not be fragmented. One that does not fit otherwise, and may be fragmented, is an
+    /// exception.
     df: bool,
-    /// Octets of the inner IP header that stay out of ESP.
+    /// The octets of the inner IP header that stay out of ESP.
     left_out: u8,
-    /// Octets that the path carries of payload and trailer.
+    /// The most octets of payload and trailer that the path carries.
     most: u16,
-    /// Type of service, time to live and don't-fragment flag of the inner packet.
+    /// The type of service, time to live and don't-fragment flag of the inner packet.
     inner: (u8, u8, bool),
 }
 
 impl Frame {
-    /// The frame for `packet`, which is whole and has these headers. It may be longer than what is to be sealed at
-    /// once: all segments have the same frame.
+    /// Make the frame for `packet`, which is whole and has these headers. The packet may be longer than what is sealed
+    /// at once, since all its segments have the same frame.
     ///
     /// # Errors
-    /// If the mode refuses the packet, for the same reasons as [`super::encap`].
+    /// The mode refuses the packet, for the same reasons as [`super::encap`].
     #[inline]
     pub fn new(sa: &OutboundSa, packet: &[u8], headers: &Headers) -> Result<Frame, DropReason> {
         let config = sa.config();
@@ -129,7 +133,7 @@ impl Frame {
         (self.spi, self.tos, self.ttl, self.df) == (first.spi, first.tos, first.ttl, first.df)
     }
 
-    /// Whether it is also the frame of this packet, for the same association.
+    /// Whether this frame is also that of `plain`, in the same association.
     #[inline]
     pub fn is_of(&self, plain: &Plain) -> bool {
         self.left_out == 0
@@ -137,7 +141,7 @@ impl Frame {
             && self.inner == (plain.tos, plain.ttl, plain.dont_fragment)
     }
 
-    /// The headers around each datagram.
+    /// The outer headers of each datagram.
     pub fn outer(&self, sa: &OutboundSa, may_fragment: bool) -> OuterHeader {
         let ends = &sa.config().endpoints;
         OuterHeader {
@@ -151,19 +155,19 @@ impl Frame {
         }
     }
 
-    /// Octets of the inner packet's IP header that stay out of the slot: none in tunnel mode.
+    /// The octets of the inner packet's IP header that stay out of the slot: none in tunnel mode.
     #[inline]
     pub fn left_out(&self) -> usize {
         self.left_out.into()
     }
 
-    /// Offset in a slot at which the payload starts: behind header and IV.
+    /// The offset in a slot at which the payload starts, behind ESP header and IV.
     #[inline]
     pub fn front(&self) -> usize {
         HEADER + usize::from(self.shape.iv)
     }
 
-    /// Octets of the datagram for an inner packet of `inner` octets.
+    /// The length in octets of the datagram for an inner packet of `inner` octets.
     #[inline]
     pub fn slot_len(&self, inner: usize) -> usize {
         let payload = inner.saturating_sub(self.left_out());
@@ -172,8 +176,8 @@ impl Frame {
         self.front() + payload + trailer + usize::from(self.shape.icv)
     }
 
-    /// Write header and trailer of a slot of [`Frame::slot_len`] octets around the payload of an inner packet of `inner`
-    /// octets. IV and ICV come with [`seal`].
+    /// Write ESP header and trailer of a slot of [`Frame::slot_len`] octets around the payload of an inner packet of
+    /// `inner` octets. [`seal`] writes IV and ICV.
     #[inline]
     pub fn write(&self, slot: &mut [u8], inner: usize, sequence: u64) -> Result<(), DropReason> {
         wire::esp::emit(slot, self.spi, sequence as u32)?;
@@ -193,11 +197,11 @@ fn most(sa: &OutboundSa, ip: usize) -> u16 {
     usize::from(sa.config().path_mtu).saturating_sub(ip + around) as u16
 }
 
-/// Seal slots that are complete but for IV and ICV; their sequence numbers follow one another from `first` on.
+/// Seal slots that lack nothing but IV and ICV. Their sequence numbers follow one another from `first` on.
 ///
 /// # Errors
-/// If a slot is too short for the suite, or the association has no key for ESP: then some are not sealed, and none may
-/// leave.
+/// A slot is too short for the suite, or the association has no key for ESP. Some slots are not sealed then, and none
+/// may leave.
 #[inline]
 pub fn seal<'a>(
     sa: &OutboundSa,
@@ -242,30 +246,31 @@ pub(super) fn seal_op(shape: Shape, slot: &mut [u8], sequence: u64) -> Result<Se
     Ok(SealOp { sequence, header, iv, data, icv })
 }
 
-/// What became of a received datagram.
+/// The result of opening one received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// The sequence number of the datagram: in full if it was opened, as it travelled if not.
+    /// The sequence number of the datagram: the full number if the datagram was opened, else the number as it
+    /// travelled.
     pub sequence: u64,
-    /// Offset in the datagram at which the inner packet starts.
+    /// The offset in the datagram at which the inner packet starts.
     start: u32,
-    /// Octets of the inner packet.
+    /// The length of the inner packet in octets.
     len: u32,
-    /// The reason why there is no inner packet, if there is none.
+    /// The reason why the datagram was dropped; `None` if there is an inner packet.
     pub dropped: Option<DropReason>,
 }
 
 impl Opened {
-    /// A datagram that was not looked at yet.
+    /// The result for a datagram that nobody has opened yet.
     pub const NONE: Opened = Opened { sequence: 0, start: 0, len: 0, dropped: Some(DropReason::EspTooShort) };
 
-    /// A datagram, ESP header and all, that is not opened.
+    /// The result for a datagram, ESP header included, that is refused without being opened.
     pub fn refused(datagram: &[u8], reason: DropReason) -> Opened {
         let sequence = Esp::new_checked(datagram).map_or(0, |esp| esp.sequence());
         Opened { sequence: sequence.into(), dropped: Some(reason), ..Opened::NONE }
     }
 
-    /// The octets of the datagram in which the inner packet lies.
+    /// The range of the datagram's octets that holds the inner packet.
     #[inline]
     pub fn octets(&self) -> Range<usize> {
         let start = self.start as usize;
@@ -273,10 +278,11 @@ impl Opened {
     }
 }
 
-/// Open datagrams of one association in place, each of `stride` octets, the last perhaps shorter, of which the first `lead` are free (as
-/// many as [`opens_with`] wants, or more); `outer` is what they travelled in. `opened` has one place for each and says of every datagram what [`super::decap`] would have said of it as a
-/// packet, had they come one after the other. Counted and checked in the same order: lengths, replay, ICV, replay again,
-/// trailer, inner header, lifetime.
+/// Open the datagrams of one association in place. Each has `stride` octets, except the last, which may be shorter. The
+/// first `lead` octets of each are free; they are as many as [`opens_with`] asks for, or more. `outer` is the header
+/// that all of them travelled in. `opened` has one place for each datagram, and gets the result that [`super::decap`]
+/// would give if the datagrams came one after the other. The order of checks and counts is the same: lengths, replay
+/// window, ICV, replay window again, trailer, inner header, lifetime.
 #[inline]
 pub fn open(
     sa: &mut InboundSa,
@@ -357,7 +363,7 @@ fn open_op<'a>(
     Ok(OpenOp { sequence, header, iv, data, icv, ok: false })
 }
 
-/// Everything behind the ICV, for one datagram.
+/// Do the checks behind the ICV for one datagram.
 #[inline]
 fn finish(
     sa: &mut InboundSa,
@@ -403,7 +409,7 @@ fn finish(
     Ok(())
 }
 
-/// Whether the reason is one of the replay window's, which the batch asked before all of it was opened.
+/// Whether the reason comes from the replay window, which the batch asked before any of it was opened.
 fn is_replay(reason: DropReason) -> bool {
     matches!(reason, DropReason::Replayed | DropReason::ReplayTooOld)
 }

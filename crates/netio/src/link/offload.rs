@@ -1,4 +1,4 @@
-//! Segmentation and checksum work of a device, on or off (ethtool(8) -K), by the old ioctl that every kernel has.
+//! Switches for the segmentation and checksum work of a device (ethtool(8) -K), by the ioctl that every kernel has.
 
 use crate::error::{Error, IoContext, Result, check};
 use std::os::fd::AsRawFd;
@@ -6,13 +6,13 @@ use std::os::fd::AsRawFd;
 /// A kind of work that the kernel may leave to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
-    /// Cutting of TCP super-packets (TSO).
+    /// The device cuts TCP super-packets (TSO).
     Tso,
-    /// Cutting super-packets of any kind, as late as possible.
+    /// The kernel cuts super-packets of any kind, as late as possible (GSO).
     Gso,
-    /// Joining packets on receipt.
+    /// The kernel joins packets on receipt (GRO).
     Gro,
-    /// Checksums of what is sent.
+    /// The device computes the checksums of what is sent.
     TxChecksum,
 }
 
@@ -35,7 +35,7 @@ struct Value {
     data: u32,
 }
 
-/// Switch `work` of the device `name` in the calling thread's network namespace.
+/// Turn `work` of the device `name` on or off, in the calling thread's network namespace.
 pub fn set_offload(name: &str, work: Offload, on: bool) -> Result<()> {
     let what = || format!("switching {work:?} of {name} {}", if on { "on" } else { "off" });
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).doing(what)?;
@@ -47,7 +47,7 @@ pub fn set_offload(name: &str, work: Offload, on: bool) -> Result<()> {
     Ok(())
 }
 
-/// Queues on which the device `name` receives (ethtool -l); one where its driver does not say.
+/// The number of queues on which the device `name` receives (ethtool -l); one where its driver does not say.
 pub fn receive_queues(name: &str) -> Result<u32> {
     /// `struct ethtool_channels` of linux/ethtool.h, which the kernel fills in.
     #[repr(C)]

@@ -1,4 +1,5 @@
-//! Classic BPF programs (linux/filter.h): which frames a packet socket takes, and a socket that takes nothing.
+//! Classic BPF programs (linux/filter.h): one that selects the frames of a packet socket, and one that refuses
+//! everything.
 
 use crate::error::{IoContext, Result};
 use crate::sockopt;
@@ -18,11 +19,11 @@ const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 const PACKET_TYPE: u32 = (-0x1000_i32 + 4).cast_unsigned();
 /// Offset at which classic BPF finds the VLAN tag, zero where there is none: SKF_AD_OFF + SKF_AD_VLAN_TAG.
 const VLAN_TAG: u32 = (-0x1000_i32 + 44).cast_unsigned();
-/// The part of it that names a VLAN; a tag without is for the device itself.
+/// The part of the VLAN tag that names a VLAN. A tag without such a part is for the device itself.
 const VLAN_ID: u32 = 0x0fff;
 const EVERYTHING: u32 = 0x4_0000;
 
-/// Where a step goes on.
+/// The step at which the program continues after a jump.
 #[derive(Clone, Copy, PartialEq)]
 enum JumpTarget {
     Next,
@@ -32,7 +33,7 @@ enum JumpTarget {
     Refuse,
 }
 
-/// A step, and the name by which others go to it.
+/// A step of the program, with the name by which other steps jump to it.
 struct Step(Option<JumpTarget>, u16, u32, [JumpTarget; 2]);
 
 fn step(code: u16, k: u32) -> Step {
@@ -43,7 +44,8 @@ fn jump(code: u16, k: u32, yes: JumpTarget, no: JumpTarget) -> Step {
     Step(None, code, k, [yes, no])
 }
 
-/// Frames for this station or a group, of no VLAN, with what may be an outer packet: UDP to `port`, ESP, AH, fragments.
+/// The program that takes frames for this station or a group, outside of VLANs, which may hold an outer packet: UDP to
+/// `port`, ESP, AH, and fragments.
 fn outer(port: u16) -> Vec<libc::sock_filter> {
     const IP: u32 = eth::HEADER_LEN as u32;
     const V6_UPPER: u32 = IP + ipv6::HEADER_LEN as u32;
@@ -103,12 +105,13 @@ pub(super) fn take_outer(socket: impl AsFd, port: u16) -> io::Result<()> {
     attach(socket, &mut outer(port))
 }
 
-/// Let a socket that stays open receive nothing: the kernel finds it, so it answers nobody.
+/// Let a socket receive nothing while it stays open. The kernel still finds it, so the kernel answers no sender with an
+/// error.
 pub fn deafen(socket: impl AsFd) -> Result<()> {
     attach(socket, &mut resolve(&[step(RETURN, 0)])).doing(|| "deafening a socket".into())
 }
 
-/// The other way round; fine if the socket is not deaf.
+/// Undo [`deafen`]. It is no error if the socket was not deaf.
 pub fn undeafen(socket: impl AsFd) -> Result<()> {
     match sockopt::set_int(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0) {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),

@@ -3,8 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Room for every message of one datagram or burst: packet information of IPv6 takes 40 octets, class, hop limit, losses and
-/// segment size 24 each.
+/// The octets that every control message of one datagram or burst needs: packet information of IPv6 takes 40, and
+/// class, hop limit, losses and segment size take 24 each.
 pub(super) const ROOM: usize = 192;
 
 /// The control message with IPv6 flow information: `IPV6_FLOWINFO` of linux/in6.h.
@@ -13,7 +13,7 @@ pub(crate) const IPV6_FLOWINFO: libc::c_int = 11;
 const ALIGN: usize = align_of::<usize>();
 const HEADER: usize = size_of::<libc::cmsghdr>().next_multiple_of(ALIGN);
 
-/// The octets, aligned as the kernel wants them.
+/// A buffer for control messages, aligned as the kernel wants it.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(super) struct Control {
@@ -24,26 +24,26 @@ impl Control {
     pub(super) const EMPTY: Control = Control { octets: [0; ROOM] };
 }
 
-/// What came beside a datagram.
+/// The information that control messages give about one datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DatagramInfo {
     /// The address that the datagram was sent to.
     pub(super) dst: Option<IpAddr>,
-    /// Type of service or traffic class.
+    /// The type of service or the traffic class of the datagram.
     pub(super) tos: u8,
-    /// Time to live or hop limit on arrival.
+    /// The time to live or the hop limit on arrival.
     pub(super) ttl: Option<u8>,
-    /// Datagrams that the socket's queue had no room for, since it was made.
+    /// The number of datagrams for which the socket's queue had no room, since the socket was made.
     pub(super) lost: Option<u32>,
     /// The IPv6 flow label, where the socket asks for it.
     pub(super) flow_label: u32,
-    /// Octets of each datagram but the last, if several were joined (UDP_GRO).
+    /// The octets of each datagram except the last, if several were joined (UDP_GRO).
     pub(super) stride: Option<usize>,
-    /// The VLAN tag that the kernel took out of a frame: its type and what it says, in network order.
+    /// The VLAN tag that the kernel took out of a frame: its type and its content, in network order.
     pub(super) tag: Option<[u8; 4]>,
 }
 
-/// Read the messages of one datagram; what is not known is passed over.
+/// Read the control messages of one datagram. Unknown messages are skipped.
 pub(super) fn parse(octets: &[u8]) -> DatagramInfo {
     let mut out = DatagramInfo::default();
     let mut rest = octets;
@@ -84,8 +84,8 @@ pub(super) fn parse(octets: &[u8]) -> DatagramInfo {
     out
 }
 
-/// The VLAN tag in a `struct tpacket_auxdata` (packet(7)): status, three lengths and offsets, then what the tag says
-/// and its type.
+/// The VLAN tag in a `struct tpacket_auxdata` (packet(7)): status, three lengths and offsets, then the content of the
+/// tag and its type.
 fn tag(data: &[u8]) -> Option<[u8; 4]> {
     const VALID: u32 = libc::TP_STATUS_VLAN_VALID;
     let [s0, s1, s2, s3, .., c0, c1, t0, t1] = *data.first_chunk::<20>()?;
@@ -99,7 +99,7 @@ fn int(data: &[u8]) -> Option<u8> {
     data.first_chunk().map(|n| libc::c_int::from_ne_bytes(*n) as u8)
 }
 
-/// Level, type and data of the first message, and what is behind it.
+/// The level, type and data of the first message, and the octets behind it.
 fn next(octets: &[u8]) -> Option<(libc::c_int, libc::c_int, &[u8], &[u8])> {
     let len = usize::from_ne_bytes(*octets.first_chunk()?);
     let level = libc::c_int::from_ne_bytes(*octets.get(size_of::<usize>()..)?.first_chunk()?);
@@ -109,7 +109,7 @@ fn next(octets: &[u8]) -> Option<(libc::c_int, libc::c_int, &[u8], &[u8])> {
     Some((level, kind, data, behind))
 }
 
-/// Writes messages one behind the other.
+/// A writer that puts control messages one behind the other.
 pub(super) struct Writer<'a> {
     control: &'a mut Control,
     len: usize,
@@ -120,12 +120,12 @@ impl<'a> Writer<'a> {
         Writer { control, len: 0 }
     }
 
-    /// Octets of control messages written up to now.
+    /// The octets of control messages that were written so far.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Leave from this address.
+    /// Write the message that has the datagram leave from this address.
     pub(super) fn source(&mut self, addr: IpAddr) {
         match addr {
             IpAddr::V4(v4) => {
@@ -141,7 +141,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Leave with this type of service (traffic class) and time to live (hop limit; zero: the host's).
+    /// Write the messages that set type of service (or traffic class) and time to live (or hop limit). A time to live
+    /// of zero leaves it to the host.
     pub(super) fn service(&mut self, ipv6: bool, tos: u8, ttl: u8) {
         let (level, tos_kind, ttl_kind) = match ipv6 {
             false => (libc::IPPROTO_IP, libc::IP_TOS, libc::IP_TTL),
@@ -153,12 +154,12 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Leave with this mark (CAP_NET_RAW).
+    /// Write the message that gives the datagram this mark, which needs CAP_NET_RAW.
     pub(super) fn mark(&mut self, mark: u32) {
         self.push(libc::SOL_SOCKET, libc::SO_MARK, &mark.to_ne_bytes());
     }
 
-    /// Cut the payload into datagrams of `stride` octets.
+    /// Write the message that has the kernel cut the payload into datagrams of `stride` octets (UDP_SEGMENT).
     pub(super) fn segment(&mut self, stride: u16) {
         self.push(libc::SOL_UDP, libc::UDP_SEGMENT, &stride.to_ne_bytes());
     }

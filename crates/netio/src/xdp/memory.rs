@@ -5,10 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::{self, NonNull};
 
-/// Octets of a chunk: one page, which every kernel takes.
+/// The size of a chunk in octets: one page, which every kernel takes.
 pub(super) const CHUNK: usize = 4096;
 
-/// A mapping; it ends with this value.
+/// A memory mapping, which is removed when this value is dropped.
 #[derive(Debug)]
 struct Map {
     start: NonNull<u8>,
@@ -39,7 +39,7 @@ unsafe impl Send for Map {}
 // SAFETY: as above: the value itself is only an address and a length.
 unsafe impl Sync for Map {}
 
-/// The chunks of a socket.
+/// The memory of a socket, divided into chunks for frames.
 #[derive(Debug)]
 pub(super) struct Memory(Map);
 
@@ -56,8 +56,8 @@ impl Memory {
         self.0.len
     }
 
-    /// Offset and length in the mapping. An address that the kernel would have to be wrong about becomes an empty
-    /// range.
+    /// The offset and the length of a range in the mapping. An address outside of the mapping, which no kernel should
+    /// give, becomes an empty range.
     fn range(&self, at: u64, len: usize) -> (usize, usize) {
         let at = usize::try_from(at).unwrap_or(usize::MAX);
         match at.checked_add(len) {
@@ -66,7 +66,8 @@ impl Memory {
         }
     }
 
-    /// A frame that the rx ring named: it is ours until its chunk goes to the fill ring.
+    /// The octets of a frame that the rx ring named. They belong to this process until the chunk goes back to the fill
+    /// ring.
     pub(super) fn read(&self, at: u64, len: usize) -> &[u8] {
         let (at, len) = self.range(at, len);
         // SAFETY: the range is inside the mapping and inside one chunk. The chunk was taken from the rx ring and is given back
@@ -74,7 +75,7 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(self.0.start.as_ptr().add(at), len) }
     }
 
-    /// A free chunk of the sender's.
+    /// The octets of a free chunk that the sender may write.
     #[expect(clippy::mut_from_ref, reason = "each chunk has one owner: the list of free ones, or the kernel")]
     pub(super) fn write(&self, at: u64, len: usize) -> &mut [u8] {
         let (at, len) = self.range(at, len);
@@ -84,15 +85,15 @@ impl Memory {
     }
 }
 
-/// Keeps the mappings of a socket's rings.
+/// The mappings of a socket's four rings, which must live as long as the rings are used.
 #[derive(Debug)]
 pub(super) struct Rings(#[expect(dead_code, reason = "held, not read")] [Map; 4]);
 
-/// The rings with `fill` and `completion` first.
+/// The mapped rings of a socket: the mappings; the producers of `fill` and `completion`; the rx ring; the tx ring.
 type Mapped = (Rings, [Producer<u64>; 2], Consumer<libc::xdp_desc>, Producer<libc::xdp_desc>);
 
 impl Rings {
-    /// Map the four rings of `entries` each that were asked for with socket options.
+    /// Map the four rings of `entries` entries each, which socket options have asked the kernel for.
     pub(super) fn map(socket: impl AsFd, entries: u32) -> io::Result<Mapped> {
         let fd = socket.as_fd().as_raw_fd();
         // SAFETY: xdp_mmap_offsets is plain old data; all zeroes is a valid value of it.

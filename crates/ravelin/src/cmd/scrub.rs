@@ -233,7 +233,7 @@ impl Scrub {
     }
 }
 
-/// Whether a rule met it, or nobody looked at it.
+/// Whether the report names this packet: a rule met it, or it was not examined.
 fn is_of_interest(done: &Done<'_>) -> bool {
     let line = done.line;
     line.verdict != ScrubVerdict::Forward || !line.acted.is_empty() || !line.would.is_empty()
@@ -276,7 +276,7 @@ pub fn rule_table(rules: &[api::ScrubRuleCount]) -> String {
     output::table(&["rule", "name", "dropped", "changed", "observed", "what it does"], &rows)
 }
 
-/// A packet and what its rules say, for people.
+/// The text that explains a packet and the rules that it met, for people.
 pub fn explanation(explained: &ScrubExplained) -> String {
     let ScrubExplained { line, decoded, came, went, rules, see } = explained;
     let mut out = format!("frame {} at {:.6}: {}", line.index, line.time, line.verdict.name());

@@ -1,4 +1,4 @@
-//! The part of a space of numbers that is left when ranges are taken out: peers' addresses, peers' ports.
+//! A set of numbers (addresses or ports of peers) from which ranges are removed one after the other.
 
 use std::net::IpAddr;
 

@@ -52,7 +52,7 @@ impl<C: Classifier> RuleTable<C> {
         }
     }
 
-    /// The rules at present. The snapshot stays as it is, whatever becomes of the table.
+    /// A snapshot of the present rules. It does not change when the table does.
     pub fn snapshot(&self) -> Arc<Snapshot<C>> {
         Arc::clone(&self.current)
     }
@@ -130,7 +130,7 @@ impl<C: Classifier> RuleTable<C> {
         Ok(Arc::unwrap_or_clone(rule))
     }
 
-    /// Remove all the rules. Whatever readers learned before is void.
+    /// Remove all rules. Decisions that readers remember from earlier snapshots are no longer valid.
     pub fn clear(&mut self) {
         let epoch = self.current.epoch() + 1;
         self.order.clear();

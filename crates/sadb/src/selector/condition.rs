@@ -47,7 +47,7 @@ pub enum Condition {
     /// The field may have any value or none.
     #[default]
     Any,
-    /// The value must not be available.
+    /// The packet must not have the value (RFC 4301 section 4.4.1.1: OPAQUE).
     Opaque,
     /// The value must be available and in one of these ranges.
     In(Ranges),

@@ -1,6 +1,6 @@
 //! The arithmetic of sequence numbers, modulo 2^32 (RFC 9293 section 3.4).
 
-/// Makes the arithmetic of one width. The tests have it at eight bits, where every case can be tried.
+/// Makes the arithmetic for one width of numbers. The tests use eight bits, so that they can try every case.
 macro_rules! arithmetic {
     ($number:ty, $distance:ty) => {
         /// The distance by which `to` is behind `from`, negative if it is in front of it.

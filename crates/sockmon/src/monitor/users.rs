@@ -7,11 +7,11 @@ use crate::users::prefixes;
 use std::ops::RangeInclusive;
 
 impl Sockmon {
-    /// From now on the packets of these users, and of no others, go to the engine where no application's policy decides about
-    /// them. Those that are new come first, those that are gone last.
+    /// Set the users whose packets go to the engine where no application's policy decides about them. New users are
+    /// added first, and users that are gone are removed last.
     ///
     /// # Errors
-    /// If the kernel has no room for them; then those of before are among those that are ruled.
+    /// The kernel has no room for the users. The earlier users then stay in force.
     pub fn set_users(&self, users: &[RangeInclusive<u32>]) -> Result<(), SockmonError> {
         let keys: Vec<UserKey> = users.iter().flat_map(prefixes).collect();
         for key in &keys {

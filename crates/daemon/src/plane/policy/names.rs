@@ -1,4 +1,5 @@
-//! Host names in the policy: what was heard of them becomes a generation of the policy that differs in their addresses alone.
+//! Host names in the policy. New addresses of a name make a generation of the policy that differs from the last one in
+//! these addresses alone.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -18,31 +19,32 @@ use crate::plane::halves::{Halves, by_policy};
 use crate::policy_store::{self, Candidate};
 use crate::refused::Refused;
 
-/// Answers of applications that are looked at in one go; more are lost, and counted by nobody but the kernel half.
+/// The most DNS answers to applications that are examined at once. Further ones are lost, and only the kernel half
+/// counts them.
 const AT_ONCE: usize = 256;
-/// Between two looks at all sockets.
+/// The time between two looks at all sockets.
 const LOOK: Duration = Duration::from_secs(2);
-/// Answers on their way to the control plane.
+/// The room of the channel that brings answers to the control plane.
 const ROOM: usize = 64;
 
-/// What the control plane knows of names.
+/// The state of the control plane about host names.
 pub struct Hosts {
-    /// What is known of each.
+    /// The known addresses of each name.
     book: Book,
     asker: Asker,
     observe: bool,
-    /// What the kernel half was told.
+    /// Whether the kernel half was told to report DNS answers.
     observing: bool,
-    /// Servers whose answers count whoever asked, other than an application of the policy.
+    /// The servers whose answers count whoever asked, unless the server is an application of the policy.
     trusted: Vec<IpAddr>,
-    /// When the sockets were last looked at.
+    /// The time when the sockets were last looked at.
     looked: Time,
-    /// Answers of applications that were looked at, and that said something new.
+    /// The number of answers to applications that were examined, and the number of those that said something new.
     observed: (u64, u64),
 }
 
 impl Hosts {
-    /// Without names yet; what is heard of them comes out of the receiver.
+    /// Makes the state without any name. The receiver gives the answers of the resolver.
     pub fn new(config: &NamesConfig) -> (Hosts, Receiver<Heard>) {
         let (told, heard) = channel(ROOM);
         let configured = config.resolvers.iter().map(std::net::SocketAddr::ip).collect::<Vec<_>>();
@@ -67,7 +69,7 @@ fn hosts_of(named: &Named) -> Vec<String> {
     named.hosts().map(str::to_owned).collect()
 }
 
-/// Which applications have flows to which addresses.
+/// The addresses with which applications have flows.
 fn peers_in_use(monitor: &Monitor) -> Result<HashSet<(AppId, IpAddr)>, Refused> {
     let monitor = monitor.get();
     let netns = monitor.netns();
@@ -77,7 +79,8 @@ fn peers_in_use(monitor: &Monitor) -> Result<HashSet<(AppId, IpAddr)>, Refused> 
 }
 
 impl PolicyInForce {
-    /// The policy in force has these names now; what an earlier daemon knew of them, at the start.
+    /// Follow the names of the policy in force. At the start of a daemon, `restored` says that an earlier daemon's
+    /// addresses were taken over.
     pub(super) fn watch_names(&mut self, restored: bool, monitor: &Monitor) {
         let now = netio::clock::monotonic();
         let named = &self.store.compiled.named;
@@ -95,7 +98,7 @@ impl PolicyInForce {
         }
     }
 
-    /// Ask for the names whose time has come, and let go of what nothing speaks for any more.
+    /// Ask for the names whose time has come, and forget addresses that no source supports any more.
     pub(in crate::plane) async fn tend_names(
         &mut self,
         now: Time,
@@ -117,7 +120,7 @@ impl PolicyInForce {
         self.follow_names(now, halves, monitor).await
     }
 
-    /// An answer to a question of our own.
+    /// Take in an answer to a question of the daemon's own resolver.
     pub(in crate::plane) async fn hear_name(
         &mut self,
         heard: Heard,
@@ -129,7 +132,7 @@ impl PolicyInForce {
         self.follow_names(now, halves, monitor).await
     }
 
-    /// Answers that applications received.
+    /// Take in the DNS answers that applications received.
     pub(in crate::plane) async fn observe_names(
         &mut self,
         halves: &Halves,
@@ -156,11 +159,11 @@ impl PolicyInForce {
         if news { self.follow_names(now, halves, monitor).await } else { Ok(()) }
     }
 
-    /// Put the addresses that count now in force. In the kernel half first: it decides what goes in clear, and of what it sends to an
-    /// engine that does not know yet nothing does.
+    /// Put the addresses that count now in force, in the kernel half first. The kernel half decides what leaves in
+    /// clear, so an engine that is told later lets nothing pass in clear that should not.
     ///
     /// # Errors
-    /// If a data thread does not answer; the kernel half is loaded as a whole later where it did not take the change.
+    /// A data thread does not answer. A kernel half that did not take the change is loaded as a whole later.
     async fn follow_names(&mut self, now: Time, halves: &Halves, monitor: &Monitor) -> Result<(), Refused> {
         let names = self.hosts.book.names(now);
         if names == self.store.compiled.named.names {
@@ -188,7 +191,7 @@ impl PolicyInForce {
         Ok(halves.insist(by_policy(&spd)).await?)
     }
 
-    /// Say what changes, and write it down for a daemon after this one.
+    /// Log what changes, and store it for a daemon after this one.
     fn tell_names(&self, candidate: &Candidate) {
         let (old, new) = (&self.store.compiled.named, &candidate.compiled.named);
         for host in new.hosts() {
@@ -218,7 +221,7 @@ impl PolicyInForce {
         }
     }
 
-    /// Every name, with what is known of it.
+    /// The state of every name.
     pub(in crate::plane) fn names(&self, monitor: &Monitor) -> Result<Vec<NameState>, Refused> {
         let now = netio::clock::monotonic();
         let named = &self.store.compiled.named;
@@ -247,7 +250,7 @@ impl PolicyInForce {
         Ok(self.hosts.book.entries().iter().map(state).collect())
     }
 
-    /// Names in a few numbers; `None`: the policy has none.
+    /// A summary of the names in numbers; `None` if the policy has none.
     pub(crate) fn names_state(&self) -> Option<NamesState> {
         let entries = self.hosts.book.entries();
         if entries.is_empty() {
@@ -269,7 +272,7 @@ impl PolicyInForce {
         })
     }
 
-    /// What is wrong with names, each in one line.
+    /// The faults of names, each in one line.
     pub(crate) fn name_faults(&self) -> Vec<String> {
         let fault = |(name, entry): (&String, &names::Entry)| {
             let error = entry.last_error.as_deref().unwrap_or("no answer yet");

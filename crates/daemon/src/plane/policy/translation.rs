@@ -1,4 +1,5 @@
-//! The paper's own translation ([`crate::translation`]): its beginning, what it is compared with, and what is told of it.
+//! The paper's own translation of policy, socket by socket ([`crate::translation`]): its start, its comparison with the
+//! open sockets, and its report.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,14 +18,14 @@ use crate::plane::halves::Halves;
 use crate::refused::{Fault, Refused};
 use crate::translation::Translator;
 
-/// How often the sockets there are, are compared with those that are known: an event that was lost may have been a close.
+/// The interval of the comparison of open sockets with known ones. An event that was lost may have been a close.
 const ROUND: Duration = Duration::from_secs(60);
 
 impl PolicyInForce {
-    /// Begin to translate what sockets do: first the calls that those which are open have made.
+    /// Begin to translate what sockets do, starting with the calls that open sockets have made already.
     ///
     /// # Errors
-    /// If the kernel half does not say them, or there is no thread.
+    /// The kernel half does not report the calls, or no thread can be started.
     pub(in crate::plane) fn translate_first(
         &mut self,
         (out, into): (&mut OutboundHalf, &mut InboundHalf),
@@ -44,10 +45,11 @@ impl PolicyInForce {
         Ok(())
     }
 
-    /// Compare the sockets there are with those that have entries, if events were lost, the policy is a new one, or it is long ago.
+    /// Compare the open sockets with those that have entries, if events were lost, if the policy is a new one, or if
+    /// the last comparison is long ago.
     ///
     /// # Errors
-    /// If the kernel half or a data thread does not answer.
+    /// The kernel half or a data thread does not answer.
     pub(in crate::plane) async fn follow_sockets(
         &mut self,
         halves: &Halves,
@@ -90,7 +92,7 @@ impl PolicyInForce {
         Ok(())
     }
 
-    /// What the translation does; of a daemon that compiles, that.
+    /// The state and the cost of the translation; of a daemon that compiles policy, only the mode.
     pub(in crate::plane) async fn translation(
         &self,
         halves: &Halves,
@@ -175,7 +177,7 @@ impl PolicyInForce {
         }
     }
 
-    /// What is not as it should be.
+    /// The fault of the translation in words; `None` if there is none.
     pub(crate) fn translation_fault(&self) -> Option<String> {
         let broken = self.translator.as_ref().is_some_and(|t| t.meters.broken.load(Ordering::Relaxed));
         broken.then(|| "the thread that translates what sockets do has ended".to_owned())

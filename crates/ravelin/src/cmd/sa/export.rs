@@ -75,8 +75,8 @@ impl Export {
     }
 }
 
-/// A new file of mode 0600 for `what`. Not one that is there: whoever made it may have it open, or be somebody else; and no
-/// link.
+/// Make a new file of mode 0600 for `what`. It refuses a file that exists, which somebody else may own or have open,
+/// and it follows no link.
 pub fn make(path: &Path, what: &str) -> anyhow::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
