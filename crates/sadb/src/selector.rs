@@ -12,14 +12,10 @@ mod condition;
 mod error;
 pub mod field;
 mod key;
-mod packet;
-mod pfp;
-mod text;
 mod traffic;
 
 pub use condition::{Condition, Ranges};
 pub use error::SelectorError;
 pub use field::{FIRST_FREE_BIT, Field, Form, KEY_BITS, WORDS};
 pub use key::PacketKey;
-pub use pfp::Unavailable;
-pub use traffic::{Term, TrafficSelector};
+pub use traffic::{Term, TrafficSelector, Unavailable};

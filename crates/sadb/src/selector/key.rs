@@ -1,5 +1,7 @@
 //! The key of one packet, as selectors see it.
 
+mod packet;
+
 use std::fmt;
 use std::net::IpAddr;
 

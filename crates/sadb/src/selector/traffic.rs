@@ -1,6 +1,11 @@
 //! A traffic selector: a list of conditions on the fields that count.
 
+mod pfp;
+mod text;
+
 use wire::{addr, protocol};
+
+pub use pfp::Unavailable;
 
 use super::field::{self, Field, Form};
 use super::{Condition, PacketKey, Ranges, SelectorError};

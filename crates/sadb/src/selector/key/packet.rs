@@ -3,8 +3,8 @@
 use wire::ip::{self, Headers};
 use wire::protocol;
 
-use super::field;
-use super::key::PacketKey;
+use crate::selector::field;
+use crate::selector::key::PacketKey;
 
 /// The IPv6 extension headers. In a fragment that is not the first, one of them may stand in front of the upper layer,
 /// whose protocol then cannot be known.

@@ -1,8 +1,8 @@
 //! Populate from packet: the selector of the association that one packet asks for (RFC 4301 sections 4.4.1 and
 //! 4.4.2.2).
 
-use super::field::{self, Field};
-use super::{Condition, PacketKey, TrafficSelector};
+use crate::selector::field::{self, Field};
+use crate::selector::{Condition, PacketKey, TrafficSelector};
 
 /// A field is to be populated from a packet that does not have it, so the packet is discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,10 +4,10 @@ use std::fmt;
 
 use wire::{Prefix, addr};
 
-use super::super::field::{self, Field, Form, STANDARD};
-use super::super::traffic::{IPV4_SPACE, Term};
-use super::super::{Condition, Ranges, TrafficSelector};
 use super::{PROTOCOLS, is_protocol_of};
+use crate::selector::field::{self, Field, Form, STANDARD};
+use crate::selector::traffic::{IPV4_SPACE, Term};
+use crate::selector::{Condition, Ranges, TrafficSelector};
 
 impl fmt::Display for TrafficSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

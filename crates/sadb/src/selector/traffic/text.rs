@@ -8,8 +8,8 @@
 mod parse;
 mod print;
 
-use super::field::{Field, Form, STANDARD};
-use super::{SelectorError, TrafficSelector};
+use crate::selector::field::{Field, Form, STANDARD};
+use crate::selector::{SelectorError, TrafficSelector};
 use wire::protocol;
 
 /// The protocols that have a name in texts.

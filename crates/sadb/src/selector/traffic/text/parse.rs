@@ -6,10 +6,10 @@ use std::str::SplitWhitespace;
 
 use wire::{Prefix, addr};
 
-use super::super::field::{self, Field, Form};
-use super::super::traffic::IPV4_SPACE;
-use super::super::{Condition, Ranges, SelectorError, TrafficSelector};
 use super::{PROTOCOLS, allowed, is_protocol_of};
+use crate::selector::field::{self, Field, Form};
+use crate::selector::traffic::IPV4_SPACE;
+use crate::selector::{Condition, Ranges, SelectorError, TrafficSelector};
 
 impl TrafficSelector {
     /// The selector of a text whose words name fields of this table (at best [`field::STANDARD`] and more).
