@@ -1,5 +1,9 @@
 //! One connection: the record of what each end has sent, and the paper's states (paper 003 Figure 2).
 
+mod established;
+mod fast_path;
+pub(super) mod idle;
+
 use super::segment::{Options, Segment};
 use super::seq;
 use super::store::{Arena, Store};

@@ -1,20 +1,23 @@
 //! The table of connections. They are found by a keyed hash, half-open ones are apart from established ones, and time
 //! is in a wheel.
 
+mod fast_path;
 mod feed;
 mod pending;
 mod saved;
 
+pub(crate) use fast_path::{BATCH, FastPath};
 pub(crate) use saved::ConnectionRecord;
 
 use pending::PendingUpdates;
 
+use super::connection::idle::says_goodbye;
 use super::connection::{Connection, Ends, State, Work, is_half_open, millis};
 use super::segment::Segment;
 use super::seq;
 use super::store::Arena;
 use crate::config::{Config, Midstream};
-use crate::rule::{Mode, Rule};
+use crate::rule::Rule;
 use crate::verdict::{Context, Job, Side, Stop};
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
@@ -34,9 +37,8 @@ const SLOT: u32 = 4096;
 const HALF_OPEN: usize = SLOTS;
 /// The number of connections that are found without a hash.
 const RECENT: usize = 1024;
-/// The time that an end may take to answer a probe, and the number of probes (rule Q.16).
+/// The time that an end may take to answer a probe (rule Q.16).
 const PROBE: Duration = Duration::from_secs(75);
-const PROBES: u8 = 2;
 
 /// All connections of a scrubber.
 #[derive(Debug)]
@@ -606,10 +608,6 @@ impl Sources {
     }
 }
 
-fn says_goodbye(config: &Config) -> bool {
-    config.goodbye && config.mode(Rule::Idle) == Mode::On
-}
-
 fn millis_of(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX / 2)
 }
@@ -623,25 +621,6 @@ fn limit_of(config: &Config, connection: &Connection) -> u32 {
         State::Close | State::Closed => flows.closing,
     };
     millis_of(limit)
-}
-
-impl Connection {
-    /// Rule Q.16: ask both ends whether they are there, and at last close both. Returns whether the connection stays
-    /// for now.
-    fn say_goodbye(&mut self, config: &Config, context: &mut Context<'_>) -> bool {
-        if self.state != State::Estab || !says_goodbye(config) {
-            return false;
-        }
-        let stays = self.probes < PROBES;
-        for side in [Side::Outside, Side::Inside] {
-            let flags = if stays { Flags::ACK } else { Flags::RST | Flags::ACK };
-            if let Some(buf) = self.bare(side, flags, u32::from(stays)) {
-                context.emit_in(self.ends.realm(), side, buf, Rule::Idle);
-            }
-        }
-        self.probes += u8::from(stays);
-        stays
-    }
 }
 
 #[cfg(test)]

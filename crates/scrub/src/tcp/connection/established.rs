@@ -1,10 +1,10 @@
 //! The rules for a segment of an established connection (rules T.4, O.4 to O.6, Q.5 to Q.13).
 
-use super::connection::{Connection, EndFlags, State, Work, millis, protects, seconds};
-use super::segment::{Segment, clear_ecn};
-use super::seq;
-use super::store::{Arena, Room};
+use super::{Connection, EndFlags, State, Work, millis, protects, seconds};
 use crate::rule::Rule;
+use crate::tcp::segment::{Segment, clear_ecn};
+use crate::tcp::seq;
+use crate::tcp::store::{Arena, Room};
 use crate::verdict::{Side, Stop};
 use wire::Time;
 use wire::plain::PlainSegment;
@@ -23,7 +23,7 @@ const OLD: u32 = 1 << 16;
 
 impl Connection {
     /// Check a segment that is neither SYN nor RST, and take it in.
-    pub(super) fn established(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+    pub(in crate::tcp) fn established(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         if !work.segment.flags.contains(Flags::ACK) {
             work.job.refuse(Rule::TcpFlags)?;
         }
@@ -47,7 +47,7 @@ impl Connection {
     }
 
     /// Rule O.6: either all segments of a connection are signed, or none.
-    pub(super) fn signature(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+    pub(in crate::tcp) fn signature(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let signed = self.half(self.opener).end_flags.has(EndFlags::SIGNED);
         if work.segment.options.signed != signed && !self.picked_up {
             work.job.refuse(Rule::OptionAuthentication)?;
@@ -56,7 +56,7 @@ impl Connection {
     }
 
     /// Refuse a signed segment that was changed, since only its sender could sign it anew.
-    pub(super) fn unchanged_if_signed(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+    pub(in crate::tcp) fn unchanged_if_signed(&self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         if work.segment.changed && work.segment.options.signed {
             work.job.refuse(Rule::OptionAuthentication)?;
         }
@@ -266,7 +266,7 @@ impl Connection {
     }
 
     /// Rules Q.8, Q.10, Q.15: record the data, so that whatever goes on is in store.
-    pub(super) fn record(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+    pub(in crate::tcp) fn record(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let side = work.from();
         let (half, config) = (*self.half(side), work.job.config);
         let (start, len) = (work.segment.seq, work.segment.len as usize);
@@ -373,7 +373,7 @@ impl Connection {
 
     /// Skip holes in front of `ack`: data that the other end has acknowledged have been there, whether they were seen
     /// here or not.
-    pub(super) fn pass_hole(&mut self, side: Side, ack: u32) {
+    pub(in crate::tcp) fn pass_hole(&mut self, side: Side, ack: u32) {
         if seq::before(self.half(side).next, ack) {
             let next = self.stores[side.index()].as_ref().map_or(ack, |store| store.reaches(ack));
             let half = self.half_mut(side);
@@ -395,7 +395,7 @@ impl Connection {
 
     /// Take in a plain segment that is in order, with an acknowledgment that fits.
     #[inline]
-    pub(super) fn note_plain(
+    pub(in crate::tcp) fn note_plain(
         &mut self,
         arena: &mut Arena,
         from: Side,
@@ -445,7 +445,7 @@ impl Connection {
     /// Rule Q.11: a reset must be at exactly the expected number: what the receiver waits for as far as is known, or
     /// the end of what came without a hole. Which of the two it is depends on what arrived behind; so the sender is
     /// held to it ([`Connection::lives`]).
-    pub(super) fn reset(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+    pub(in crate::tcp) fn reset(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (half, segment) = (*self.half(work.from()), work.segment);
         self.signature(work)?;
         if segment.flags.contains(Flags::ACK) {
@@ -466,7 +466,7 @@ impl Connection {
 
     /// Rule Q.13: check a SYN inside of a connection. The answer to the SYN may come again, because its acknowledgment
     /// was lost; it must say the same as before.
-    pub(super) fn syn_inside(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
+    pub(in crate::tcp) fn syn_inside(&mut self, work: &mut Work<'_, '_, '_>) -> Result<(), Stop> {
         let (from, segment) = (work.from(), work.segment);
         let answer = from != self.opener && segment.flags.contains(Flags::ACK);
         if answer
@@ -491,7 +491,7 @@ impl Connection {
     /// where both ends have closed (RFC 9293 section 3.6.1), with a later timestamp (RFC 6191), or where one of the two
     /// has said by a reset that this connection is over. A reader that missed the end then has a hole in front of the
     /// new connection that nothing ever fills.
-    pub(super) fn may_reopen(&self, from: Side, syn: &Segment) -> bool {
+    pub(in crate::tcp) fn may_reopen(&self, from: Side, syn: &Segment) -> bool {
         const APART: u32 = 1 << 26;
         let (half, start) = (self.half(from), syn.seq);
         let stamp = syn
@@ -545,7 +545,7 @@ impl Connection {
 
     /// A segment without data to the end on side `to`, as if the other end had sent it, `back` octets in front of what
     /// it sends next.
-    pub(super) fn bare(&self, to: Side, flags: Flags, back: u32) -> Option<wire::Buf> {
+    pub(in crate::tcp) fn bare(&self, to: Side, flags: Flags, back: u32) -> Option<wire::Buf> {
         let (sender, receiver) = (self.half(to.other()), self.half(to));
         let stamped = self.agreed(EndFlags::TIMESTAMPS) && !self.picked_up;
         let window = seq::gap(receiver.una, receiver.edge);
