@@ -1,4 +1,4 @@
-//! Flows as the kernel half counts them (docs/design/0018): what is in the table, and taking out what has ended.
+//! The flows that the kernel half counts (docs/design/0018): reading the table, and removing flows that have ended.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub(crate) fn forget(maps: &Maps) -> Result<(), SockmonError> {
     maps.retain("flows", |_: &FlowKey| true).map(drop)
 }
 
-/// Who sent the first packet of a flow.
+/// The end that sent the first packet of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlowInitiator {
     /// This host sent the first packet.
@@ -95,11 +95,11 @@ pub struct CountedFlow {
     pub id: FlowId,
     /// The packets of the flow, by the places that count them for applications too; no reasons.
     pub traffic: AppTraffic,
-    /// When the first packet was counted (monotonic clock).
+    /// The time when the first packet was counted (monotonic clock).
     pub first: Time,
-    /// When the last packet was counted (monotonic clock).
+    /// The time when the last packet was counted (monotonic clock).
     pub last: Time,
-    /// Who began; `None`: it was seen from the middle on.
+    /// The end that began the flow; `None` if the flow was not seen from its start.
     pub begun: Option<FlowInitiator>,
     /// TCP: this side has said that it will send no more.
     pub closed_here: bool,
@@ -107,7 +107,7 @@ pub struct CountedFlow {
     pub closed_there: bool,
     /// TCP: either side has broken it off.
     pub reset: bool,
-    /// Who sends, where a process was seen doing so.
+    /// The process that sends, if one was seen sending.
     pub sender: Option<Sender>,
 }
 

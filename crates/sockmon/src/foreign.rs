@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use crate::sys;
 
-/// How long the answer for one path is waited for.
+/// The time to wait for the answer of one path.
 const LIMIT: Duration = Duration::from_secs(3);
 /// The number of paths without an answer that are waited for [`LIMIT`] in a round; each further one is waited for
 /// [`BRIEF`].
 const PATIENCE: usize = 3;
-/// How long each further path is waited for; a file system that answers does so in far less. With [`STUCK`] a round
-/// takes at most 40 seconds.
+/// The time to wait for each further path; a file system that answers needs far less. With [`STUCK`], a round takes at
+/// most 40 seconds.
 const BRIEF: Duration = Duration::from_millis(500);
 /// The number of threads that may wait somewhere; with more, nobody looks anywhere.
 const STUCK: usize = 64;
@@ -31,7 +31,8 @@ fn waiting() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What `look` says of each path, in order; `None`: no answer in time.
+/// Call `look` for each path in a thread of its own, and return the answers in order. `None`: the path did not answer
+/// in time.
 pub fn each<T, L>(paths: &[PathBuf], look: L) -> Vec<Option<T>>
 where
     T: Send + 'static,
@@ -63,7 +64,7 @@ where
     out
 }
 
-/// What `look` says of one path; `None`: no answer in time. See [`each`].
+/// Call `look` for one path, as [`each`] does. `None`: the path did not answer in time.
 pub fn one<T, L>(path: &Path, look: L) -> Option<T>
 where
     T: Send + 'static,
@@ -75,8 +76,9 @@ where
 /// A look at a path, to be taken by the thread of an [`Asker`].
 type PathQuery = Box<dyn FnOnce() + Send>;
 
-/// Asks about one path after the other, where the next question follows from the answer before. One thread looks, for as long as it
-/// answers. After [`PATIENCE`] paths without an answer nothing is asked any more, so that the caller waits for a bounded time.
+/// A thread that examines one path after the other, where the next question depends on the last answer. The thread is
+/// kept as long as it answers. After [`PATIENCE`] paths without an answer nothing is asked any more, so that the caller
+/// waits for a bounded time.
 #[derive(Debug, Default)]
 pub struct Asker {
     thread: Option<Sender<PathQuery>>,
@@ -84,7 +86,7 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// What `look` finds at a path, or somewhere that this path names; `None`: no answer in time.
+    /// The result of `look` for a path, or for a place that this path names; `None` if there was no answer in time.
     pub fn ask<T: Send + 'static>(
         &mut self,
         path: &Path,

@@ -1,4 +1,5 @@
-//! The guards of a scrubber in line, and which of its workers hears a frame (`bpf/line.bpf.c`, docs/design/0024).
+//! The guards of a scrubber in line, and the choice of the worker that gets a frame (`bpf/line.bpf.c`,
+//! docs/design/0024).
 //!
 //! What enters: an instance's name, the two interfaces, the workers' sockets. What leaves: interfaces at which every frame ends that
 //! no worker has sent. The links are pinned: a process that dies leaves them closed. Only [`open`] opens them.
@@ -40,7 +41,7 @@ struct Guard {
 /// The key of [`worker`].
 pub type LineKey = [u8; 16];
 
-/// What the guard of an interface did, since the line was closed first.
+/// The counts of an interface's guard, since the line was first closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
     /// Frames that ended at its ingress, which the workers have heard if there were any, and their octets.
@@ -51,7 +52,7 @@ pub struct LineCounts {
     pub refused: [u64; 2],
 }
 
-/// Which of `workers` hears what these two hosts say to each other, either way.
+/// The number of the worker, of `workers`, that gets what these two hosts send to each other, in both directions.
 pub fn worker(key: &LineKey, one: IpAddr, other: IpAddr, workers: u32) -> u32 {
     // The kernel takes the program's answer modulo the members of the group.
     hash(key, one, other) % workers.max(1)
@@ -70,7 +71,7 @@ pub fn hash(key: &LineKey, one: IpAddr, other: IpAddr) -> u32 {
     hasher.finish() as u32
 }
 
-/// Where an instance keeps its pins.
+/// The folder of an instance's pins.
 fn root(instance: &str) -> Result<PathBuf, SockmonError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if instance.is_empty() || instance.len() > 32 || !instance.chars().all(fits) {
@@ -145,8 +146,8 @@ impl LineGuard {
         self.program(SHARD)
     }
 
-    /// Nothing passes this interface from now on but frames of [`LineGuard::admit`]ted sockets. Where an earlier process closed it
-    /// there is no moment without a guard.
+    /// Close an interface: from now on nothing passes it but frames of sockets that [`LineGuard::admit`] has admitted.
+    /// If an earlier process closed it, there is no moment without a guard.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -235,7 +236,7 @@ impl LineGuard {
         Ok(())
     }
 
-    /// What is not as it must be with the guard of an interface; [`LineGuard::close`] mends it.
+    /// The faults of an interface's guard, in words; [`LineGuard::close`] mends them.
     pub fn faults(&self, interface: u32) -> Vec<String> {
         let fault = |Guard { name, at, .. }| {
             let path = self.root.join(LINKS).join(format!("{name}_{interface}"));
@@ -257,7 +258,7 @@ impl LineGuard {
         pinned(&self.root).into_iter().filter(|index| !self.links.contains_key(index)).collect()
     }
 
-    /// What an interface's guard did.
+    /// The counts of an interface's guard.
     pub fn counts(&self, interface: u32) -> LineCounts {
         read_counts(&self.counts, interface)
     }

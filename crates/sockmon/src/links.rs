@@ -16,7 +16,7 @@ const LOOPBACK: u32 = 1;
 /// What becomes of a fault.
 const REMEDY: &str = "the daemon sets it right again within seconds; `ravelin status` tells";
 
-/// Where the programs of an instance belong.
+/// The hooks at which the programs of an instance belong.
 #[derive(Debug)]
 pub struct Places {
     /// The directory of the watched cgroup.
@@ -55,7 +55,7 @@ enum Target {
 }
 
 impl RequiredLink {
-    /// Whether its device is not there any more, which is no fault of it.
+    /// Whether the link's device no longer exists, which is no fault of the link.
     fn is_gone(&self) -> bool {
         match self.target {
             Target::Device(ifindex, _) => self.may_be_gone && !sys::has_device(ifindex),
@@ -279,7 +279,7 @@ fn create(program: BorrowedFd<'_>, places: &Places, want: &RequiredLink) -> io::
     }
 }
 
-/// What is not as it must be.
+/// The faults of an instance's links: those that are missing, not pinned, or not first.
 pub fn faults(loaded: &Loaded, pins: &Pins, places: &Places) -> Vec<Fault> {
     let unpinned = loaded.maps.unpinned(pins).map(|(name, _)| Fault {
         what: format!("map {name}"),

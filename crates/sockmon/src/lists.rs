@@ -40,7 +40,7 @@ pub fn of_path(path: &Path) -> u64 {
     hash(path.as_os_str().as_bytes())
 }
 
-/// One list, with its choices.
+/// The list of a place, with its choices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergedList {
     /// The choices in front of the one that fits every process.
@@ -63,7 +63,7 @@ impl MergedList {
     }
 }
 
-/// Which executables a list is for.
+/// The executables that a list is for.
 enum ListSubject<'p> {
     Place(&'p BTreeSet<Image>),
     Anonymous,
@@ -260,7 +260,8 @@ impl Lists {
         true
     }
 
-    /// Where the choices of each list begin in `choices`, in one half of it: equal ones are there once.
+    /// The index in `choices`, within one half of it, at which the choices of each list begin. Equal lists share their
+    /// choices.
     ///
     /// # Errors
     /// [`SockmonError::TooManyQualifiers`].
@@ -314,7 +315,7 @@ impl Lists {
     }
 }
 
-/// Which applications of `old` would lose processes to which of `new`: pairs of from, to.
+/// The pairs of an application of `old` and one of `new` of which the first would lose processes to the second.
 pub fn moved(old: &MergedList, new: &MergedList, is_program: bool) -> Vec<(AppId, AppId)> {
     let (before, now) = (old.apps(), new.apps());
     let qualifiers = |merged: &MergedList, app: AppId| {

@@ -1,4 +1,5 @@
-//! What inbound associations serve, as the kernel's table has it: *optional* is sticky for these flows.
+//! The selectors that inbound associations serve, in the form of the kernel's table. For flows in it, *optional*
+//! protection is required.
 //!
 //! Enters: the selectors of associations (RFC 4301 section 4.4.1.1), each once. Leaves: what to write into `live_sa`. The
 //! kernel asks for the longest prefix of the peer, so an entry also has what the shorter ones around it say. What an entry
@@ -14,7 +15,7 @@ use wire::{Prefix, protocol};
 /// Selectors of one entry that are looked at to see which of them say what others do.
 const MOST_KEPT: usize = 64;
 
-/// What to do to one entry of the table.
+/// A change of one entry of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Write(PeerKey, Live),
@@ -45,7 +46,7 @@ impl Cover {
         }
     }
 
-    /// Whether it says all that the other does.
+    /// Whether this cover includes everything that the other one covers.
     fn includes(&self, other: &Cover) -> bool {
         let spans = |a: (u16, u16), b: (u16, u16)| a.0 <= b.0 && b.1 <= a.1;
         self.local.covers(other.local)
@@ -78,7 +79,7 @@ impl Cover {
 pub(crate) struct LiveTable {
     /// The selectors of each entry, by what they cover: two that differ in ICMP types alone cover the same.
     entries: BTreeMap<(u128, u8), BTreeMap<Cover, HashSet<Selectors>>>,
-    /// How many entries have this length of prefix.
+    /// The number of entries for each length of prefix.
     lengths: BTreeMap<u8, usize>,
     /// Entries that are wider than what they were made of, as too many selectors meet there.
     widened: BTreeSet<(u128, u8)>,
@@ -132,7 +133,7 @@ impl LiveTable {
         self.entries.keys().map(|place| (spans::key_of(*place), value(&self.covers(*place))))
     }
 
-    /// How many entries are wider than what they were made of.
+    /// The number of entries that are wider than the selectors they were made of.
     pub(crate) fn widened(&self) -> usize {
         self.widened.len()
     }
@@ -165,7 +166,7 @@ impl LiveTable {
         within.into_iter().map(write).collect()
     }
 
-    /// What the associations for an entry's peers cover, without what is said by another one of them already.
+    /// The covers of the associations for an entry's peers, without those that another one of them includes.
     fn covers(&self, (bits, len): (u128, u8)) -> Vec<Cover> {
         let mut all: BTreeSet<Cover> = BTreeSet::new();
         for shorter in self.lengths.range(..=len).map(|(shorter, _)| *shorter) {

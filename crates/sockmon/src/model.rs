@@ -1,4 +1,4 @@
-//! What this room answers: sockets, identities, refusals, checks.
+//! The types of the monitor's answers: sockets, identities, refusals, checks.
 
 use crate::abi;
 use crate::gateway::Span;
@@ -26,35 +26,38 @@ pub enum FlowCounting {
 /// The settings that [`crate::Sockmon::attach`] takes.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Name of the instance: its pins are under `/sys/fs/bpf/ravelin/INSTANCE`. 1 to 32 of `A-Z a-z 0-9 - _`.
+    /// The name of the instance, 1 to 32 of `A-Z a-z 0-9 - _`. Its pins are under `/sys/fs/bpf/ravelin/INSTANCE`.
     pub instance: String,
     /// The cgroup v2 directory whose programs are watched; the root for the whole host.
     pub cgroup: PathBuf,
-    /// The cgroup v2 directory of the daemon: sockets made in it are never stamped and leave untouched.
+    /// The cgroup v2 directory of the daemon. Sockets made in it are never stamped, and their packets leave untouched.
     pub exempt_cgroup: PathBuf,
-    /// Interface index of the TUN, in the calling thread's network namespace.
+    /// The interface index of the TUN, in the calling thread's network namespace.
     pub tun_ifindex: u32,
-    /// Interface indices of the guarded devices, in the calling thread's network namespace.
+    /// The interface indices of the guarded devices, in the calling thread's network namespace.
     pub uplinks: Vec<u32>,
-    /// Interface indices of every device beside these, `lo` and the TUN: frames of packet sockets leave there by policy too.
+    /// The interface indices of every other device except `lo` and the TUN. Policy also decides about frames of packet
+    /// sockets that leave there.
     pub others: Vec<u32>,
-    /// The addresses of this host: [`crate::Sockmon::set_locals`].
+    /// The addresses of this host; see [`crate::Sockmon::set_locals`].
     pub locals: Vec<Prefix>,
-    /// Interface indices of the networks behind this host, in the same namespace; none: it is no gateway.
+    /// The interface indices of the networks behind this host, in the same namespace. The list is empty if the host is
+    /// no gateway.
     pub insides: Vec<u32>,
-    /// What passes a gateway without the engine by the rules that will be in force. Of what passes under a daemon before this
-    /// one, the rest ends, and this does not pause.
+    /// The prefixes whose packets pass a gateway without the engine, by the rules that will be in force. Prefixes that
+    /// pass under an earlier daemon and are in this list go on without a pause; the others stop passing.
     pub spans: Vec<Span>,
-    /// Tell what sockets do ([`crate::Sockmon::socket_events`]), and of a datagram socket's flow again when it sends there so long
-    /// afterwards, in milliseconds; `None`: nothing is told, and what only that needs is not attached.
+    /// The report of what sockets do ([`crate::Sockmon::socket_events`]). The value is the time in milliseconds after
+    /// which a datagram socket that sends to the same peer is reported again. With `None` nothing is reported, and
+    /// programs that only the report needs are not attached.
     pub per_socket: Option<u32>,
-    /// Where bare names of executables are looked for.
+    /// The directories where bare names of executables are looked for.
     pub directories: Vec<PathBuf>,
-    /// Which bits of marks are ours.
+    /// The bits of marks that belong to this instance.
     pub marks: Marks,
-    /// Which programs' flows are counted one by one.
+    /// The programs whose flows are counted one by one.
     pub flows: FlowCounting,
-    /// Programs may not ask for protection on their own sockets (docs/socket-api.md).
+    /// Whether programs are refused when they ask for protection on their own sockets (docs/socket-api.md).
     pub no_requests: bool,
     /// The ICMP errors for a gateway itself that are believed from the networks behind it.
     pub inside_icmp: InsideIcmp,
@@ -63,7 +66,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Options with no uplink yet.
+    /// Makes options without uplinks, with the defaults of everything else.
     pub fn new(instance: &str, cgroup: PathBuf, exempt_cgroup: PathBuf, tun_ifindex: u32) -> Options {
         Options {
             instance: instance.into(),
@@ -93,7 +96,7 @@ impl fmt::Display for Identity {
     }
 }
 
-/// State of a socket.
+/// The state of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SocketState {
     /// A connected TCP socket, or a UDP socket with a peer.
@@ -126,7 +129,7 @@ impl SocketState {
         }
     }
 
-    /// The word for it.
+    /// The word for the state, as commands print it.
     pub fn name(self) -> &'static str {
         match self {
             SocketState::Established => "established",
@@ -151,27 +154,27 @@ pub struct SocketInfo {
     pub identity: Identity,
     /// The number of the descriptor in the process.
     pub fd: u32,
-    /// Application the socket is stamped with; [`AppId::NONE`]: none.
+    /// The application that the socket is stamped with; [`AppId::NONE`] if there is none.
     pub app: AppId,
-    /// Whether policy reaches it: it is in the watched control group, or stamped.
+    /// Whether policy decides about the socket: it is in the watched control group, or it is stamped.
     pub watched: bool,
-    /// What its program asked for beyond policy: 1 authentication, 2 encryption.
+    /// The services that the program asked for beyond policy: 1 authentication, 2 encryption.
     pub required: u8,
     /// The mark that the socket has.
     pub mark: u32,
     /// The IP protocol number of the socket.
     pub protocol: u8,
-    /// The socket's own address; IPv4 also where an IPv6 socket carries it.
+    /// The local address. An IPv4 address stands as such even if an IPv6 socket carries it.
     pub local: SocketAddr,
-    /// The socket's peer; unspecified address and port 0: none.
+    /// The peer's address; an unspecified address and port 0 if there is none.
     pub remote: SocketAddr,
     /// The state that the socket is in.
     pub state: SocketState,
-    /// The kernel's cookie: the one in the record of its packets. 0: none given yet.
+    /// The kernel's cookie of the socket, as in the record of its packets; 0 if the kernel has given none yet.
     pub cookie: u64,
     /// The cookie of the socket's network namespace.
     pub netns: u64,
-    /// Number of the socket's inode, as in `/proc/PID/fd` and `/proc/net`.
+    /// The number of the socket's inode, as in `/proc/PID/fd` and `/proc/net`.
     pub inode: u64,
 }
 
@@ -220,7 +223,7 @@ fn canonical(bytes: [u8; 16], family: u16) -> IpAddr {
     }
 }
 
-/// What a program tried when it was refused.
+/// The action of a program that the kernel half refused or reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Attempt {
     /// A call of connect(2).
@@ -229,7 +232,7 @@ pub enum Attempt {
     Send,
     /// A call of bind(2).
     Bind,
-    /// A call of listen(2); it cannot be refused, the socket keeps its old stamp.
+    /// A call of listen(2). It cannot be refused; the socket keeps its old stamp.
     Listen,
     /// A call of setsockopt(2) with SO_MARK.
     SetMark,
@@ -237,8 +240,9 @@ pub enum Attempt {
     Require,
     /// A call of socket(2) for a kind that policy cannot be enforced on.
     Create,
-    /// No refusal: it executed a file that came to a place of the policy since that was loaded, and this file is now what policy
-    /// means (or there was no room for it, or it is not known to have the digest that policy asks for: refused).
+    /// A program executed a file that appeared at a place of the policy after the policy was loaded. This is no refusal
+    /// if the file is now known as that of the policy. It is a refusal if there was no room for it, or if policy asks
+    /// for a digest that nobody has verified.
     Execute(Identity),
     /// A packet that a socket of an application sent.
     PacketOut,
@@ -249,7 +253,7 @@ pub enum Attempt {
 }
 
 impl Attempt {
-    /// What was tried, in a word.
+    /// The action in one word.
     pub fn word(self) -> &'static str {
         match self {
             Attempt::Connect => "connect",
@@ -267,8 +271,8 @@ impl Attempt {
     }
 }
 
-/// A refusal: EPERM that a program saw, or a packet that ended; or a new executable ([`Attempt::Execute`]). A packet has no process
-/// (0), no user and no name.
+/// A refusal, which a program saw as EPERM or which ended a packet; or a new executable ([`Attempt::Execute`]). The
+/// event of a packet has process 0, no user and no name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The number of the process.
@@ -285,9 +289,9 @@ pub struct Event {
     pub peer: SocketAddr,
     /// The IP protocol number of the socket or packet.
     pub protocol: u8,
-    /// The name of the counter that counted it.
+    /// The name of the counter that the event was added to.
     pub reason: &'static str,
-    /// Whether it was let pass because the network is observed: it would have been refused.
+    /// Whether it passed because its network is observed. It would have been refused otherwise.
     pub observed: bool,
 }
 
@@ -325,77 +329,81 @@ impl Event {
     }
 }
 
-/// The sockets that [`crate::Sockmon::adopt`] found, and what became of them.
+/// The number of sockets that [`crate::Sockmon::adopt`] found, by what was done with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
-    /// Sockets of policed applications that some process holds.
+    /// The number of sockets of applications with a policy that some process holds.
     pub sockets: usize,
-    /// Sockets whose mark had to be set through the process (UDP, raw, not yet connected TCP).
+    /// The number of sockets whose mark was set through the process (UDP, raw, TCP that is not yet connected).
     pub marked: usize,
-    /// Sockets whose mark could not be set; they are steered by their storage all the same.
+    /// The number of sockets whose mark could not be set. The kernel half steers them by their storage all the same.
     pub unmarked: usize,
-    /// Connections without room for a stamp, which were ended (RFC 9293 section 3.10.5).
+    /// The number of connections that were ended because there was no room for a stamp (RFC 9293 section 3.10.5).
     pub ended: usize,
-    /// Sockets without room for a stamp that were not ended: they cannot send, but take what comes in clear.
+    /// The number of sockets that have no stamp for lack of room and were not ended. They cannot send, but accept what
+    /// arrives in clear.
     pub unstamped: usize,
-    /// Listeners for which there was no room: what waits to be accepted behind them is not stamped.
+    /// The number of listeners for which there was no room. Connections that wait to be accepted there are not stamped.
     pub listeners_left_out: usize,
 }
 
-/// Something [`crate::Sockmon::load_policy`] did, but that the user may not have meant.
+/// A result of [`crate::Sockmon::load_policy`] that the user may not have meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadWarning {
-    /// A `#!` script: the kernel runs the interpreter, whose identity the process has.
+    /// The path is a `#!` script. The kernel runs the interpreter, and the process has the interpreter's identity.
     Script {
         /// The path of the script.
         path: PathBuf,
-        /// What its first line names.
+        /// The interpreter that the script's first line names.
         interpreter: String,
     },
-    /// The executable is not there; once it is, it counts.
+    /// The executable does not exist. It counts as soon as it does.
     Missing {
         /// The path that policy names.
         path: PathBuf,
-        /// Why the path has no executable.
+        /// The reason why the path has no executable.
         reason: String,
     },
-    /// A name of one user's that leads to a file of another's: the policy of the name does not hold for that file.
+    /// The path leads, by a name of one user, to a file of another. The policy of the name does not hold for that file.
     Foreign {
         /// The path that policy names.
         path: PathBuf,
-        /// Which name, and whose.
+        /// The name that leads astray, and its owner.
         reason: String,
     },
-    /// Nobody answers for the path: a mount whose server is gone, or that has none. What was known of it before stays.
+    /// The file system of the path does not answer: the server of a mount is gone. What was known of the path before
+    /// stays in force.
     NoAnswer {
         /// The path that does not answer.
         path: PathBuf,
     },
-    /// No standard directory has an executable of this name; once one has, it counts.
+    /// No standard directory has an executable of this name. It counts as soon as one does.
     Nowhere {
         /// The bare name of the executable.
         name: String,
     },
-    /// A symbolic link to a file of another name (alternatives, multi-call programs): every process of that file is meant.
+    /// The path is a symbolic link to a file of another name (alternatives, multi-call programs). Every process of that
+    /// file is meant.
     Link {
         /// The path of the link.
         path: PathBuf,
         /// The file that the link leads to.
         file: PathBuf,
     },
-    /// A symbolic link whose digest is asked for: it is that of the file behind it.
+    /// The path is a symbolic link, and policy gives a digest. The digest is that of the file behind the link.
     PinnedLink {
         /// The path of the link.
         path: PathBuf,
         /// The file that the link leads to.
         file: PathBuf,
     },
-    /// A file name too long for the kernel half's table: a new file there is known some seconds after it was put there.
+    /// The file name is too long for the kernel half's table. A new file of this name becomes known some seconds after
+    /// it appears.
     LongName {
         /// The path with the long file name.
         path: PathBuf,
     },
-    /// A subject that means this file and never decides: another one that means it too fits every process.
+    /// A subject that means this file never decides, because another one that means the file fits every process.
     Shadowed {
         /// The path of the file.
         path: PathBuf,
@@ -404,16 +412,17 @@ pub enum LoadWarning {
         /// The application whose subject decides about it instead.
         by: AppId,
     },
-    /// So many pairs of policies were not compared, or there was no room for how they do: sockets do not change hands between them.
+    /// Pairs of policies were not compared, or the results had no room. Sockets do not change hands between their
+    /// applications.
     Uncompared {
         /// The number of pairs that were not compared or had no room.
         pairs: usize,
     },
-    /// The new policy is in force, but something that follows could not be done; the next load does it.
+    /// The new policy is in force, but a step behind it could not be done. The next load repeats the step.
     Unfinished {
-        /// What was not done.
+        /// The step that was not done.
         step: &'static str,
-        /// Why it could not be done.
+        /// The reason why the step could not be done.
         reason: String,
     },
 }
@@ -491,12 +500,12 @@ impl fmt::Display for LoadWarning {
     }
 }
 
-/// Something that is not as [`crate::Sockmon::attach`] left it.
+/// A difference from what [`crate::Sockmon::attach`] left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The program or pin.
+    /// The program or the pin that is affected.
     pub what: String,
-    /// What is wrong with it.
+    /// A description of what is wrong.
     pub detail: String,
     /// What to do about it.
     pub remedy: String,
@@ -515,13 +524,13 @@ pub struct Check {
     pub remedy: String,
 }
 
-/// How often a program ran and for how long, while statistics were on.
+/// The runs of a program and the time they took, while statistics were on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramStats {
     /// The name of the program, as in `bpf/`.
     pub name: &'static str,
-    /// How often the program ran.
+    /// The number of runs of the program.
     pub runs: u64,
-    /// How long all runs took together, in nanoseconds.
+    /// The time of all runs together, in nanoseconds.
     pub nanoseconds: u64,
 }

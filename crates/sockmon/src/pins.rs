@@ -22,10 +22,11 @@ use std::time::Duration;
 
 /// A clock that ticks 100 times a second, twice: what changes later than this has another change time.
 pub(crate) const TICKS: Duration = Duration::from_millis(20);
-/// How long ago a file must have been changed to be hashed, where change times are whole seconds (or every second one).
+/// The least age of a file's change before the file is hashed, on file systems whose change times are whole seconds (or
+/// every second one).
 pub(crate) const SECONDS: Duration = Duration::from_secs(3);
 
-/// What is known of the file at a pinned path.
+/// The knowledge about the file at a pinned path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PinState {
     /// There is no file at the path.
@@ -41,7 +42,7 @@ pub enum PinState {
 }
 
 impl PinState {
-    /// Whether its processes have the policy that names them.
+    /// Whether processes of the file have the policy that names them.
     pub fn is_verified(&self) -> bool {
         matches!(self, PinState::Verified(_))
     }
@@ -67,7 +68,7 @@ pub struct Pin {
     pub path: PathBuf,
     /// The digests that it may have.
     pub wanted: Vec<Digest>,
-    /// What is known of the file at the path.
+    /// The knowledge about the file at the path.
     pub state: PinState,
 }
 
@@ -103,7 +104,7 @@ impl Suspect {
     }
 }
 
-/// What was found in a file.
+/// The result of hashing one file.
 #[derive(Debug)]
 pub struct Finding {
     pub(crate) identity: Identity,
@@ -162,7 +163,7 @@ pub fn doubt(maps: &Maps, identity: &Identity) -> Result<(), SockmonError> {
     maps.write("executables", identity, &Executable { version: 0, digest: [0; 32], ..known })
 }
 
-/// Why the state of a file is not known.
+/// The reason that is given if the state of a file is not known.
 pub(crate) const NO_ANSWER: &str = "the file system there does not answer";
 
 /// The files as they are, by their paths.

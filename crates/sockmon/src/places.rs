@@ -1,8 +1,9 @@
-//! Where the executables are that a policy names.
+//! The places of the executables that a policy names.
 //!
-//! What enters: the images of its subjects. What leaves: for each a place, a file name in a directory, whether or not there is a
-//! file now; and the kernel's numbers of directory and file. A symbolic link counts twice, as the place of the link and as that
-//! of the file it leads to. All that were opened stay open, so that no other file gets their numbers.
+//! The images of a policy's subjects enter. For each of them leaves a place, which is a file name in a directory
+//! whether or not the file exists now, with the kernel's numbers of directory and file. A symbolic link counts twice:
+//! as the place of the link, and as that of the file it leads to. All files and directories that were opened stay open,
+//! so that no other file gets their numbers.
 
 use crate::abi::{self, Identity};
 use crate::adopt;
@@ -32,11 +33,11 @@ pub struct Place {
     pub images: BTreeSet<Image>,
     /// The place as the kernel looks it up; `None`: its file name is too long.
     pub key: Option<abi::Place>,
-    /// The file there now.
+    /// The identity of the file that is there now, if any.
     pub file: Option<Identity>,
-    /// The digests that it must have one of; `None`: it may be any file.
+    /// The digests of which the file must have one; `None` if any file will do.
     pub digests: Option<BTreeSet<Digest>>,
-    /// Which of the descriptors is the file's.
+    /// The index of the file's descriptor in [`Places::held`].
     pub held: Option<usize>,
 }
 
@@ -45,11 +46,11 @@ pub struct Place {
 pub struct Places {
     /// The places of the policy, in order of their paths.
     pub list: Vec<Place>,
-    /// Descriptors of the files and directories.
+    /// The open descriptors of the files and directories.
     pub held: Vec<Arc<OwnedFd>>,
-    /// What the user may not have meant.
+    /// The findings that the user may not have meant.
     pub warnings: Vec<LoadWarning>,
-    /// What was found at the paths, for a later look that has no answer.
+    /// The answers for the paths, for a later search in which one does not answer.
     pub found: PathAnswers,
 }
 
@@ -62,15 +63,15 @@ pub fn images(subjects: &Subjects) -> BTreeSet<Image> {
     named.chain(ancestors(subjects)).collect()
 }
 
-/// The images of `from`.
+/// The images that subjects name as ancestors (`from`).
 pub fn ancestors(subjects: &Subjects) -> BTreeSet<Image> {
     subjects.iter().filter_map(|(selector, _)| selector.from.clone()).collect()
 }
 
-/// Tells the kernel's numbers of files that are open.
+/// A function that gives the kernel's numbers of open files.
 pub type Numbers<'n> = &'n dyn Fn(&[&OwnedFd]) -> Result<Vec<Option<Identity>>, SockmonError>;
 
-/// Look for every image. Where a path does not answer, what was found there before counts.
+/// Search for every image. For a path that does not answer, the earlier answer counts.
 pub fn find(
     loaded: &Loaded,
     subjects: &Subjects,
@@ -80,7 +81,8 @@ pub fn find(
     find_by(&|files| adopt::identities(loaded, files), subjects, directories, before)
 }
 
-/// The same as [`find`] with `numbers` to tell the kernel's numbers of files, so that programs need not be loaded.
+/// Search as [`find`] does, with `numbers` to give the kernel's numbers of files, so that no programs need to be
+/// loaded.
 pub fn find_by(
     numbers: Numbers<'_>,
     subjects: &Subjects,
@@ -121,28 +123,29 @@ fn candidates(image: &Image, directories: &[PathBuf]) -> Vec<PathBuf> {
     }
 }
 
-/// What was found at the paths of a policy.
+/// The answers for the paths of a policy.
 pub type PathAnswers = BTreeMap<PathBuf, Answer>;
-/// What is at a path, or why nothing can be there.
+/// The state of a path, or the reason why it is no place.
 type Answer = Result<PathState, PlaceError>;
 
-/// Why what is at a path is not what policy means by it.
+/// The reason why the file at a path is not what policy means by the path.
 #[derive(Clone, Debug)]
 pub enum PlaceError {
-    /// Nothing can be there, as the text says.
+    /// No file can be at the path; the text says why.
     Nowhere(String),
-    /// The path leads, by a name of one user's, to a file of another's.
+    /// The path leads, by a name of one user, to a file of another.
     Foreign(Box<Foreign>),
 }
 
-/// A path that leads, by a name of one user's, to a file of another's.
+/// A path that leads, by a name of one user, to a file of another.
 #[derive(Clone, Debug)]
 pub struct Foreign {
-    /// Which name, and whose.
+    /// The name that leads astray, and its owner.
     reason: String,
-    /// The place of the path itself, for a file that comes there later; `None`: a link on the way to it is foreign already.
+    /// The place of the path itself, for a file that appears there later; `None` if a link on the way to it leads
+    /// astray already.
     own: Option<FileInDirectory>,
-    /// The place of the file, where that is another one: the kernel half refuses what executes a hard link there.
+    /// The place of the file, if it is another one. The kernel half refuses a process that executes a hard link there.
     end: Option<FileInDirectory>,
 }
 
@@ -152,18 +155,18 @@ impl Foreign {
     }
 }
 
-/// A path as it was when it was looked at.
+/// The state of a path at the time of the search.
 #[derive(Clone, Debug)]
 pub struct PathState {
-    /// Without symbolic links in its directory.
+    /// The place of the path, without symbolic links in its directory.
     own: FileInDirectory,
-    /// Where it leads, if it is a symbolic link.
+    /// The place that the path leads to, if it is a symbolic link.
     end: Option<FileInDirectory>,
-    /// Whether a file that comes there later is what policy means as well.
+    /// Whether policy also means a file that appears at `end` later.
     end_is_place: bool,
     /// What the first line of a `#!` script names.
     interpreter: Option<String>,
-    /// Why no process can run it now.
+    /// The reason why no process can run the file now.
     fault: Option<String>,
 }
 
@@ -172,17 +175,18 @@ pub struct PathState {
 struct FileInDirectory {
     path: PathBuf,
     directory: Arc<OwnedFd>,
-    /// Device and inode of the directory. Asked for where nobody waits: later a file system may not answer any more.
+    /// The device and inode of the directory. They are asked for by the thread for which nobody waits, since the file
+    /// system may not answer later.
     number: (u64, u64),
     /// The executable file there.
     file: Option<Arc<OwnedFd>>,
 }
 
-/// Directories that are open, by device and inode.
+/// The open directories, by device and inode.
 type Directories = HashMap<(u64, u64), Arc<OwnedFd>>;
 
 impl PathState {
-    /// Looks at paths; it opens each directory once for as long as it lives.
+    /// Makes a function that examines paths and opens each directory once.
     fn taker() -> impl FnMut(&Path) -> Answer + Clone + Send + 'static {
         let mut directories = Directories::new();
         move |path| PathState::at(path, &mut directories)
@@ -243,8 +247,8 @@ impl FileInDirectory {
     }
 }
 
-/// Whether a link leads, by its owner's word, to what is not his. On FUSE an owner is what the serving process says, so that a link there
-/// leads to nothing of another file system.
+/// Whether a link leads, by its owner's word, to a file that is not the owner's. On FUSE the serving process says who
+/// the owner is, so a link there may lead to nothing of another file system.
 fn leads_astray(link: &Link, about: &Stat) -> bool {
     (link.owner != 0 && link.owner != about.st_uid) || (link.is_served && link.device != about.st_dev)
 }
@@ -254,8 +258,9 @@ fn is_misplaced(walk: &Walk) -> bool {
     walk.links.iter().any(|link| !link.is_last && leads_astray(link, &walk.own.about))
 }
 
-/// Who owns a symbolic link says where it leads, so it must not lend what policy says of its name to a program of somebody else's: each
-/// link on the way must be root's, or of the owner of what it leads to.
+/// The reason why a link on the way leads astray, if one does. The owner of a symbolic link says where it leads, and
+/// must not lend the policy of its name to somebody else's program. So each link on the way must belong to root, or to
+/// the owner of what it leads to.
 fn foreign_link(walk: &Walk) -> Option<String> {
     let end = walk.end.as_ref().ok();
     let is_foreign = |link: &&Link| {
@@ -313,7 +318,8 @@ struct Program {
 }
 
 impl Program {
-    /// Nothing is read of what is no regular file: opening a pipe waits, opening a device does something.
+    /// Examine an open file. Only regular files are read, because opening a pipe waits and opening a device has
+    /// effects.
     fn of(file: OwnedFd) -> io::Result<Program> {
         let own = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let about = fs::metadata(&own)?;
@@ -356,7 +362,7 @@ fn foreign_changed(found: &PathAnswers) -> bool {
     now.into_iter().flatten().any(|answer| !matches!(answer, Err(PlaceError::Foreign(_))))
 }
 
-/// The paths that lead, by a name of one user's, to a file of another's, and how.
+/// The paths that lead, by a name of one user, to a file of another, each with the reason.
 pub fn foreign_names(found: &PathAnswers) -> Vec<(PathBuf, String)> {
     let foreign = |(path, answer): (&PathBuf, &Answer)| match answer {
         Err(PlaceError::Foreign(foreign)) => Some((path.clone(), foreign.reason.clone())),
@@ -370,7 +376,7 @@ struct Search {
     answers: PathAnswers,
     found: BTreeMap<PathBuf, (BTreeSet<Image>, FileInDirectory)>,
     warnings: Vec<LoadWarning>,
-    /// Paths that are symbolic links, and where they lead.
+    /// The paths that are symbolic links, with the places that they lead to.
     links: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -395,7 +401,8 @@ impl Search {
         }
     }
 
-    /// The error says why no process can run it now; if its directory is there, it counts all the same.
+    /// Add the place of a path as a candidate for an image. An error says why no process can run the file now; if its
+    /// directory exists, the place counts all the same.
     fn candidate(&mut self, image: &Image, path: &Path) -> Result<(), String> {
         let look = match self.answers.get(path).cloned() {
             Some(Ok(look)) => look,
@@ -473,7 +480,8 @@ impl Search {
     }
 }
 
-/// One file at several places (hard links, the end of a symbolic link) is everything that is meant by any of them.
+/// Merge the images of one file that has several places (hard links, the end of a symbolic link): at each place it is
+/// everything that any of them means.
 fn merge(places: &mut [Place]) {
     let mut files: HashMap<Identity, BTreeSet<Image>> = HashMap::new();
     for place in places.iter() {

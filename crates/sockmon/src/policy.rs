@@ -1,4 +1,5 @@
-//! Policy into the kernel: what is new of it, one store that makes it current for all programs, then what is old away.
+//! The load of a policy into the kernel: new entries first, then one store that makes them current for all programs,
+//! then the removal of old entries.
 
 use crate::abi::{self, Executable, Identity};
 use crate::ancestors;
@@ -27,26 +28,26 @@ fn next_generation(current: u32) -> u32 {
     if current >= abi::LAST_GENERATION { 1 } else { current + 1 }
 }
 
-/// What a load is made of.
+/// The input of a load.
 pub struct Policy<'p> {
     /// The tables of each application.
     pub spd: &'p Spd,
-    /// Which application a process belongs to.
+    /// The subjects, which say to which application a process belongs.
     pub subjects: &'p Subjects,
     /// The directories where bare names are looked for.
     pub directories: &'p [PathBuf],
     /// Pairs of applications that do not compare as their tables do.
     pub orders: &'p [((AppId, AppId), Order)],
-    /// What the load before found at the paths that policy names.
+    /// The answers of the last load for the paths that policy names.
     pub found: &'p PathAnswers,
 }
 
-/// Everything that is known before anything changes.
+/// The plan of a load, complete before anything is changed.
 struct Plan {
     before: Lists,
     lists: Lists,
     wanted: IdentityTables,
-    /// Files that were verified and whose digest this policy does not name.
+    /// The files that were verified and whose digest this policy does not name.
     stale: Vec<Identity>,
     bits: Bits,
     slots: Slots,
@@ -56,19 +57,19 @@ struct Plan {
 
 /// A policy that is in force.
 pub struct Done {
-    /// Open descriptors that keep the inodes of the executables from being used again.
+    /// The open descriptors that keep the inodes of the executables from being used again.
     pub held: Vec<Arc<OwnedFd>>,
-    /// Files that digests speak of, not verified yet.
+    /// The files that policy knows by a digest and that nobody has verified yet.
     pub pinned: Vec<Pinned>,
-    /// What is at the paths that policy names.
+    /// The answers for the paths that policy names.
     pub found: PathAnswers,
-    /// What is odd, and what could not be done.
+    /// The findings that the user may not have meant, and the steps that could not be done.
     pub warnings: Vec<LoadWarning>,
     /// Counts of what the maps hold now, and of what was written.
     pub stats: LoadStats,
 }
 
-/// What the maps hold, from the last load or, if that is not the one in force, from the maps.
+/// The content of the maps: from the last load, or from the maps themselves if another load is in force.
 pub fn in_force(maps: &Maps, known: &mut Option<Tables>) -> Result<Tables, SockmonError> {
     let generation = maps.config()?.generation;
     match known.take().filter(|tables| tables.generation == generation) {
@@ -77,7 +78,7 @@ pub fn in_force(maps: &Maps, known: &mut Option<Tables>) -> Result<Tables, Sockm
     }
 }
 
-/// What can be said of a policy without the maps.
+/// Check a policy as far as that needs no maps.
 fn check(marks: Marks, spd: &Spd) -> Result<(), SockmonError> {
     let last = marks.last_app();
     if let Some((app, _)) = spd.apps().find(|(app, _)| app.0 > last) {
@@ -86,7 +87,7 @@ fn check(marks: Marks, spd: &Spd) -> Result<(), SockmonError> {
     limits::check(spd)
 }
 
-/// Whether the maps have room for a policy whose places are these, by the steps of [`load`] that write nothing.
+/// Check that the maps have room for a policy with these places, by the steps of [`load`] that write nothing.
 pub fn fits(maps: &Maps, marks: Marks, policy: &Policy<'_>, places: &[Place]) -> Result<(), SockmonError> {
     check(marks, policy.spd)?;
     let change = Tables::seen(maps)?.plan(policy.spd, policy.orders, Room::of(maps)?)?;
@@ -96,8 +97,8 @@ pub fn fits(maps: &Maps, marks: Marks, policy: &Policy<'_>, places: &[Place]) ->
     identities::check_room(maps, &plan.wanted)
 }
 
-/// Replace the policy in force. An error leaves the old one in force; once the new one is, there are only warnings.
-/// `known`: what the last load left in the maps.
+/// Replace the policy in force. An error leaves the old policy in force; once the new one is in force there are only
+/// warnings. `known` is the content that the last load left in the maps.
 pub fn load(loaded: &Loaded, policy: &Policy<'_>, known: &mut Option<Tables>) -> Result<Done, SockmonError> {
     let maps = &loaded.maps;
     check(loaded.marks, policy.spd)?;
@@ -151,7 +152,7 @@ pub fn load(loaded: &Loaded, policy: &Policy<'_>, known: &mut Option<Tables>) ->
     Ok(Done { held: places.held, pinned, found: places.found, warnings, stats })
 }
 
-/// Gives ancestors and control groups what they are called in the kernel.
+/// A function that gives the kernel's numbers of ancestors and control groups.
 type Number = fn(&Maps, &Subjects, &Lists) -> Result<(Bits, Slots), SockmonError>;
 
 /// The control groups that subjects name.
@@ -159,13 +160,13 @@ fn groups_of(subjects: &Subjects) -> BTreeSet<String> {
     subjects.iter().filter_map(|(selector, _)| selector.group.clone()).collect()
 }
 
-/// What ancestors and control groups are called in the kernel.
+/// Give ancestors and control groups their numbers in the kernel.
 fn numbers(maps: &Maps, subjects: &Subjects, before: &Lists) -> Result<(Bits, Slots), SockmonError> {
     let bits = ancestors::prepare(maps, &places::ancestors(subjects))?;
     Ok((bits, groups::prepare(maps, &groups_of(subjects), before)?))
 }
 
-/// What they would be called. Nothing is written.
+/// The numbers that ancestors and control groups would get. Nothing is written.
 fn chosen(maps: &Maps, subjects: &Subjects, before: &Lists) -> Result<(Bits, Slots), SockmonError> {
     let bits = ancestors::choose(maps, &places::ancestors(subjects))?;
     Ok((bits, groups::choose(maps, &groups_of(subjects), before)?))
@@ -196,7 +197,7 @@ fn plan(
     Ok((Plan { before, lists, wanted, stale, bits, slots, change, generation }, warnings))
 }
 
-/// Everything of the next generation, and then the generation. How many executables and places are new.
+/// Write everything of the next generation, and then the generation. Returns the number of new executables and places.
 fn write(maps: &Maps, before: &Tables, spd: &Spd, plan: &Plan) -> Result<usize, SockmonError> {
     let config = maps.config()?;
     let high = config.lists.max(plan.lists.high());
@@ -221,7 +222,7 @@ fn write(maps: &Maps, before: &Tables, spd: &Spd, plan: &Plan) -> Result<usize, 
     Ok(reserved)
 }
 
-/// Take back what a load that failed has put into the maps for executables.
+/// Remove what a failed load has put into the maps for executables.
 fn release(maps: &Maps, plan: &Plan) -> Result<(), SockmonError> {
     let known = |number: Option<u32>| number.is_some_and(|n| plan.before.numbered.contains_key(&n));
     let mut unwanted = Vec::new();
@@ -240,17 +241,17 @@ fn release(maps: &Maps, plan: &Plan) -> Result<(), SockmonError> {
     unwanted.iter().try_for_each(|place| maps.delete("places", place))
 }
 
-/// What came of [`finish`].
+/// The result of [`finish`].
 struct FinishResult {
-    /// What the maps hold; `None`: it is to be read again.
+    /// The content of the maps; `None` if it has to be read again.
     now: Option<Tables>,
-    /// Executables and places that got another list.
+    /// The number of executables and places that got another list.
     moved: usize,
-    /// What is left to do.
+    /// The steps that are left to do.
     left: Vec<LoadWarning>,
 }
 
-/// What follows when a generation is current: it is too late to fail.
+/// Do what follows once a generation is current. It cannot fail any more; what is left to do becomes a warning.
 fn finish(loaded: &Loaded, plan: Plan, before: Tables, ancestors: u64) -> FinishResult {
     let maps = &loaded.maps;
     // A program that read the old generation may still be looking its entries up: to it, none would mean clear.
@@ -276,7 +277,7 @@ fn finish(loaded: &Loaded, plan: Plan, before: Tables, ancestors: u64) -> Finish
     FinishResult { now, moved, left }
 }
 
-/// Which applications in force would lose processes to which others with these subjects.
+/// The pairs of applications in force of which the first would lose processes to the second under these subjects.
 pub fn moved(
     loaded: &Loaded,
     subjects: &Subjects,
@@ -287,7 +288,7 @@ pub fn moved(
     moved_from(&loaded.maps, subjects, &places.list, numbers)
 }
 
-/// What [`moved`] answers, where the places are known and nothing is to be written.
+/// The same pairs as [`moved`] gives, for places that are known and without writing anything.
 pub fn would_move(
     maps: &Maps,
     subjects: &Subjects,

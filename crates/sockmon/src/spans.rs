@@ -5,8 +5,8 @@ use crate::abi::PeerKey;
 use std::collections::BTreeMap;
 use wire::Prefix;
 
-/// What the table holds: the ways that bypass, by first address and length. In this order a prefix comes behind those that
-/// cover it.
+/// The content of the table: what bypasses, by the first address and the length of a prefix. In this order a prefix
+/// stands behind those that cover it.
 pub(crate) type BypassTable = BTreeMap<(u128, u8), u32>;
 
 /// A prefix and its value.
@@ -20,8 +20,8 @@ pub(crate) fn place_of(key: &PeerKey) -> (u128, u8) {
     (u128::from_be_bytes(key.addr), u8::try_from(key.prefixlen).unwrap_or(128))
 }
 
-/// What to write into a table that holds `now`, so that nothing passes that would not under `then` too. Each write lets less
-/// pass than before it, so their order does not matter, and one that fails leaves nothing open.
+/// The entries to write into a table that holds `now`, so that nothing passes which would not pass under `then` too.
+/// Each write lets less pass than before it. So the order does not matter, and a write that fails leaves nothing open.
 pub(crate) fn narrowing(now: &BypassTable, then: &BypassTable) -> Vec<Entry> {
     /// A prefix that covers those behind it: its value now, then, and after the narrowing.
     struct CoveringPrefix(Prefix, u32, u32, u32);
@@ -45,8 +45,8 @@ pub(crate) fn narrowing(now: &BypassTable, then: &BypassTable) -> Vec<Entry> {
     writes
 }
 
-/// What to write behind [`narrowing`], so that the table says what `then` says once what is not in `then` is deleted. The
-/// longest first: no address may fall to a shorter prefix that lets more pass.
+/// The entries to write behind [`narrowing`], so that the table equals `then` once entries that are not in `then` are
+/// deleted. The longest prefixes come first: no address may fall to a shorter prefix that lets more pass.
 pub(crate) fn widening(now: &BypassTable, then: &BypassTable) -> Vec<Entry> {
     let differs = |(place, value): &(&(u128, u8), &u32)| now.get(place) != Some(value);
     let mut writes: Vec<Entry> = then.iter().filter(differs).map(|(place, value)| (*place, *value)).collect();

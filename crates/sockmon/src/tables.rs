@@ -1,4 +1,4 @@
-//! What the maps of policy hold, and what a load changes in them (docs/design/0019).
+//! The content of the maps of policy, and the changes that a load makes to it (docs/design/0019).
 //!
 //! What enters: the tables of each application. What leaves: which tables and protections the kernel half lacks, which
 //! application has which table, which pairs of tables compare. Tables and protections are there once, by what they say, under
@@ -84,7 +84,7 @@ impl Table {
     }
 }
 
-/// What the maps hold for one generation, both halves of `applications` alike.
+/// The content of the maps for one generation; both halves of `applications` are alike.
 #[derive(Debug, Default)]
 pub struct Tables {
     /// The generation in force when this was so.
@@ -92,15 +92,15 @@ pub struct Tables {
     tables: HashMap<u32, Table>,
     by_hash: HashMap<u64, Vec<u32>>,
     protections: HashMap<Protection, u32>,
-    /// How many networks all tables have together.
+    /// The number of networks of all tables together.
     networks: usize,
-    /// Which table each application has; those with none are left out.
+    /// The number of each application's table. Applications without a table are left out.
     applications: BTreeMap<u16, u32>,
-    /// How pairs of tables compare, the lower number first.
+    /// The order of each pair of tables, the lower number first.
     orders: BTreeMap<(u32, u32), u8>,
     /// Pairs of applications that are told apart from their tables.
     exceptions: BTreeMap<(u16, u16), u8>,
-    /// What each application's table was made of.
+    /// The policy that each application's table was made of.
     sources: HashMap<u16, Arc<AppPolicy>>,
     /// Tables that have not been compared with all others; `None`: nobody knows which.
     uncompared: Option<BTreeSet<u32>>,
@@ -108,7 +108,7 @@ pub struct Tables {
     last_protection: u32,
 }
 
-/// What a load has to do.
+/// The changes that a load has to make.
 #[derive(Debug, Default)]
 pub struct Change {
     applications: BTreeMap<u16, u32>,
@@ -130,7 +130,7 @@ pub struct Change {
     last_protection: u32,
 }
 
-/// What a load of policy did to the kernel half's maps.
+/// The counts of what a load of policy did to the kernel half's maps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadStats {
     /// Applications with a policy, `guard` and what must not send among them.
@@ -162,7 +162,8 @@ pub struct LoadStats {
 }
 
 impl Tables {
-    /// What to do for a policy to be in force. `orders`: pairs of applications that do not compare as their tables do.
+    /// Plan the changes that put a policy in force. `orders` has pairs of applications that do not compare as their
+    /// tables do.
     pub fn plan(
         &self,
         spd: &Spd,
@@ -313,7 +314,7 @@ impl Tables {
         Ok(numbers)
     }
 
-    /// What the load that was planned did, to be told.
+    /// The counts of a load that was planned.
     pub fn stats(&self, change: &Change) -> LoadStats {
         let gone = self.tables.keys().filter(|number| !change.in_use.contains(number)).count();
         let differs =
@@ -332,7 +333,7 @@ impl Tables {
         }
     }
 
-    /// How much of everything there is, added to what a load did.
+    /// The counts of a load, completed by the size of each table.
     pub fn count(&self, did: LoadStats) -> LoadStats {
         LoadStats {
             applications: self.applications.len(),
@@ -345,7 +346,7 @@ impl Tables {
     }
 }
 
-/// What a plan has given numbers to so far.
+/// The numbers that a plan has given so far.
 #[derive(Default)]
 struct Fresh {
     /// Places in [`Change::tables`], by the hash of the table.
@@ -365,7 +366,7 @@ fn next(last: &mut u32, most: u32) -> Result<u32, SockmonError> {
     Ok(*last)
 }
 
-/// What must not send has a policy of one line.
+/// The application of processes that must not send, with its policy of one line.
 fn refused() -> (AppId, Arc<AppPolicy>) {
     let everything = sadb::spd::Network {
         prefix: wire::Prefix::from_bits(0, 0),

@@ -22,26 +22,26 @@ const MOST_LINKS: usize = 40;
 /// A symbolic link on the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Without symbolic links in its directory.
+    /// The path, without symbolic links in its directory.
     pub path: PathBuf,
     /// The owner of the link, a user of the initial namespace.
     pub owner: u32,
     /// The device of the file system that it is on.
     pub device: u64,
-    /// Whether that is FUSE, where the owner is what a process says that serves it.
+    /// Whether the file system is FUSE, where the serving process says who the owner is.
     pub is_served: bool,
-    /// Whether it is the last component of a path, and not a directory on the way.
+    /// Whether the link is the last component of a path, and not a directory on the way.
     pub is_last: bool,
 }
 
 /// A file name in a directory.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Without symbolic links in its directory.
+    /// The path, without symbolic links in its directory.
     pub path: PathBuf,
     /// The directory that holds the name.
     pub directory: Rc<OwnedFd>,
-    /// What fstat(2) says of the directory.
+    /// The result of fstat(2) for the directory.
     pub about: Stat,
 }
 
@@ -50,9 +50,9 @@ pub struct Step {
 pub struct Walk {
     /// The last component of the path itself.
     pub own: Step,
-    /// What it leads to, or why it leads nowhere.
+    /// The file that the path leads to, or the reason why it leads nowhere.
     pub end: io::Result<End>,
-    /// Where that is, or would be if there were a file; `None`: a directory on the way is missing.
+    /// The place of that file, or the place where it would be; `None` if a directory on the way is missing.
     pub last: Option<Step>,
     /// The links on the way, in the order in which they were met.
     pub links: Vec<Link>,
@@ -65,11 +65,11 @@ pub struct End {
     pub at: Step,
     /// The file, whatever it is.
     pub file: OwnedFd,
-    /// What fstat(2) says of it.
+    /// The result of fstat(2) for the file.
     pub about: Stat,
 }
 
-/// Where the walk is.
+/// The position of the walk.
 struct Position {
     /// Directories from the root on, with their names.
     directories: Vec<(OsString, Rc<OwnedFd>)>,
