@@ -12,10 +12,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long killed processes may take to die.
+/// The time that killed processes may take to die.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the unified hierarchy is mounted in this mount namespace.
+/// The mount point of the unified hierarchy in this mount namespace.
 pub fn unified_root() -> Result<PathBuf> {
     mountinfo::roots_of("cgroup2")?.into_iter().next().ok_or_else(|| {
         Error::unfit(

@@ -88,7 +88,8 @@ impl Family {
         })
     }
 
-    /// No IPv6 packet says whether it may be fragmented; one that is longer than the device's MTU came in fragments.
+    /// Send a packet that is longer than the device's MTU, which the kernel cuts into fragments. An IPv6 packet does
+    /// not say whether it may be fragmented; one that is too long arrived in fragments.
     fn send_in_fragments(
         &self,
         packet: &[u8],

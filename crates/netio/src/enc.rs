@@ -13,7 +13,7 @@ use std::io;
 
 /// Copies that may lie in the device unread; they are as long as packets on the wire.
 const QUEUE: u32 = 32;
-/// No copy is too long for it.
+/// The MTU of the device, for which no copy is too long.
 const MTU: u32 = 65_535;
 /// The calling thread's namespace's packet sockets.
 const PACKET_SOCKETS: &str = "/proc/thread-self/net/packet";
@@ -54,8 +54,8 @@ impl EncDevice {
         self.index
     }
 
-    /// Whether a packet socket is bound to it. One that listens on every device at once does not count: it sees protected
-    /// packets on the TUN already.
+    /// Whether a packet socket is bound to the device. A socket that listens on every device at once does not count: it
+    /// sees protected packets on the TUN already.
     ///
     /// # Errors
     /// If the kernel does not say.

@@ -10,7 +10,7 @@ pub enum Error {
     /// The kernel refused: what was asked, and its answer.
     #[error("{doing}: {source}{}", hint(source))]
     System {
-        /// What was being done, and on what.
+        /// The action that failed, and its object.
         doing: String,
         /// The error that the kernel answered.
         source: io::Error,
@@ -18,9 +18,9 @@ pub enum Error {
     /// The kernel did it, but what is there is not what is needed.
     #[error("{what}; {remedy}")]
     Unfit {
-        /// What was found, and why it does not fit.
+        /// A description of what was found, and why it does not fit.
         what: String,
-        /// What to do next.
+        /// The next step for an operator.
         remedy: String,
     },
 }
@@ -42,7 +42,7 @@ impl Error {
     }
 }
 
-/// What an operator can do about the kernel's answer.
+/// The advice to an operator about an error of the kernel; empty if there is none.
 fn hint(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
@@ -55,7 +55,7 @@ fn hint(source: &io::Error) -> &'static str {
     }
 }
 
-/// Says what was being done when an answer of the kernel was an error.
+/// An extension of results that adds to the kernel's error what was being done.
 pub(crate) trait IoContext<T> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T>;
 }

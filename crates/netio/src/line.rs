@@ -21,18 +21,18 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use wire::Buf;
 
-/// Octets in front of a frame that a buffer needs: the vnet header, two tags more than the frame came with, and a little for
-/// whoever changes its headers.
+/// The octets that a buffer needs in front of a frame: the vnet header, two tags more than the frame had, and some room
+/// for changes of its headers.
 pub const HEADROOM: usize = 64;
-/// Octets that a frame needs in front when it leaves.
+/// The octets that a frame needs in front of it when it leaves.
 pub const PREFIX: usize = crate::vnet::LEN;
-/// Octets of the longest frame, with its vnet header and tags.
+/// The length in octets of the longest frame, with its vnet header and tags.
 pub const FRAME: usize = PREFIX + 26 + 65_536;
 /// Frames taken or sent with one system call. As super-packets they are a mebibyte, which is what a processor's own cache holds; more
 /// gained nothing with small frames either (docs/design/0024).
 pub const BATCH: usize = 16;
 
-/// Octets that the kernel may queue, each way.
+/// The octets that the kernel may queue in each direction.
 const BUFFER: libc::c_int = 16 << 20;
 const PACKET_FANOUT_DATA: libc::c_int = 22;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
@@ -40,7 +40,7 @@ const PACKET_FANOUT_EBPF: u32 = 7;
 const PACKET_FANOUT_FLAG_IGNORE_OUTGOING: u32 = 0x4000;
 const PACKET_FANOUT_FLAG_UNIQUEID: u32 = 0x2000;
 
-/// One worker's socket on one interface.
+/// The socket of one worker on one interface.
 #[derive(Debug)]
 pub struct Port {
     socket: Socket,

@@ -42,13 +42,13 @@ pub struct Link {
     pub running: bool,
     /// Whether this is the loopback device.
     pub loopback: bool,
-    /// Largest IP packet, in octets.
+    /// Set the largest IP packet of a device, in octets.
     pub mtu: u32,
     /// Packets its queue holds.
     pub queue_len: u32,
     /// Index of the bridge or bond that it belongs to.
     pub master: Option<u32>,
-    /// What the kernel calls its driver ("veth", "tun", "bridge"); none for hardware and loopback.
+    /// The kernel's name of the driver ("veth", "tun", "bridge"); `None` for hardware and loopback.
     pub kind: Option<String>,
     /// The link-layer address of the device.
     pub address: Vec<u8>,
@@ -60,7 +60,8 @@ pub struct Link {
     pub tun_owner: Option<TunOwner>,
 }
 
-/// Who may attach to a TUN beside those with CAP_NET_ADMIN. Everybody, if neither a user nor a group is set.
+/// The user and the group that may attach to a TUN, beside processes with CAP_NET_ADMIN. If neither is set, everybody
+/// may.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TunOwner {
     /// The only user who may attach, by number.
@@ -84,7 +85,7 @@ pub struct Address {
     pub link_scope: bool,
 }
 
-/// How far an address is valid.
+/// The scope in which an address is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The address is valid everywhere.
@@ -161,7 +162,7 @@ impl Links {
         self.set(message, |word| format!("{word} {}", if up { "up" } else { "down" }))
     }
 
-    /// Whether the host takes part in groups there.
+    /// Turn membership in multicast groups on a device on or off.
     pub fn set_multicast(&mut self, index: u32, on: bool) -> Result<()> {
         let mut message = of(index);
         message.header.flags = if on { LinkFlags::Multicast } else { LinkFlags::empty() };
@@ -174,14 +175,15 @@ impl Links {
         self.set(with(index, LinkAttribute::Mtu(mtu)), |word| format!("{word} MTU {mtu}"))
     }
 
-    /// Packets the device's queue holds (for a TUN: the ring between the kernel and its reader).
+    /// Set the number of packets that the device's queue holds (for a TUN: the ring between the kernel and its reader).
     pub fn set_queue_len(&mut self, index: u32, packets: u32) -> Result<()> {
         self.set(with(index, LinkAttribute::TxQueueLen(packets)), |word| {
             format!("{word} queue length {packets}")
         })
     }
 
-    /// No IPv6 address of its own making: the device sends no router solicitation and no MLD report for one.
+    /// Turn off generated IPv6 addresses: the device sends no router solicitation, and no MLD report for such an
+    /// address.
     pub fn set_no_generated_addresses(&mut self, index: u32) -> Result<()> {
         let inet6 = AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(In6AddrGenMode::None)]);
         let attribute = LinkAttribute::AfSpecUnspec(vec![inet6]);

@@ -30,9 +30,9 @@ use socket2::{Domain, Socket, Type};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Octets of the vnet header that a packet socket puts in front (struct virtio_net_hdr).
+/// The octets of the vnet header that a packet socket puts in front (struct virtio_net_hdr).
 const VNET_LEN: usize = 10;
-/// Octets that the kernel may queue per socket.
+/// The octets that the kernel may queue per socket.
 const BUFFER: usize = 8 << 20;
 
 const PACKET_VNET_HDR: libc::c_int = 15;

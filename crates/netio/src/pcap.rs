@@ -18,7 +18,7 @@ pub use write::Writer;
 use std::time::Duration;
 use wire::Time;
 
-/// One frame of a capture file.
+/// A frame of a capture file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The time when the frame was captured, since 1970.
@@ -38,8 +38,8 @@ impl Frame {
         self.link.ip(&self.data)
     }
 
-    /// What the link says is an IP packet, even where the packet's first octet contradicts it; otherwise like
-    /// [`Frame::ip`].
+    /// The IP packet that the link header announces, even if the packet's first octet contradicts it; otherwise the
+    /// same as [`Frame::ip`].
     pub fn said_ip(&self) -> Option<&[u8]> {
         match self.link {
             LinkType::Raw => Some(&self.data),
@@ -52,7 +52,7 @@ impl Frame {
         Time(u64::try_from(self.time.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Whether the capture kept all of it.
+    /// Whether the capture kept the whole frame.
     pub fn is_whole(&self) -> bool {
         self.data.len() >= self.original_len as usize
     }

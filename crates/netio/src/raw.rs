@@ -19,10 +19,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use wire::ipv6::{self, Ipv6Repr};
 use wire::{Buf, Meta, Packet, Pool, Time, protocol, stage};
 
-/// Octets that a received packet of IPv6 gets in front: the headroom that its buffer must have.
+/// The octets that a received IPv6 packet gets in front of it, which is the headroom that its buffer must have.
 pub const HEADROOM: usize = ipv6::HEADER_LEN;
 
-/// Octets that the kernel may queue per socket.
+/// The octets that the kernel may queue per socket.
 const BUFFER: usize = 4 << 20;
 
 /// Packets taken with one system call.
@@ -31,7 +31,7 @@ const BATCH: usize = 32;
 /// ICMP errors taken with one system call: anybody may send them.
 const ERRORS: usize = 16;
 
-/// What arrives on one socket.
+/// The kind of packets that arrive on one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// ESP (RFC 4303), protocol 50.
@@ -46,7 +46,7 @@ pub enum Kind {
     Errors,
 }
 
-/// One raw socket to receive from.
+/// A raw socket that receives.
 #[derive(Debug)]
 pub struct RawReceiver {
     socket: Socket,

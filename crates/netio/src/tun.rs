@@ -25,7 +25,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wire::{AppId, DropReason, Meta, Packet, Pool, Record, Time, record, stage};
 
-/// Octets in front of the IP packet: vnet header and record.
+/// The octets in front of the IP packet: vnet header and record.
 pub const PREFIX_LEN: usize = vnet::LEN + record::LEN;
 
 /// Packets that are forgotten at one time.
@@ -34,7 +34,7 @@ const QUEUE_AT_MOST: usize = 1 << 16;
 /// The longest packet the kernel hands over (a super-packet of the largest IPv4 length).
 pub const MAX_PACKET: usize = 65_535;
 
-/// How to open the device.
+/// The options for opening the device.
 #[derive(Clone, Debug)]
 pub struct TunOptions {
     /// Keep the device when its last descriptor is closed.
@@ -51,7 +51,7 @@ impl Default for TunOptions {
     }
 }
 
-/// What the host must give the device.
+/// The settings that the host has to give the device.
 #[derive(Clone, Debug)]
 pub struct TunConfig {
     /// Any address of its own, with link scope: without one, loose reverse-path filtering drops what arrives on it.
@@ -130,7 +130,7 @@ impl Tun {
         Ok(Tun { file, name, index, offloads })
     }
 
-    /// Whether another daemon can go on with the device: what [`Tun::from_fd`] needs of it is there.
+    /// Check that another daemon can go on with the device: that everything [`Tun::from_fd`] needs exists.
     pub fn try_hand_over(&self) -> Result<()> {
         let file = self.file.try_clone().doing(|| format!("duplicating the TUN {}", self.name))?;
         Tun::from_fd(file.into()).map(drop)
@@ -152,7 +152,7 @@ impl Tun {
         self.index
     }
 
-    /// Whether UDP super-packets come and go whole (Linux 6.2).
+    /// Whether UDP super-packets are read and written whole (Linux 6.2).
     pub fn carries_udp_super_packets(&self) -> bool {
         self.offloads & device::USO != 0
     }
@@ -237,7 +237,7 @@ impl Tun {
         self.write(&[IoSlice::new(&prefix), IoSlice::new(bytes)], PREFIX_LEN + bytes.len())
     }
 
-    /// One writev(2) of `len` octets in all.
+    /// Write `len` octets in all with one writev(2).
     fn write(&self, parts: &[IoSlice<'_>], len: usize) -> std::result::Result<(), DropReason> {
         match (&self.file).write_vectored(parts) {
             Ok(written) if written == len => Ok(()),
@@ -267,7 +267,7 @@ impl AsFd for Tun {
     }
 }
 
-/// What is wrong with who may attach to a TUN, if anything: it must be root's, user and group, and have one queue.
+/// The fault of a TUN's owner, if there is one: user and group must be root, and the device must have one queue.
 ///
 /// Where neither owner nor group is set, any user may attach to a device that no process holds: read what is redirected to it in
 /// clear, and write packets that carry proof.

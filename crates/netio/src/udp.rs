@@ -32,18 +32,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use wire::Buf;
 
-/// Octets of headers that a received datagram gets in front: the headroom that its buffer must have.
+/// The octets of headers that a received datagram gets in front of it, which is the headroom that its buffer must have.
 pub const HEADROOM: usize = wire::ipv6::HEADER_LEN + wire::udp::HEADER_LEN;
 
 /// The longest UDP payload.
 pub const MAX_DATAGRAM: usize = 65_535 - wire::udp::HEADER_LEN;
 
-/// How to open the sockets.
+/// The options for opening the sockets.
 #[derive(Clone, Debug)]
 pub struct UdpOptions {
     /// The port: 4500 for ESP in UDP.
     pub port: u16,
-    /// Octets that the kernel may queue per socket and direction.
+    /// The octets that the kernel may queue per socket and direction.
     pub buffer: usize,
 }
 

@@ -2,7 +2,7 @@
 
 use wire::{DropReason, Gso, GsoKind};
 
-/// Octets of the header.
+/// The octets of the header.
 pub(crate) const LEN: usize = 10;
 
 const NEEDS_CSUM: u8 = 1;
@@ -13,7 +13,7 @@ const GSO_UDP_L4: u8 = 5;
 /// TCP with ECN: beside the type. CWR goes on the first segment only.
 const GSO_ECN: u8 = 0x80;
 
-/// One header in front of a packet (`struct virtio_net_hdr`), its fields in the host's octet order.
+/// The header in front of a packet (`struct virtio_net_hdr`), with its fields in the host's octet order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VnetHeader {
     flags: u8,
@@ -36,8 +36,9 @@ impl VnetHeader {
         }
     }
 
-    /// What is written in front of `header_len` octets of headers and a coalesced packet's payloads: cut it, finish the checksums. The
-    /// IP header begins `before` octets behind the place that the kernel counts from.
+    /// The octets to write in front of `header_len` octets of headers and a coalesced packet's payloads. They ask the
+    /// kernel to cut the packet and to finish the checksums. The IP header begins `before` octets behind the place from
+    /// which the kernel counts.
     pub(crate) fn emit(gso: &Gso, before: u16, header_len: u16, version: u8) -> [u8; LEN] {
         let gso_type = match (gso.kind, version) {
             (GsoKind::None, _) => GSO_NONE,

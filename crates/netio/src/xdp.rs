@@ -22,15 +22,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::DropReason;
 
-/// What the kernel keeps in front of a frame that arrives.
+/// The octets that the kernel keeps free in front of a frame that arrives.
 const KERNEL_HEADROOM: usize = 256;
 /// Chunks for each direction, and entries of each ring.
 const CHUNKS: u32 = 2048;
 /// The largest MTU whose frames fit a chunk.
 const MAX_MTU: u32 = (CHUNK - KERNEL_HEADROOM - wire::eth::HEADER_LEN) as u32;
 
-/// How long another socket may still hold the queue, and how often is tried meanwhile.
+/// The time for which another socket may still hold the queue.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The time between two attempts to get the queue.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// The half that receives.
@@ -70,10 +71,10 @@ pub fn open(device: &FrameDevice) -> Result<(XdpReceiver, XdpSender)> {
     patiently(|| make(device)).doing(|| format!("opening an AF_XDP socket on {name}"))
 }
 
-/// Whether a device is one whose frames this can take.
+/// Check that frames of a device can be received here.
 ///
 /// # Errors
-/// If it has more queues or larger frames than that.
+/// The device has more queues, or larger frames, than that.
 pub fn check_device(device: &FrameDevice) -> Result<()> {
     let name = &device.name;
     let queues = receive_queues(name)?;
@@ -92,7 +93,8 @@ pub fn check_device(device: &FrameDevice) -> Result<()> {
     Ok(())
 }
 
-/// What the kernel may let us a moment later: a queue is free some time after the socket of the daemon before was closed.
+/// Repeat an attempt that the kernel may allow a moment later: a queue becomes free some time after the socket of an
+/// earlier daemon was closed.
 fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..PATIENCE.as_millis() / AGAIN.as_millis() {
         match open() {

@@ -18,7 +18,8 @@ pub struct Arrived {
 }
 
 impl Arrived {
-    /// What the kernel left to do, with offsets from the IP header, `before` octets behind the frame's start.
+    /// The checksum and segmentation work that the kernel left, with offsets from the IP header, which begins `before`
+    /// octets behind the frame's start.
     ///
     /// # Errors
     /// [`DropReason::GsoInvalid`] if it contradicts itself or is of a kind that nobody here knows.

@@ -15,18 +15,18 @@ use wire::{Buf, DropReason, Gso, GsoKind, Pool, udp};
 pub struct OutgoingFrame {
     /// The frame, from its Ethernet header on.
     pub frame: Buf,
-    /// What the kernel is to do of it; offsets from the IP header.
+    /// The checksum and segmentation work for the kernel, with offsets from the IP header.
     pub gso: Gso,
-    /// Octets in front of the IP header.
+    /// The octets in front of the IP header.
     pub before: usize,
 }
 
-/// What became of frames.
+/// The result of sending frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Frames that the interface took.
     pub frames: u64,
-    /// Octets of the frames that the interface took.
+    /// The octets of the frames that the interface took.
     pub octets: u64,
     /// Frames that are longer than it carries.
     pub too_long: u64,

@@ -7,7 +7,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo, LinkMessage};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// One end of a pair to be made: its name, and the namespace it is to be in (none: that of [`Links`]).
+/// One end of a pair of devices that is to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct End<'a> {
     /// The device's name there.

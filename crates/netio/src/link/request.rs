@@ -25,12 +25,12 @@ impl Conversation {
         Ok(Conversation { socket, sequence: 0 })
     }
 
-    /// Ask for a change; `flags` beside REQUEST and ACK.
+    /// Request a change. `flags` are added to REQUEST and ACK.
     pub(super) fn change(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.ask(message, NLM_F_ACK | flags, |_| {})
     }
 
-    /// Ask for everything of a kind.
+    /// Request every object of a kind.
     pub(super) fn dump(
         &mut self,
         message: RouteNetlinkMessage,
@@ -39,7 +39,7 @@ impl Conversation {
         self.ask(message, NLM_F_DUMP, each)
     }
 
-    /// Ask one thing that has one answer.
+    /// Send a request that has one answer.
     pub(super) fn look_up(
         &mut self,
         message: RouteNetlinkMessage,

@@ -51,8 +51,9 @@ impl Links {
         found.ok_or_else(|| Error::unfit(format!("there is no route to {to}"), "see `ip route get`"))
     }
 
-    /// Octets of the largest packet that the way from `from` to `to` takes whole as far as this host knows: the MTU of the device, or
-    /// of the route if that says less. What ICMP errors taught the kernel about the destination is left out.
+    /// The largest packet in octets that the route from `from` to `to` takes whole, as far as this host knows: the MTU
+    /// of the device, or of the route if that is smaller. What ICMP errors taught the kernel about the destination is
+    /// left out.
     pub fn path_mtu(&mut self, from: IpAddr, to: IpAddr) -> Result<u32> {
         let doing = || format!("asking for the route from {from} to {to}");
         let way = match self.way(Some(from), to, RouteFlags::empty()) {
@@ -151,7 +152,7 @@ impl Links {
     }
 }
 
-/// What is said of sizes about a way.
+/// The device and the MTU that a route message names.
 #[derive(Clone, Copy)]
 struct RouteEntry {
     index: u32,

@@ -9,7 +9,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// What happened to a device.
+/// An event of a network device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A device is new, or its state changed.

@@ -7,12 +7,12 @@ use socket2::Socket;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-/// Octets of a frame at most.
+/// The longest frame in octets.
 pub const FRAME: usize = 128;
 /// Frames of one system call.
 const BATCH: usize = 32;
 
-/// What a [`Flooder`] did.
+/// The result of a [`Flooder`]'s run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FloodStats {
     /// Frames that the device took.

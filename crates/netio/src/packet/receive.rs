@@ -35,7 +35,7 @@ enum Source {
     Xdp(Box<XdpReceiver>),
 }
 
-/// What one call received.
+/// The frames that one call received.
 #[derive(Debug, Default)]
 pub struct Frames {
     /// Bursts of ESP in UDP, headers removed.

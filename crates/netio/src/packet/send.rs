@@ -21,16 +21,16 @@ use wire::{Burst, DropReason, OuterHeader, Packet, Time, checksum, eth, protocol
 pub(super) const PACKET_QDISC_BYPASS: libc::c_int = 20;
 const NEEDS_CSUM: u8 = 1;
 const GSO_UDP: u8 = 5;
-/// How long the kernel's answer about a next hop is believed.
+/// The time for which the kernel's answer about a next hop is believed.
 const BELIEVED: Duration = Duration::from_secs(5);
-/// How soon the kernel is asked again where it did not know a next hop.
+/// The time after which the kernel is asked again about a next hop that it did not know.
 const IMPATIENCE: Duration = Duration::from_millis(100);
 /// The usual time to live, where it is left to the host.
 const TTL: u8 = 64;
 /// Vnet, Ethernet, IPv6 and UDP header.
 const LONGEST: usize = VNET_LEN + eth::HEADER_LEN + ipv6::HEADER_LEN + udp::HEADER_LEN;
 
-/// Why a packet does not leave as a frame: another way has to be taken.
+/// The reason why a packet does not leave as a frame, so that it has to leave by a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsent {
     /// The kernel does not know (yet) which station the next hop is, or it is on a device that is not ours.
@@ -41,7 +41,7 @@ pub enum Unsent {
 
 #[derive(Clone, Copy, Debug)]
 struct NextHop {
-    /// Which of our ports, and the station of the next hop.
+    /// The index of the port, and the link-layer address of the next hop; `None` if the kernel knows none.
     to: Option<(usize, [u8; 6])>,
     until: Time,
 }
@@ -122,7 +122,7 @@ impl FrameSender {
         })
     }
 
-    /// What there is to tell since the last call: a next hop that was lost, or found.
+    /// A message about the next hops since the last call: one that was lost, or found again.
     #[inline]
     pub fn take_news(&mut self) -> Option<String> {
         self.news.take()
@@ -185,7 +185,8 @@ impl FrameSender {
         known.unwrap_or_else(|| self.find(now, dst)).to.ok_or(Unsent::NoNeighbour)
     }
 
-    /// Ask the kernel for the next hop. It also hears that the neighbour is used, since no packet of ours tells it.
+    /// Ask the kernel for the next hop. The question also tells the kernel that the neighbour is in use, since frames
+    /// sent here do not.
     #[cold]
     fn find(&mut self, now: Time, dst: IpAddr) -> NextHop {
         let to = self.ask(dst);

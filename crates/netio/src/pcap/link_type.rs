@@ -2,7 +2,7 @@
 
 use wire::link::{self, FrameContent};
 
-/// What a captured frame starts with.
+/// The kind of link header that a captured frame starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkType {
     /// Four octets of address family, host order of the capturing machine (BSD loopback).
@@ -59,8 +59,8 @@ impl LinkType {
         version(frame.get(at..)?)
     }
 
-    /// Where a frame's IP packet begins, and the version that the link header gives it, if that says one. Nothing of the packet itself
-    /// was looked at, but for link types that tell its version nowhere else.
+    /// The offset at which a frame's IP packet begins, and the IP version that the link header gives, if it gives one.
+    /// The packet itself is not examined, except for link types that have the version nowhere else.
     pub fn ip_at(self, frame: &[u8]) -> Option<(usize, Option<u8>)> {
         match self.carried(frame) {
             FrameContent::Ip(place) => Some((place.at, place.version)),
@@ -68,7 +68,7 @@ impl LinkType {
         }
     }
 
-    /// What a frame carries. Of a link type that nobody here knows there may be IP in it.
+    /// The content of a frame. A frame of an unknown link type may hold an IP packet.
     pub fn carried(self, frame: &[u8]) -> FrameContent {
         match self {
             LinkType::Ethernet => link::ethernet(frame),
@@ -115,7 +115,7 @@ const fn turned(kind: u8) -> u8 {
     if kind == 4 { 0 } else { 4 }
 }
 
-/// What a frame carries behind a cooked header, which names the kind of device (ARPHRD) and a protocol.
+/// The content of a frame behind a cooked header, which names the kind of device (ARPHRD) and a protocol.
 fn cooked(frame: &[u8], hardware: Option<u16>, protocol: Option<u16>, at: usize) -> FrameContent {
     const NETLINK: u16 = 824;
     const LLC: u16 = 4;

@@ -19,20 +19,20 @@ use std::time::Duration;
 /// The longest comment that is written; option lengths have 16 bits.
 const LONGEST_COMMENT: usize = 4096;
 
-/// Where packets of a file were captured.
+/// An interface at which packets of a file were captured.
 #[derive(Clone, Copy, Debug)]
 pub struct Interface<'a> {
     /// The name of the interface.
     pub name: &'a str,
     /// A description of what is seen at the interface.
     pub description: &'a str,
-    /// What its packets start with.
+    /// The link type of its packets.
     pub link: LinkType,
-    /// Octets that are kept of each packet; 0: all.
+    /// The octets that are kept of each packet; 0 if all are kept.
     pub snaplen: u32,
 }
 
-/// What a file says about a packet beside its octets.
+/// The facts that a file states about a packet beside its octets.
 #[derive(Clone, Copy, Debug)]
 pub struct Note<'a> {
     /// The interface, by its place among those that the file was made with.
@@ -43,11 +43,11 @@ pub struct Note<'a> {
     pub inbound: bool,
     /// The comment in words; cut at 4096 octets.
     pub comment: &'a str,
-    /// Octets that the packet had.
+    /// The length of the packet in octets before it was cut.
     pub original_len: u32,
 }
 
-/// How a capture went at one interface.
+/// The counts of a capture at one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statistics {
     /// The time when the capture began, since 1970.
@@ -103,7 +103,7 @@ impl<W: Write> NgWriter<W> {
         })
     }
 
-    /// Say how it went at an interface.
+    /// Write the counts of an interface.
     pub fn statistics(&mut self, interface: u32, statistics: &Statistics) -> Result<()> {
         let Statistics { start, end, received, lost } = *statistics;
         self.block(InterfaceStatisticsBlock {

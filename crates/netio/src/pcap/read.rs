@@ -16,7 +16,7 @@ const LONGEST_BLOCK: usize = 1 << 20;
 
 /// Blocks of pcapng that have a packet and options: the obsolete one, and the enhanced one.
 const PACKET_BLOCKS: [u32; 2] = [2, 6];
-/// Octets of such a block in front of the packet.
+/// The octets of such a block in front of the packet.
 const BEFORE_PACKET: usize = 20;
 
 /// First octets of a pcapng file: a section header block.
@@ -38,13 +38,13 @@ enum Form {
     PcapNg(PcapNgReader<Source>),
 }
 
-/// How a file begins, for whoever writes it again.
+/// The first header of a file, for code that writes the file again.
 pub(super) enum Beginning<'r> {
     Pcap(PcapHeader),
     PcapNg(&'r SectionHeaderBlock<'static>),
 }
 
-/// What a reader meets, for whoever writes the file again.
+/// An item that a reader passes, for code that writes the file again.
 pub(super) enum FileItem<'r> {
     /// A packet's time, as it stands in a pcap file.
     Packet { seconds: u32, fraction: u32 },
@@ -113,7 +113,7 @@ impl Reader {
         }
     }
 
-    /// How the file begins.
+    /// The first header of the file.
     pub(super) fn beginning(&self) -> Beginning<'_> {
         match &self.form {
             Form::Pcap(reader) => Beginning::Pcap(reader.header()),
@@ -122,7 +122,7 @@ impl Reader {
     }
 }
 
-/// Why there is no next frame.
+/// The reason why there is no next frame.
 enum Stop {
     File(String),
     Listener(Error),

@@ -13,7 +13,8 @@ use pcap_file::{DataLink, Endianness};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// What tcpdump keeps of a frame. A file's own limit may be too low for what was put together from fragments.
+/// The octets that tcpdump keeps of a frame. A file's own limit may be too low for a packet that was put together from
+/// fragments.
 const SNAPLEN: u32 = 262_144;
 /// Block types of pcapng.
 const OLD_PACKET: u32 = 2;

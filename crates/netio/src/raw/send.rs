@@ -14,7 +14,7 @@ use wire::{Buf, DropReason, Packet, Pool, fragment, stage};
 /// Packets given to the kernel with one system call.
 const BATCH: usize = 64;
 
-/// What the kernel answers for one packet.
+/// The kernel's answer for one packet.
 type Answer = std::result::Result<(), DropReason>;
 
 /// Sends whole outer packets of both families as they are. Those of one family leave in the order in which they were given.
@@ -125,8 +125,8 @@ impl RawSender {
 }
 
 impl Lane {
-    /// One call for all, and one more behind each packet that the kernel refuses. A queue that stays full refuses all that are
-    /// left.
+    /// Send all queued packets with one call, and with one more call behind each packet that the kernel refuses. If a
+    /// queue stays full, all packets that are left are refused.
     #[inline]
     fn flush(&mut self, pool: &mut Pool, answered: &mut impl FnMut(IpAddr, u32, Answer)) {
         if self.waiting.is_empty() {

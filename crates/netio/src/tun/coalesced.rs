@@ -6,12 +6,12 @@ use std::io::IoSlice;
 use wire::coalesced::{MAX_HEADER, MAX_PACKETS};
 use wire::{Coalesced, DropReason, GsoKind, record};
 
-/// What became of a coalesced packet.
+/// The result of handing a coalesced packet to the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryResult {
-    /// Packets that the kernel took.
+    /// The number of packets that the kernel took.
     pub packets: usize,
-    /// Packets that it did not take, and why the last one was not.
+    /// The number of packets that it did not take, and the reason for the last of them.
     pub dropped: Option<(usize, DropReason)>,
 }
 
@@ -50,7 +50,7 @@ impl Tun {
         kind != GsoKind::Udp || self.carries_udp_super_packets()
     }
 
-    /// The packets one by one, as they were.
+    /// Send the packets one by one, as they were.
     fn send_each(&self, coalesced: &Coalesced<'_>) -> DeliveryResult {
         let mut answer = DeliveryResult::default();
         for packet in coalesced.packets() {

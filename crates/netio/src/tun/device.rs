@@ -18,7 +18,8 @@ const TSO: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::
 pub(super) struct Flags(libc::c_short);
 
 impl Flags {
-    /// What we open it with. IFF_NAPI is left out: we write whole packets or super-packets ourselves.
+    /// The flags with which the device is opened. IFF_NAPI is left out, because whole packets or super-packets are
+    /// written here.
     pub(super) const WANTED: Flags =
         Flags((libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short);
 
@@ -30,8 +31,9 @@ impl Flags {
     }
 }
 
-/// Who may attach to a device that nobody holds: root alone, beside who has CAP_NET_ADMIN there. The kernel lets *everybody* attach
-/// where neither is set, and a persistent device outlives the daemon (docs/design/0002).
+/// The user and group that may attach to a device that nobody holds: root alone, beside processes with CAP_NET_ADMIN
+/// there. If neither is set the kernel lets *everybody* attach, and a persistent device outlives the daemon
+/// (docs/design/0002).
 const OWNER: libc::c_ulong = 0;
 const GROUP: libc::c_ulong = 0;
 
@@ -104,7 +106,7 @@ pub(crate) fn set_offloads(file: &File, wanted: bool) -> io::Result<u32> {
     answer
 }
 
-/// Whether the device outlives its descriptors.
+/// Set whether the device outlives its descriptors.
 pub(super) fn set_persistent(file: &File, persist: bool) -> io::Result<()> {
     // SAFETY: TUNSETPERSIST takes its argument by value.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETPERSIST, libc::c_ulong::from(persist)) })

@@ -11,12 +11,12 @@ use std::os::fd::AsRawFd;
 use wire::burst::MAX_DATAGRAMS;
 use wire::{Burst, DropReason, OuterHeader, stage};
 
-/// What became of a burst.
+/// The result of sending a burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Datagrams that the kernel took, from the first on.
     pub datagrams: usize,
-    /// Why the others were not taken, if there are others.
+    /// The reason why the other datagrams were not taken; `None` if all were.
     pub dropped: Option<DropReason>,
     /// The kernel took the burst in one piece.
     pub whole: bool,
@@ -105,7 +105,7 @@ fn one_by_one(socket: &Socket, to: &SockAddr, burst: &Burst<stage::Outer>) -> Se
     Sent { datagrams: done, dropped: None, whole: false }
 }
 
-/// How many of the messages the kernel took; an error if it was not even the first.
+/// Send messages with one call. Returns the number that the kernel took, or an error if it did not take even the first.
 pub(crate) fn send_many(socket: &Socket, messages: &mut [libc::mmsghdr]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: each message points to a name, an iovec over a datagram or packet and perhaps control messages, all live for

@@ -9,7 +9,7 @@ use std::fs;
 pub struct Holder {
     /// The process; none where the socket is in no process's table (it is the kernel's, or under way between processes).
     pub pid: Option<u32>,
-    /// What it executes, as far as /proc says.
+    /// The program that the process executes, as far as /proc says.
     pub program: String,
     /// The user that owns the socket.
     pub uid: u32,
@@ -30,8 +30,8 @@ struct Bound {
     inode: u64,
 }
 
-/// Who has sockets on the UDP port `port` of the calling thread's network namespace. Empty where nobody has any more, or where
-/// /proc does not say.
+/// The processes that have sockets on the UDP port `port` of the calling thread's network namespace. The list is empty
+/// if nobody has one any more, or if /proc does not say.
 pub fn holders(port: u16) -> Vec<Holder> {
     let mut bound = Vec::new();
     for file in ["/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"] {

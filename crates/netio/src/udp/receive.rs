@@ -26,7 +26,7 @@ const BURSTS: usize = 8;
 /// Time to live that is written when the kernel did not say it.
 const USUAL_TTL: u8 = 64;
 
-/// What one call took.
+/// The datagrams that one call received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     /// Datagrams taken from the socket.
@@ -174,7 +174,7 @@ fn split(
     pool.put(burst.into_buf());
 }
 
-/// What recvmmsg(2) says about one datagram: its length, flags, sender and control messages.
+/// The information of recvmmsg(2) about one datagram: its length, flags, sender and control messages.
 pub(crate) struct Arrived {
     len: usize,
     flags: libc::c_int,
@@ -205,12 +205,12 @@ impl Arrived {
         self.control.octets.get(..self.control_len).unwrap_or_default()
     }
 
-    /// Whether data, or what was beside it, did not fit.
+    /// Whether the datagram or its control messages did not fit.
     pub(crate) fn is_cut(&self) -> bool {
         self.flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0
     }
 
-    /// Octets of data that arrived.
+    /// The octets of data that arrived.
     pub(crate) fn len(&self) -> usize {
         self.len
     }

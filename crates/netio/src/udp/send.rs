@@ -14,8 +14,8 @@ use wire::ip::Headers;
 use wire::udp::Udp;
 use wire::{DropReason, Packet, protocol, stage};
 
-/// How long one packet may wait for room in a socket's queue. Long enough that bulk TCP is slowed instead of cut down at
-/// every burst, short enough that a stuck device does not stop the thread.
+/// The time that one packet may wait for room in a socket's queue. It is long enough that bulk TCP is slowed and not
+/// cut down at every burst, and short enough that a stuck device does not stop the thread.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 impl UdpTransport {
@@ -40,7 +40,7 @@ impl UdpTransport {
     }
 }
 
-/// What the kernel puts an IP header around, and what is to stand in that header.
+/// A payload around which the kernel puts an IP header, and the values for that header.
 pub(crate) struct Outgoing<'a> {
     pub(crate) headers: &'a Headers,
     /// Port of the destination; zero on a raw socket.

@@ -11,7 +11,7 @@ pub(super) struct Ring<T> {
     entries: NonNull<T>,
     /// A power of two.
     len: u32,
-    /// How far this side has come, published or not.
+    /// The position of this side in the ring, published or not.
     at: u32,
 }
 
