@@ -27,7 +27,7 @@ pub struct Scrubber {
     numbers: ip::Numbers,
     answers: ip::Answers,
     counters: Counters,
-    own: VecDeque<Emitted>,
+    emitted: VecDeque<Emitted>,
 }
 
 impl Scrubber {
@@ -41,7 +41,7 @@ impl Scrubber {
             numbers: ip::Numbers::new(seed),
             answers: ip::Answers::new(),
             counters: Counters::default(),
-            own: VecDeque::new(),
+            emitted: VecDeque::new(),
             fast_path: FastPath::of(&config),
             config,
         }
@@ -55,7 +55,7 @@ impl Scrubber {
             return Verdict { outcome: Outcome::Forward, met };
         }
         let mut job = Job::new(&self.config);
-        let mut context = Context { now, arrival, own: &mut self.own };
+        let mut context = Context { now, arrival, emitted: &mut self.emitted };
         let mut stages = Stages {
             fragments: &mut self.fragments,
             connections: &mut self.connections,
@@ -86,7 +86,7 @@ impl Scrubber {
     /// The next packet to send beside those that were processed: a fragment of one of them, or a packet that the
     /// scrubber made itself.
     pub fn poll_emitted(&mut self) -> Option<Emitted> {
-        self.own.pop_front()
+        self.emitted.pop_front()
     }
 
     /// The time at which [`Scrubber::expire`] has something to do.
@@ -100,7 +100,7 @@ impl Scrubber {
     /// Forget the fragments, sessions and connections whose time is over.
     pub fn expire(&mut self, now: Time) {
         let arrival = Arrival { from: Side::Outside, link: 0, realm: 0 };
-        let mut context = Context { now, arrival, own: &mut self.own };
+        let mut context = Context { now, arrival, emitted: &mut self.emitted };
         self.fragments.expire(now, &self.config, &mut self.counters);
         self.sessions.expire(now);
         self.connections.expire(&self.config, &mut context);

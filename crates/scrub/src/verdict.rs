@@ -115,7 +115,7 @@ pub(crate) struct Context<'s> {
     pub now: Time,
     pub arrival: Arrival,
     /// The queue for packets that the scrubber makes itself.
-    pub own: &'s mut VecDeque<Emitted>,
+    pub emitted: &'s mut VecDeque<Emitted>,
 }
 
 impl Context<'_> {
@@ -125,7 +125,7 @@ impl Context<'_> {
 
     /// Emit a packet about something in another realm than that of the packet at work.
     pub fn emit_in(&mut self, realm: u32, to: Side, buf: Buf, why: Rule) {
-        self.own.push_back(Emitted { to, buf, realm, why });
+        self.emitted.push_back(Emitted { to, buf, realm, why });
     }
 }
 
