@@ -22,8 +22,7 @@ const COLUMNS: usize = 120;
 
 /// The most that each room may have: doc comments, and lines of prose. A room that is not here may have none. Lower a
 /// number when the count has fallen, and never raise one.
-const ALLOWED: &[(&str, Counts)] =
-    &[("policy", counts(6, 0)), ("ravelin", counts(35, 0)), ("xtask", counts(1, 0))];
+const ALLOWED: &[(&str, Counts)] = &[("ravelin", counts(35, 0)), ("xtask", counts(1, 0))];
 
 /// The number of findings of each kind in one room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

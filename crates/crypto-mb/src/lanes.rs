@@ -136,7 +136,7 @@ impl Quad {
     }
 }
 
-/// What reverses the octets of a block.
+/// The shuffle that reverses the octets of a block.
 const REVERSE: u128 =
     u128::from_be_bytes([15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]).swap_bytes();
 

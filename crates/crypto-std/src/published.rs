@@ -27,10 +27,11 @@ type Make = fn(SuiteId, &[u8], [u8; 4]) -> Option<Box<dyn Raw>>;
 pub(crate) struct UnderTest {
     pub(crate) name: &'static str,
     pub(crate) make: Make,
-    /// How many Wycheproof cases of AES-GCM the provider has a suite for: valid ones and refused ones. Zero: it has
-    /// none of them.
+    /// The numbers of Wycheproof cases of AES-GCM for which the provider has a suite: valid ones and refused ones. Both
+    /// are zero if it has none.
     pub(crate) gcm: (usize, usize),
-    /// How many Wycheproof cases of ChaCha20-Poly1305 the provider has a suite for: valid ones and refused ones.
+    /// The numbers of Wycheproof cases of ChaCha20-Poly1305 for which the provider has a suite: valid ones and refused
+    /// ones.
     pub(crate) chacha: (usize, usize),
 }
 
@@ -114,7 +115,7 @@ fn chacha20_poly1305_specification() {
     CHACHA.iter().for_each(both_ways);
 }
 
-/// Which suites take this group: 96-bit nonces, 128-bit tags; and those that cut the same tag short.
+/// The suites of this group of cases (96-bit nonces, 128-bit tags), and those that cut the same tag short.
 fn suites(set: TestName, group: &TestGroup) -> Vec<SuiteId> {
     use Cipher as C;
     let fits = group.nonce_size == 96 && group.tag_size == 128;

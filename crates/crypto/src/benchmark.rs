@@ -2,14 +2,14 @@
 
 use crate::{HEADER_LEN, MAX_ICV_LEN, MAX_IV_LEN, Provider, SealOp, Secret, SuiteId, Transform};
 
-/// Octets of a short packet (an acknowledgement) and of a full one, rounded up to the cipher's block.
+/// The octets of a short packet (an acknowledgement) and of a full one, rounded up to the cipher's block.
 const SIZES: [usize; 2] = [64, 1400];
 /// Packets sealed in one go.
 const BATCH: usize = 16;
 /// The best of so many counts: whatever else the machine does makes a measurement longer, never shorter.
 const ROUNDS: usize = 5;
 
-/// What one provider needs for one packet.
+/// The time that one provider needs for one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measurement {
     /// The name of the provider that was measured.

@@ -20,7 +20,7 @@ pub struct Registry {
     measured: BTreeMap<SuiteId, Vec<Measurement>>,
 }
 
-/// Why a provider serves a suite.
+/// The reason why this provider serves a suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChoiceReason {
     /// No other provider offers the suite.
@@ -42,7 +42,7 @@ pub struct Unit<'a> {
     pub provider: &'static str,
     /// The reason why this provider serves the suite.
     pub why: ChoiceReason,
-    /// What [`Registry::choose`] measured, if it did.
+    /// The measurements of [`Registry::choose`]; empty if it was not called.
     pub measured: &'a [Measurement],
 }
 
@@ -84,7 +84,7 @@ impl Registry {
         self.with(provider)
     }
 
-    /// Why providers that can be done without are not used: each failed a known-answer test.
+    /// The errors of optional providers that are not used, because each failed a known-answer test.
     pub fn left_out(&self) -> impl Iterator<Item = &CryptoError> {
         self.left_out.iter().map(|(_, error)| error)
     }

@@ -23,7 +23,7 @@ macro_rules! table {
         }
 
         impl $name {
-            /// Every one of the table, in its order.
+            /// All values, in the order of the table.
             pub const ALL: &'static [$name] = &[$($name::$variant,)*];
 
             /// The word for it in configuration and commands.
@@ -43,7 +43,7 @@ macro_rules! table {
     };
 }
 
-/// Octets of a cipher: key, salt behind it, explicit IV, block, ICV if the mode is a combined one.
+/// The lengths of a cipher in octets: key, salt behind it, explicit IV, block, and ICV if the mode is a combined one.
 struct CipherRow {
     key: usize,
     salt: usize,
@@ -88,7 +88,7 @@ table! {
     DesCbc "des" "RFC 2405" [key 8, salt 0, iv 8, block 8, icv 0];
 }
 
-/// Octets of an integrity algorithm: key, salt behind it, explicit IV, ICV.
+/// The lengths of an integrity algorithm in octets: key, salt behind it, explicit IV, ICV.
 struct IntegrityRow {
     key: usize,
     salt: usize,
@@ -118,49 +118,50 @@ impl Cipher {
         self.row().icv > 0
     }
 
-    /// Octets of the key alone, without salt.
+    /// The length of the key in octets, without salt.
     pub const fn key_len(self) -> usize {
         self.row().key
     }
 
-    /// Octets of the salt that follows the key in keying material.
+    /// The length in octets of the salt that follows the key in keying material.
     pub const fn salt_len(self) -> usize {
         self.row().salt
     }
 
-    /// Octets of the explicit IV.
+    /// The length of the explicit IV in octets.
     pub const fn iv_len(self) -> usize {
         self.row().iv
     }
 }
 
 impl Integrity {
-    /// Octets of the key alone, without salt.
+    /// The length of the key in octets, without salt.
     pub const fn key_len(self) -> usize {
         self.row().key
     }
 
-    /// Octets of the salt that follows the key in keying material.
+    /// The length in octets of the salt that follows the key in keying material.
     pub const fn salt_len(self) -> usize {
         self.row().salt
     }
 
-    /// Octets of the explicit IV that travels in front of the ICV in AH, and in front of the payload in ESP.
+    /// The length in octets of the explicit IV, which stands in front of the ICV in AH, and in front of the payload in
+    /// ESP.
     pub const fn iv_len(self) -> usize {
         self.row().iv
     }
 
-    /// Octets of the ICV.
+    /// The length of the ICV in octets.
     pub const fn icv_len(self) -> usize {
         self.row().icv
     }
 
-    /// Octets of keying material: key and salt.
+    /// The length of the keying material in octets: key and salt.
     pub const fn keymat_len(self) -> usize {
         self.key_len() + self.salt_len()
     }
 
-    /// What RFC 8221 section 6 says of it if it is legacy.
+    /// The status that RFC 8221 section 6 gives the algorithm if it is legacy.
     pub const fn legacy_status(self) -> Option<&'static str> {
         match self {
             Integrity::HmacMd5 => Some("HMAC-MD5 MUST NOT be used"),
@@ -229,7 +230,7 @@ impl SuiteId {
         self.legacy_status().is_some()
     }
 
-    /// What RFC 8221 says of the part of it that is legacy.
+    /// The status that RFC 8221 gives the part of the suite that is legacy.
     pub const fn legacy_status(self) -> Option<&'static str> {
         match self.cipher {
             Cipher::DesCbc => Some("DES MUST NOT be implemented"),
@@ -238,28 +239,28 @@ impl SuiteId {
         }
     }
 
-    /// Octets of the explicit IV on the wire.
+    /// The length of the explicit IV on the wire, in octets.
     pub const fn iv_len(self) -> usize {
         self.cipher.iv_len() + self.integrity.iv_len()
     }
 
-    /// Octets of the integrity check value on the wire.
+    /// The length of the integrity check value on the wire, in octets.
     pub const fn icv_len(self) -> usize {
         self.cipher.row().icv + self.integrity.icv_len()
     }
 
-    /// What the encrypted part must be a multiple of.
+    /// The number of octets of which the length of the encrypted part is a multiple.
     pub const fn block_len(self) -> usize {
         self.cipher.row().block
     }
 
-    /// Octets of keying material: cipher key, its salt, integrity key, its salt (RFC 4301 section 4.5.2 puts the cipher's
-    /// bits first).
+    /// The length of the keying material in octets: cipher key, its salt, integrity key, its salt (RFC 4301 section
+    /// 4.5.2 puts the cipher's bits first).
     pub const fn keymat_len(self) -> usize {
         self.cipher_keymat_len() + self.integrity.keymat_len()
     }
 
-    /// Octets of the part of the keying material that is the cipher's.
+    /// The length in octets of the part of the keying material that is the cipher's.
     pub const fn cipher_keymat_len(self) -> usize {
         self.cipher.key_len() + self.cipher.salt_len()
     }

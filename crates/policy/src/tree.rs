@@ -14,27 +14,27 @@ use crate::lexer::{KINDS, Kind, Token};
 pub enum NodeKind {
     /// The whole text of the file.
     File,
-    /// A statement `syntax N;`.
+    /// A statement that names the language: `syntax N;`.
     Syntax,
     /// A block, which is `application ... { ... }` or `default { ... }`.
     Block,
     /// A subject of a block's header.
     Subject,
-    /// A setting `network RANGE TYPE;`.
+    /// A network setting of a block: `network RANGE TYPE;`.
     Network,
     /// A statement of the form `observe;`.
     Observe,
-    /// A setting `protection NAME { ... }`.
+    /// A protection setting with its items: `protection NAME { ... }`.
     Protection,
     /// A protection's name where it is defined.
     Definition,
     /// A protection's name where a network uses it.
     Reference,
-    /// A statement `limit clear RATE;`.
+    /// A limit of clear traffic: `limit clear RATE;`.
     Limit,
     /// An item of a protection.
     Item,
-    /// A test `test NAME { ... }`.
+    /// A test with its lines: `test NAME { ... }`.
     Test,
     /// A line of a test.
     Expectation,

@@ -36,7 +36,7 @@ impl<A: Aes> Ccm<A> {
         block.into()
     }
 
-    /// What stands before the plaintext in the MAC: the nonce with the lengths, and the associated data.
+    /// The octets in front of the plaintext in the MAC: the nonce with the lengths, and the associated data.
     #[inline]
     fn front(&self, iv: &[u8; 8], header: &[u8; 8], sequence: u64, octets: usize) -> [u8; 32] {
         let flags = 0x40 | ((self.icv_len as u8).saturating_sub(2) / 2) << 3 | COUNTER_FLAGS;

@@ -58,7 +58,7 @@ pub(super) fn xor<const N: usize>(to: &mut [u8; N], from: &[u8; N]) {
     *to = std::array::from_fn(|i| a[i] ^ b[i]);
 }
 
-/// What is done to the last block of a chain before it is encrypted.
+/// The change of the last block of a chain before it is encrypted.
 pub(super) struct Ending<'a> {
     /// The block that is added to a last block that the message fills.
     pub full: &'a [u8; 16],

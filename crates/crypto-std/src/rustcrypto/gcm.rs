@@ -22,7 +22,7 @@ pub(super) trait Aes: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + Send
 
 impl<A: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + Send + Sync> Aes for A {}
 
-/// What both modes share: the cipher, the hash key and the salt.
+/// The parts that both modes share: the cipher, the hash key and the salt.
 struct Key<A> {
     aes: A,
     hash: GHash,

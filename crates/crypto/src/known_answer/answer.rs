@@ -12,7 +12,7 @@ pub struct Answer {
     pub long: &'static str,
 }
 
-/// What one algorithm of AH writes, in hexadecimal.
+/// The output of one algorithm of AH, in hexadecimal.
 pub struct AhAnswer {
     /// The name of the integrity algorithm.
     pub integrity: &'static str,

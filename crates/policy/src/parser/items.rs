@@ -200,7 +200,7 @@ impl Parser<'_> {
         Err(self.unexpected(Code::ExpectedItem, &["`=`"], help))
     }
 
-    /// Reads `KEYWORD = PORT, PORT`.
+    /// Reads a list of ports: `KEYWORD = PORT, PORT`.
     fn port_setting(&mut self, keyword: &'static str) -> Step<(Vec<PortRange>, Span)> {
         let shown = format!("`{keyword}`");
         let Some(start) = self.eat_word(keyword) else {
