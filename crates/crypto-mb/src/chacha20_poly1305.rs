@@ -19,7 +19,7 @@ impl ChaCha20Poly1305 {
     #[inline(never)]
     pub(crate) fn new(wide: Wide, key: &[u8]) -> Option<ChaCha20Poly1305> {
         let key = key.try_into().ok()?;
-        wide.ifma.then(|| ChaCha20Poly1305 { cipher: ChaCha::new(key) })
+        wide.has_ifma().then(|| ChaCha20Poly1305 { cipher: ChaCha::new(key) })
     }
 
     /// Encrypt `data` where it lies; the tag.

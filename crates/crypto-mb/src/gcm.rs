@@ -14,7 +14,7 @@ pub(crate) struct Gcm<const FOUR: bool> {
     expanded: ExpandedKey,
 }
 
-/// What a message is made of besides its data.
+/// The parts of a message beside its data.
 #[derive(Clone, Copy)]
 pub(crate) struct Run {
     /// 12 octets, the first the lowest.
@@ -27,7 +27,7 @@ pub(crate) struct Run {
 pub(crate) struct HashedData {
     /// The GHASH sum, its octets reversed, before the last multiplication.
     hash: u128,
-    /// Octets of associated data that were hashed.
+    /// The octets of associated data that were hashed.
     len: u64,
 }
 
@@ -43,7 +43,7 @@ impl<const FOUR: bool> Gcm<FOUR> {
     /// `None` unless `key` has 16, 24 or 32 octets, and `wide` is as wide as this type.
     #[inline(never)]
     pub(crate) fn new(wide: Wide, key: &[u8]) -> Option<Gcm<FOUR>> {
-        if wide.four != FOUR {
+        if wide.takes_four() != FOUR {
             return None;
         }
         // SAFETY: `wide` says that the processor has these instructions.
@@ -70,7 +70,7 @@ impl<const FOUR: bool> Gcm<FOUR> {
     }
 }
 
-/// What is made of a key.
+/// The values that are computed from a key: its schedule and the powers of the hash key.
 struct ExpandedKey {
     schedule: Schedule,
     powers: Powers,

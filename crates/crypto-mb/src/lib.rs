@@ -31,6 +31,9 @@ mod tests;
 mod transform;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod under_test;
+mod wide;
+
+pub use wide::Wide;
 
 use crypto::{Cipher, CryptoError, Provider, Secret, SuiteId, Transform};
 
@@ -41,57 +44,7 @@ use crate::{
     transform::{Aead, Key, SALT_LEN},
 };
 
-/// The crypto provider of one width. A value of it proves that this processor has the instructions.
-#[derive(Clone, Copy, Debug)]
-pub struct Wide {
-    /// Whether one instruction takes four blocks, otherwise two.
-    four: bool,
-    /// Whether the processor also multiplies 52 bits (AVX-512 IFMA).
-    ifma: bool,
-}
-
-impl Wide {
-    /// The widest that this processor has: `None` where it lacks AVX2, PCLMULQDQ, VAES or VPCLMULQDQ, two blocks an instruction where
-    /// it lacks AVX-512 (F, BW, VL), four where it has everything.
-    pub fn detect() -> Option<Wide> {
-        let all = Wide::detect_all();
-        all.last().copied()
-    }
-
-    /// Every width that this processor has.
-    pub fn detect_all() -> Vec<Wide> {
-        #[cfg(target_arch = "x86_64")]
-        return Wide::of_processor(|instructions| match instructions {
-            "avx2" => is_x86_feature_detected!("avx2"),
-            "aes" => is_x86_feature_detected!("aes"),
-            "pclmulqdq" => is_x86_feature_detected!("pclmulqdq"),
-            "vaes" => is_x86_feature_detected!("vaes"),
-            "vpclmulqdq" => is_x86_feature_detected!("vpclmulqdq"),
-            "avx512f" => is_x86_feature_detected!("avx512f"),
-            "avx512bw" => is_x86_feature_detected!("avx512bw"),
-            "avx512vl" => is_x86_feature_detected!("avx512vl"),
-            "avx512ifma" => is_x86_feature_detected!("avx512ifma"),
-            _ => false,
-        });
-        #[cfg(not(target_arch = "x86_64"))]
-        Vec::new()
-    }
-
-    /// Every width of a processor that has the instructions of these names. All unsafe code of this room rests on this function.
-    #[cfg(target_arch = "x86_64")]
-    fn of_processor(has: impl Fn(&str) -> bool) -> Vec<Wide> {
-        let mut widths = Vec::new();
-        if ["avx2", "aes", "pclmulqdq", "vaes", "vpclmulqdq"].into_iter().all(&has) {
-            widths.push(Wide { four: false, ifma: false });
-            if ["avx512f", "avx512bw", "avx512vl"].into_iter().all(&has) {
-                widths.push(Wide { four: true, ifma: has("avx512ifma") });
-            }
-        }
-        widths
-    }
-}
-
-/// Octets of the ICV, for the ciphers that it has.
+/// The length of the ICV in octets, for the ciphers that the unit offers; `None` for others.
 fn icv_len(suite: SuiteId) -> Option<usize> {
     use Cipher as C;
     match suite.cipher() {
@@ -109,7 +62,7 @@ impl Provider for Wide {
     }
 
     fn offers(&self, suite: SuiteId) -> bool {
-        icv_len(suite).is_some() && (self.ifma || suite.cipher() != Cipher::ChaCha20Poly1305)
+        icv_len(suite).is_some() && (self.has_ifma() || suite.cipher() != Cipher::ChaCha20Poly1305)
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -129,7 +82,7 @@ impl Provider for Wide {
         };
         let boxed = match suite.cipher() {
             Cipher::ChaCha20Poly1305 => boxed::<ChaCha20Poly1305>,
-            _ if self.four => boxed::<Gcm<true>>,
+            _ if self.takes_four() => boxed::<Gcm<true>>,
             _ => boxed::<Gcm<false>>,
         };
         boxed(*self, icv_len, extended, key, salt).ok_or(wrong)

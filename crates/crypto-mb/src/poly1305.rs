@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn products_of_limbs_at_their_bounds() {
-        let ifma = Unit::detect_all().iter().any(|unit| unit.ifma);
+        let ifma = Unit::detect_all().iter().any(|unit| unit.has_ifma());
         for number in 0..4000 {
             let (one, other) =
                 if number == 0 { (IN, OUT) } else { (limbs(IN, number), limbs(OUT, number + 10_000)) };

@@ -16,7 +16,7 @@ pub(crate) fn widths() -> Vec<Wide> {
 }
 
 fn widths_of(has: impl Fn(&str) -> bool) -> Vec<(bool, bool)> {
-    Wide::of_processor(has).iter().map(|wide| (wide.four, wide.ifma)).collect()
+    Wide::of_processor(has).iter().map(|wide| (wide.takes_four(), wide.has_ifma())).collect()
 }
 
 #[test]
@@ -41,15 +41,15 @@ fn every_width_of_the_processor_is_found() {
     let has = |name: &str| processor.split_whitespace().any(|word| word == name);
     assert_eq!(
         widths_of(has),
-        Wide::detect_all().iter().map(|wide| (wide.four, wide.ifma)).collect::<Vec<_>>()
+        Wide::detect_all().iter().map(|wide| (wide.takes_four(), wide.has_ifma())).collect::<Vec<_>>()
     );
-    assert_eq!(Wide::detect().map(|wide| wide.four), widths_of(has).last().map(|(four, _)| *four));
+    assert_eq!(Wide::detect().map(|wide| wide.takes_four()), widths_of(has).last().map(|(four, _)| *four));
 }
 
 #[test]
 fn a_key_is_made_for_its_own_width_alone() {
     for wide in widths() {
-        assert_eq!(Gcm::<true>::new(wide, &[1; 16]).is_some(), wide.four);
-        assert_eq!(Gcm::<false>::new(wide, &[1; 16]).is_some(), !wide.four);
+        assert_eq!(Gcm::<true>::new(wide, &[1; 16]).is_some(), wide.takes_four());
+        assert_eq!(Gcm::<false>::new(wide, &[1; 16]).is_some(), !wide.takes_four());
     }
 }

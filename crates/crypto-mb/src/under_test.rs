@@ -14,9 +14,9 @@ pub(crate) fn under_test() -> Vec<UnderTest> {
     let gcm = (348, 189);
     let make = |four| if four { raw::<true> } else { raw::<false> };
     let each = widths().into_iter().map(|wide| {
-        let name = if wide.four { "four blocks" } else { "two blocks" };
-        let chacha = if wide.ifma { (256, 60) } else { (0, 0) };
-        UnderTest { name, make: make(wide.four), gcm, chacha }
+        let name = if wide.takes_four() { "four blocks" } else { "two blocks" };
+        let chacha = if wide.has_ifma() { (256, 60) } else { (0, 0) };
+        UnderTest { name, make: make(wide.takes_four()), gcm, chacha }
     });
     each.collect()
 }
@@ -60,7 +60,7 @@ impl Raw for ChaChaKey {
 }
 
 fn raw<const FOUR: bool>(suite: SuiteId, key: &[u8], salt: [u8; 4]) -> Option<Box<dyn Raw>> {
-    let wide = Wide::detect_all().into_iter().find(|wide| wide.four == FOUR)?;
+    let wide = Wide::detect_all().into_iter().find(|wide| wide.takes_four() == FOUR)?;
     if suite.cipher() == Cipher::ChaCha20Poly1305 {
         return Some(Box::new(ChaChaKey(ChaCha20Poly1305::new(wide, key)?, salt)));
     }
