@@ -25,7 +25,7 @@ use subjects::{CheckState, MAX_ENTRIES};
 const MAX_RULES: usize = 65_535;
 
 /// The result of checking a file.
-pub(crate) struct Checked {
+pub(crate) struct CheckResult {
     /// The blocks without errors.
     pub blocks: Vec<PlacedBlock>,
     /// The blocks with errors.
@@ -43,7 +43,7 @@ pub(crate) fn policy(
     sink: &mut Sink,
     host: &dyn Host,
     text: &str,
-) -> Checked {
+) -> CheckResult {
     if candidates.is_empty() {
         sink.push(
             Diagnostic::new(Code::EmptyPolicy, Default::default(), "the policy names no application")
@@ -103,7 +103,7 @@ pub(crate) fn policy(
     }
     state.paths(sink);
     let protections = shared.into_iter().filter(|s| !s.broken).map(|s| s.protection).collect();
-    Checked { blocks, broken, protections, fits }
+    CheckResult { blocks, broken, protections, fits }
 }
 
 /// Checks the block `guard { ... }`, whose networks are open or closed to traffic that no block decides about.

@@ -52,7 +52,7 @@ pub struct RuleRef {
 
 /// The application block that speaks for a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Matched {
+pub struct MatchedBlock {
     /// The name or path in the block's header that matched.
     pub name: String,
     /// The number of the application.
@@ -124,7 +124,7 @@ pub struct Explanation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub: Option<ScrubbedBy>,
     /// The block that speaks for the program.
-    pub application: Option<Matched>,
+    pub application: Option<MatchedBlock>,
     /// The network setting that decided.
     pub network: Option<RuleRef>,
     /// The name of the protection that the network refers to.
@@ -239,7 +239,7 @@ pub(crate) fn answer(
             application: named(by.app),
             item: reference(by.rule),
         }),
-        application: application.map(|a| Matched {
+        application: application.map(|a| MatchedBlock {
             name: a.name.clone(),
             id: a.id.0,
             line: a.line,

@@ -61,7 +61,7 @@ pub use compiled::{Application, Compiled, GUARD_NUMBER, LimitLine, OmittedApplic
 pub use diagnostic::{Code, Diagnostic, Position, Related, Severity};
 pub use difference::{Difference, FlowDifference, Side, differ, differences};
 pub use digest::Digest;
-pub use explain::{Explanation, Matched, RuleRef, ScrubbedBy, Verdict, explain, explain_process};
+pub use explain::{Explanation, MatchedBlock, RuleRef, ScrubbedBy, Verdict, explain, explain_process};
 pub use format::format;
 pub use from_flows::{ObservedFlow, PrefixWidening, Treatment, from_flows};
 pub use host::{Host, NoHost, ProgramFile, control_group};
@@ -71,7 +71,7 @@ pub use names::{ContestedAddress, MAX_NAMED_ADDRESSES, Named, NamedNetwork, Name
 pub use observe::Observed;
 pub use outline::Outline;
 pub use parsed::summary::{ApplicationSummary, NetworkSummary, ProtectionSummary, Summary, counted};
-pub use parsed::{BrokenBlock, Parsed, Tested};
+pub use parsed::{BrokenBlock, Parsed, TestCounts};
 pub use parser::{parse, parse_bytes, parse_bytes_for, parse_for, parse_over};
 pub use pins::Pins;
 pub use scrubbed::Scrubbed;

@@ -37,7 +37,7 @@ pub struct Parsed {
     /// Tests in the order of the file.
     pub tests: Vec<Test>,
     /// The results of the file's tests.
-    pub tested: Tested,
+    pub tested: TestCounts,
     /// Everything that was found, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
     /// The lossless tree of all of the text, sound or not. After [`crate::parse_over`] it is empty.
@@ -48,7 +48,7 @@ pub struct Parsed {
 
 /// The results of the tests of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tested {
+pub struct TestCounts {
     /// Number of expectations that came true.
     pub passed: usize,
     /// Number of expectations that did not come true, and of lines of tests that cannot be read. A file with any is not
@@ -68,7 +68,7 @@ impl Parsed {
             blocks: Vec::new(),
             broken: Vec::new(),
             tests: Vec::new(),
-            tested: Tested::default(),
+            tested: TestCounts::default(),
             diagnostics,
             tree: Tree::default(),
             top: None,

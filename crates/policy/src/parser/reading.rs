@@ -6,7 +6,7 @@ use super::Parser;
 use crate::ast::Span;
 use crate::diagnostic::{Code, Diagnostic, Sink};
 use crate::host::{Host, NoHost};
-use crate::parsed::{Parsed, Tested};
+use crate::parsed::{Parsed, TestCounts};
 use crate::tree::Tree;
 use crate::unit::PlacedBlock;
 use crate::{Compiled, MAX_TEXT, check, expectations, recognise};
@@ -90,7 +90,7 @@ fn read_over(
         blocks: checked.blocks,
         broken: checked.broken,
         tests,
-        tested: Tested { failed: test_errors, ..Tested::default() },
+        tested: TestCounts { failed: test_errors, ..TestCounts::default() },
         tree,
         top,
         ..Parsed::nothing(file, Arc::clone(text), Vec::new())
