@@ -25,7 +25,7 @@ use crate::marks::Marks;
 use crate::model::{
     Adopted, Event, Fault, FlowCounting, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
 };
-use crate::pins::Pinned;
+use crate::pins::PinnedFile;
 use crate::places::{self, PathAnswers};
 use crate::policy;
 use crate::programs::{self, Loaded, Pins};
@@ -59,7 +59,7 @@ pub struct Sockmon {
     /// The files that the last load found at the paths of the policy.
     found: PathAnswers,
     /// The files whose digests the policy gives.
-    pub(crate) pinned: Vec<Pinned>,
+    pub(crate) pinned: Vec<PinnedFile>,
     directories: Vec<PathBuf>,
     /// The content of the table of prefixes that bypass on a gateway.
     pub(crate) spans: BypassTable,

@@ -74,7 +74,7 @@ pub struct Pin {
 
 /// A path that must have a digest, with the file that is there.
 #[derive(Clone, Debug)]
-pub struct Pinned {
+pub struct PinnedFile {
     pub(crate) path: PathBuf,
     pub(crate) digests: BTreeSet<Digest>,
     pub(crate) file: Option<(Identity, Arc<OwnedFd>)>,
@@ -113,18 +113,24 @@ pub struct Finding {
 }
 
 /// The pinned places of a policy.
-pub fn of(places: &[Place], held: &[Arc<OwnedFd>]) -> Vec<Pinned> {
+pub fn of(places: &[Place], held: &[Arc<OwnedFd>]) -> Vec<PinnedFile> {
     let pinned = |place: &Place| {
         let descriptor = place.held.and_then(|at| held.get(at)).cloned();
         let file = place.file.zip(descriptor);
         let state = if file.is_some() { PinState::Unverified(None) } else { PinState::Missing };
-        Some(Pinned { path: place.path.clone(), digests: place.digests.clone()?, file, version: 0, state })
+        Some(PinnedFile {
+            path: place.path.clone(),
+            digests: place.digests.clone()?,
+            file,
+            version: 0,
+            state,
+        })
     };
     places.iter().filter_map(pinned).collect()
 }
 
 /// The pinned files, with what was known before of the same ones.
-pub fn carried(mut pinned: Vec<Pinned>, before: &[Pinned]) -> Vec<Pinned> {
+pub fn carried(mut pinned: Vec<PinnedFile>, before: &[PinnedFile]) -> Vec<PinnedFile> {
     for pin in &mut pinned {
         let Some((identity, _)) = &pin.file else { continue };
         let old = before.iter().find(|old| old.file.as_ref().is_some_and(|(known, _)| known == identity));
@@ -167,7 +173,7 @@ pub fn doubt(maps: &Maps, identity: &Identity) -> Result<(), SockmonError> {
 pub(crate) const NO_ANSWER: &str = "the file system there does not answer";
 
 /// The files as they are, by their paths.
-pub(crate) fn stats(pinned: &[Pinned]) -> HashMap<PathBuf, Result<Stat, String>> {
+pub(crate) fn stats(pinned: &[PinnedFile]) -> HashMap<PathBuf, Result<Stat, String>> {
     let files: HashMap<PathBuf, Arc<OwnedFd>> =
         pinned.iter().filter_map(|pin| Some((pin.path.clone(), Arc::clone(&pin.file.as_ref()?.1)))).collect();
     let paths: Vec<PathBuf> = files.keys().cloned().collect();

@@ -10,7 +10,7 @@ use crate::limits;
 use crate::lists::{self, Bits, Lists, Slots, mask};
 use crate::marks::Marks;
 use crate::model::LoadWarning;
-use crate::pins::{self, Pinned};
+use crate::pins::{self, PinnedFile};
 use crate::places::{self, PathAnswers, Place};
 use crate::programs::{Loaded, Maps};
 use crate::sys;
@@ -60,7 +60,7 @@ pub struct Done {
     /// The open descriptors that keep the inodes of the executables from being used again.
     pub held: Vec<Arc<OwnedFd>>,
     /// The files that policy knows by a digest and that nobody has verified yet.
-    pub pinned: Vec<Pinned>,
+    pub pinned: Vec<PinnedFile>,
     /// The answers for the paths that policy names.
     pub found: PathAnswers,
     /// The findings that the user may not have meant, and the steps that could not be done.

@@ -6,7 +6,7 @@ use crate::adopt;
 use crate::error::SockmonError;
 use crate::foreign;
 use crate::identities;
-use crate::pins::{Finding, NO_ANSWER, Pin, PinState, Pinned, SECONDS, Suspect, TICKS, doubt, stats};
+use crate::pins::{Finding, NO_ANSWER, Pin, PinState, PinnedFile, SECONDS, Suspect, TICKS, doubt, stats};
 use policy::Digest;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use std::time::Duration;
 impl Sockmon {
     /// The pinned paths of the policy, and what is known of their files.
     pub fn pins(&self) -> Vec<Pin> {
-        let pin = |pin: &Pinned| Pin {
+        let pin = |pin: &PinnedFile| Pin {
             path: pin.path.clone(),
             wanted: pin.digests.iter().copied().collect(),
             state: pin.state.clone(),
