@@ -11,7 +11,7 @@ pub use send::RawSender;
 
 use crate::error::{IoContext, Result};
 use crate::sockopt;
-use crate::udp::{Arrived, Family, IPV6_FLOWINFO, Received, receive};
+use crate::udp::{ArrivedDatagram, Family, IPV6_FLOWINFO, Received, receive};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::IpAddr;
@@ -96,7 +96,7 @@ impl RawReceiver {
         while self.slots.len() < self.batch {
             self.slots.push(pool.take());
         }
-        let mut batch = [const { Arrived::NONE }; BATCH];
+        let mut batch = [const { ArrivedDatagram::NONE }; BATCH];
         let count = receive(self.socket.as_raw_fd(), &mut self.slots, &mut batch)?;
         let mut answer = Received { datagrams: count, truncated: 0, more: count == self.batch };
         let rest = self.slots.len() - count;
@@ -169,7 +169,7 @@ fn make(family: Family, kind: Kind, number: u8) -> io::Result<Socket> {
 }
 
 /// Put the IPv6 header in front that the packet travelled in, as far as the kernel tells.
-fn write_header(buf: &mut Buf, arrived: &Arrived, next_header: u8) -> bool {
+fn write_header(buf: &mut Buf, arrived: &ArrivedDatagram, next_header: u8) -> bool {
     let payload_len = buf.len();
     let Some(header) = arrived.raw_header(Family::V6) else { return false };
     let (IpAddr::V6(src), IpAddr::V6(dst)) = (header.src, header.dst) else { return false };

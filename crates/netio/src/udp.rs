@@ -21,7 +21,7 @@ pub(crate) use burst::send_many;
 pub(crate) use control::IPV6_FLOWINFO;
 pub use holder::{Holder, holders};
 pub use receive::Received;
-pub(crate) use receive::{Arrived, receive};
+pub(crate) use receive::{ArrivedDatagram, receive};
 pub use send::take_errno;
 pub(crate) use send::{Outgoing, patiently, send_whole};
 pub use socket::Family;

@@ -43,7 +43,7 @@ impl Port {
         while self.slots.len() < BATCH {
             self.slots.push(pool.take());
         }
-        let mut batch = [const { udp::Arrived::NONE }; BATCH];
+        let mut batch = [const { udp::ArrivedDatagram::NONE }; BATCH];
         let count = match receive(self.socket.as_raw_fd(), &mut self.slots, &mut batch) {
             // A super-packet of a kind that a vnet header cannot tell of (SCTP, tunnels): the kernel has dropped it.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {

@@ -3,7 +3,7 @@
 use super::{BUFFER, FrameDevice, VNET_LEN, filter, open_frames};
 use crate::error::Result;
 use crate::sockopt;
-use crate::udp::{Arrived, receive};
+use crate::udp::{ArrivedDatagram, receive};
 use crate::xdp::XdpReceiver;
 use socket2::Socket;
 use std::io;
@@ -176,7 +176,7 @@ impl FrameReceiver {
         while self.slots.len() < FRAMES {
             self.slots.push(pool.take());
         }
-        let mut batch = [const { Arrived::NONE }; FRAMES];
+        let mut batch = [const { ArrivedDatagram::NONE }; FRAMES];
         let count = receive(socket, &mut self.slots, &mut batch)?;
         let rest = self.slots.len() - count;
         for (mut buf, arrived) in self.slots.drain(rest..).rev().zip(&batch) {

@@ -66,7 +66,7 @@ impl UdpTransport {
                 "receive buffers have too little headroom",
             ));
         }
-        let mut batch = [const { Arrived::NONE }; BATCH];
+        let mut batch = [const { ArrivedDatagram::NONE }; BATCH];
         let count = receive(socket, &mut self.slots, &mut batch)?;
         let mut answer = Received { datagrams: count, truncated: 0, more: count == BATCH };
         let rest = self.slots.len() - count;
@@ -124,7 +124,7 @@ impl UdpTransport {
             return Ok(Received::default());
         };
         self.fill_slots(BURSTS, pool);
-        let mut batch = [const { Arrived::NONE }; BURSTS];
+        let mut batch = [const { ArrivedDatagram::NONE }; BURSTS];
         let count = receive(socket, &mut self.slots, &mut batch)?;
         let mut answer = Received { more: count == BURSTS, ..Received::default() };
         let rest = self.slots.len() - count;
@@ -175,7 +175,7 @@ fn split(
 }
 
 /// The information of recvmmsg(2) about one datagram: its length, flags, sender and control messages.
-pub(crate) struct Arrived {
+pub(crate) struct ArrivedDatagram {
     len: usize,
     flags: libc::c_int,
     name: Name,
@@ -183,8 +183,8 @@ pub(crate) struct Arrived {
     control_len: usize,
 }
 
-impl Arrived {
-    pub(crate) const NONE: Arrived = Arrived {
+impl ArrivedDatagram {
+    pub(crate) const NONE: ArrivedDatagram = ArrivedDatagram {
         len: 0,
         flags: 0,
         // The longer member: every octet of the union is set.
@@ -270,7 +270,7 @@ impl Arrived {
 pub(crate) fn receive<const N: usize>(
     socket: libc::c_int,
     slots: &mut [Buf],
-    batch: &mut [Arrived; N],
+    batch: &mut [ArrivedDatagram; N],
 ) -> io::Result<usize> {
     let mut parts = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; N];
     let slots_len = slots.len();

@@ -90,11 +90,11 @@ impl Memory {
 pub(super) struct Rings(#[expect(dead_code, reason = "held, not read")] [Map; 4]);
 
 /// The mapped rings of a socket: the mappings; the producers of `fill` and `completion`; the rx ring; the tx ring.
-type Mapped = (Rings, [Producer<u64>; 2], Consumer<libc::xdp_desc>, Producer<libc::xdp_desc>);
+type MappedRings = (Rings, [Producer<u64>; 2], Consumer<libc::xdp_desc>, Producer<libc::xdp_desc>);
 
 impl Rings {
     /// Map the four rings of `entries` entries each, which socket options have asked the kernel for.
-    pub(super) fn map(socket: impl AsFd, entries: u32) -> io::Result<Mapped> {
+    pub(super) fn map(socket: impl AsFd, entries: u32) -> io::Result<MappedRings> {
         let fd = socket.as_fd().as_raw_fd();
         // SAFETY: xdp_mmap_offsets is plain old data; all zeroes is a valid value of it.
         let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
