@@ -1,4 +1,4 @@
-//! What is older than the programs, and the answer to "whose socket is this".
+//! The sockets that are older than the programs, and the application of a process or a socket.
 
 use crate::abi::{self, EndpointKey, FileReport, Identity, ListenerKey, SocketReport, TaskReport, Wire};
 use crate::error::SockmonError;
@@ -56,7 +56,7 @@ pub fn closed(loaded: &Loaded) -> Result<(), SockmonError> {
     records::<u8>(loaded, "adopt_closed", None).map(drop)
 }
 
-/// One look at every socket of every process; whether one was new.
+/// Examine every socket of every process once. Returns whether one of them was new.
 fn look_at(loaded: &Loaded, netns: u64, out: &mut Adopted) -> Result<bool, SockmonError> {
     let found: Vec<SocketReport> = records(loaded, "adopt_sockets", None)?;
     let maps = &loaded.maps;
@@ -135,7 +135,7 @@ pub fn identities(loaded: &Loaded, files: &[&OwnedFd]) -> Result<Vec<Option<Iden
     Ok(self::files(loaded, files)?.into_iter().map(|report| Some(report?.identity)).collect())
 }
 
-/// What the kernel says of files that this process has open.
+/// The kernel's reports about files that this process has open.
 pub fn files(loaded: &Loaded, files: &[&OwnedFd]) -> Result<Vec<Option<FileReport>>, SockmonError> {
     let reports: Vec<FileReport> = records(loaded, "report_files", Some(std::process::id()))?;
     let known: HashMap<u32, FileReport> = reports.iter().map(|r| (r.fd, *r)).collect();
@@ -143,7 +143,8 @@ pub fn files(loaded: &Loaded, files: &[&OwnedFd]) -> Result<Vec<Option<FileRepor
     Ok(files.iter().map(of).collect())
 }
 
-/// What a process is to policy. `None`: no such process, or one of the kernel's own.
+/// The report that says which application a process belongs to. `None` if there is no such process, or if it is one of
+/// the kernel's own.
 pub fn process(loaded: &Loaded, pid: u32) -> Result<Option<TaskReport>, SockmonError> {
     // The kernel refuses an iterator over a process that is not there.
     if sys::pidfd_open(pid).is_err() {

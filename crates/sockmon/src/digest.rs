@@ -28,8 +28,8 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Asks for the state of an open file. That somebody has seen the change time makes the kernel (6.13) give the next
-    /// change another one.
+    /// Reads the state of an open file. The kernel (from 6.13 on) gives the next change another change time, because
+    /// somebody has seen this one.
     pub fn of(file: BorrowedFd<'_>) -> io::Result<Stat> {
         let (seconds, nanoseconds, size) = sys::change_time(file)?;
         let version = seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds);

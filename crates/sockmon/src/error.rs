@@ -1,4 +1,4 @@
-//! What can go wrong between user space and the BPF programs, and what to do about it.
+//! The errors between user space and the BPF programs, each with what to do about it.
 
 use std::io;
 use std::path::PathBuf;
@@ -187,7 +187,7 @@ pub enum SockmonError {
         /// The path of the control group.
         path: String,
     },
-    /// What the kernel reported cannot be read.
+    /// A report of the kernel cannot be read.
     #[error("{0}: the kernel's answer has an unexpected form")]
     Answer(&'static str),
 }
@@ -203,7 +203,7 @@ impl SockmonError {
         move |error| SockmonError::System { what, source: io::Error::other(format!("{error:#}")) }
     }
 
-    /// What to do next.
+    /// The next step for the operator.
     pub fn remedy(&self) -> String {
         match self {
             SockmonError::System { source, .. } if source.raw_os_error() == Some(libc::EPERM) => {

@@ -10,9 +10,10 @@ use std::path::Path;
 
 /// The permissions of a folder: root's alone.
 const MODE: u32 = 0o700;
-/// How often making a folder is tried again where somebody else was quicker.
+/// The number of attempts to make a folder while somebody else is quicker.
 const TURNS: usize = 100;
-/// How deep a stranger's folder is emptied, and how many entries of it go: what is beyond is out of his reach, and stays.
+/// The depth to which a stranger's folder is emptied, and the number of its entries that are removed. What is beyond is
+/// out of his reach, and stays.
 const DEPTH: usize = 32;
 const ENTRIES: usize = 10_000;
 

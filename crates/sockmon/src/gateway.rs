@@ -11,7 +11,7 @@ use wire::Prefix;
 /// The key of `insides` that says that this host is a gateway; no interface has it as its index.
 const IS_GATEWAY: u32 = 0;
 
-/// What the kernel half lets pass of forwarded packets with a peer in this prefix; the longest prefix of a peer
+/// The forwarded packets with a peer in this prefix that the kernel half lets pass. The longest prefix of a peer
 /// decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -34,7 +34,7 @@ pub(crate) fn ways_of(spans: &[Span]) -> BypassTable {
     spans.iter().map(|span| ((span.peers.first(), span.peers.len()), span.ways())).collect()
 }
 
-/// What the table holds.
+/// The content of the table.
 pub(crate) fn read(maps: &Maps) -> Result<BypassTable, SockmonError> {
     let mut ways = BypassTable::new();
     for key in maps.keys::<PeerKey>("spans")? {

@@ -23,7 +23,7 @@ fn key(path: &str) -> Result<GroupPath, SockmonError> {
     Ok(out)
 }
 
-/// Which slot every path is to have.
+/// The slot that every path is to have.
 struct Choice {
     slots: Slots,
     /// Paths of before that have theirs already.

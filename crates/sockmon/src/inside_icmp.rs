@@ -3,7 +3,8 @@
 /// ICMP errors by type and code, as the kernel half has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InsideIcmp {
-    /// One word for each type, those of ICMP before those of ICMPv6: a bit for each code, the last for all from 31 on.
+    /// The words of the set, one for each type: those of ICMP before those of ICMPv6. A word has a bit for each code,
+    /// and the last bit stands for all codes from 31 on.
     words: Vec<u32>,
 }
 

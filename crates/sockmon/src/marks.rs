@@ -14,7 +14,7 @@ pub struct Marks {
     mask: u32,
 }
 
-/// Why a mask cannot be ours.
+/// The reason why a mask cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{mask:#010x} has {bits} bits, the lower {} of which must be {} to {}, in one piece: six flags lie above the application's number",
@@ -74,7 +74,7 @@ impl Marks {
         u16::try_from(all - 1).unwrap_or(u16::MAX - 1)
     }
 
-    /// What the kernel half needs to know.
+    /// The layout of marks in the form that the kernel half needs.
     pub(crate) fn layout(self) -> abi::Layouts {
         let apps = self.app_mask();
         abi::Layouts {

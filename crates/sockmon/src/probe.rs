@@ -1,4 +1,4 @@
-//! What the kernel must offer, each point tried, not guessed: `ravelin doctor`.
+//! The checks of what the kernel must offer, for `ravelin doctor`. Each point is tried and not guessed.
 
 use crate::error::SockmonError;
 use crate::model::Check;

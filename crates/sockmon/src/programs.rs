@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 /// The object that is compiled from `bpf/sockmon.bpf.c`.
 pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockmon.bpf.o"));
 
-/// What a program is attached to.
+/// The hook that a program is attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
     /// The cgroup, with this attach type.
@@ -39,16 +39,16 @@ pub enum Hook {
     Tun(Tcx),
     /// The queue of the TUN, by whoever has the device open ([`crate::Sockmon::queue_filter`]).
     TunQueue,
-    /// No hook: an iterator runs when user space reads it.
+    /// The program has no hook: an iterator runs when user space reads it.
     Iterator,
 }
 
-/// One program of the object.
+/// A program of the object.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     /// The name of its function in `bpf/`.
     pub name: &'static str,
-    /// What the program is attached to.
+    /// The hook of the program.
     pub hook: Hook,
 }
 
@@ -203,7 +203,7 @@ pub const RECORDS_SINCE: &str = "records_since";
 /// The map of counters.
 const COUNTERS: &str = "counters";
 
-/// Where an instance keeps its pins.
+/// The folder of an instance's pins.
 #[derive(Clone, Debug)]
 pub struct Pins {
     /// Directory of the maps.
@@ -407,9 +407,9 @@ impl Maps {
 pub struct Loaded {
     /// The maps they share.
     pub maps: Maps,
-    /// Where the fields of marks lie.
+    /// The layout of the fields of marks.
     pub marks: Marks,
-    /// What a gateway believes from inside.
+    /// The ICMP errors that a gateway believes from inside.
     pub inside: InsideIcmp,
     programs: BTreeMap<&'static str, OwnedFd>,
 }

@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use wire::AppId;
 
-/// What an instance has in the kernel.
+/// The state that an instance has in the kernel, which a rehearsal only reads.
 #[derive(Debug)]
 pub struct Rehearsal {
     maps: Maps,
@@ -61,10 +61,11 @@ impl Rehearsal {
         places::find_by(&|files| self.numbers(files), subjects, &self.directories, &PathAnswers::new())
     }
 
-    /// Which applications of the policy in force would lose processes to which others: see [`crate::Sockmon::moved`].
+    /// The pairs of applications of the policy in force of which the first would lose processes to the second; see
+    /// [`crate::Sockmon::moved`].
     ///
     /// # Errors
-    /// What does not fit.
+    /// The error that the load would give.
     pub fn moved(&self, subjects: &Subjects) -> Result<Vec<(AppId, AppId)>, SockmonError> {
         policy::would_move(&self.maps, subjects, &self.places(subjects)?.list)
     }

@@ -5,7 +5,7 @@ use crate::sys;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
-/// How a program comes to the security hook.
+/// The way by which a program is attached to the security hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionHook {
     /// The program runs as a security module: BPF is one of those that this kernel has started with.

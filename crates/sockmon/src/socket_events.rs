@@ -1,4 +1,5 @@
-//! What sockets do, for the paper's own translation (docs/design/0011): from the kernel's ring to [`SocketEvent`]s.
+//! The events of sockets, for the paper's own translation (docs/design/0011): from the kernel's ring to
+//! [`SocketEvent`]s.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -78,7 +79,7 @@ fn from_kernel(event: &abi::SocketEvent) -> Option<SocketEvent> {
     Some(SocketEvent { socket: event.cookie, app: AppId(event.app), call, flow, now: Time(event.time) })
 }
 
-/// What a new reader finds: nothing is told already.
+/// Begin a report for a new reader, to whom nothing has been reported yet.
 pub(crate) fn begin(maps: &Maps) -> Result<(), SockmonError> {
     maps.retain("announced", |_: &abi::AnnouncedKey| true).map(drop)
 }

@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Where bpffs is, or is to be, mounted.
+/// The path where bpffs is mounted, or is to be mounted.
 pub const BPFFS: &str = "/sys/fs/bpf";
 
-/// Where to attach a tcx program.
+/// The position at which a tcx program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tcx {
     Ingress,
@@ -28,7 +28,7 @@ impl Tcx {
     }
 }
 
-/// What a link is attached to, as the kernel says.
+/// The object that a link is attached to, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkTarget {
     /// A cgroup, by its id; 0: the cgroup is gone.
@@ -120,7 +120,7 @@ pub fn link_tracepoint(prog: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     owned(unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), prog.as_raw_fd()) })
 }
 
-/// How a program comes to the kernel's security hook of `setsockopt`.
+/// The way by which a program is attached to the kernel's security hook of `setsockopt`.
 #[derive(Clone, Copy, Debug)]
 pub enum Security {
     /// The program runs as one of the kernel's security modules.

@@ -28,11 +28,11 @@ impl Sockmon {
         Ok(())
     }
 
-    /// From now on no forwarded packet passes in clear that would not under `spans` too; first half of a change of rules. What
-    /// passes only under `spans` does not yet.
+    /// The first half of a change of rules: from now on no forwarded packet passes in clear that would not pass under
+    /// `spans` too. Packets that pass only under `spans` do not pass yet.
     ///
     /// # Errors
-    /// If the kernel has no room for them; then some pass less than they may.
+    /// The kernel has no room for them. Some packets then do not pass although they may.
     pub fn narrow_spans(&mut self, spans: &[Span]) -> Result<(), SockmonError> {
         narrow(&self.loaded.maps, &mut self.spans, &ways_of(spans))
     }

@@ -11,9 +11,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use wire::AppId;
 
 impl Sockmon {
-    /// From the policy in force to one that differs in networks of applications of [`Spd::changing`] alone: entry by entry, each of
-    /// which is right by itself. Pairs of applications that do not compare any more come first, so that no socket changes hands by an
-    /// order that is over.
+    /// Change the policy in force to one that differs in networks of applications of [`Spd::changing`] alone. The
+    /// change is made entry by entry, and each entry is right by itself. Pairs of applications that no longer compare
+    /// come first, so that no socket changes hands by an order that is over.
     ///
     /// # Errors
     /// [`SockmonError::Answer`] if they differ in more than that; then, or if the kernel refuses an entry, the policy is to be loaded

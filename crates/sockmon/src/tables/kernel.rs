@@ -35,7 +35,8 @@ impl Room {
 }
 
 impl Tables {
-    /// What is in force, from the maps, after removing what is not: a loader that died leaves tables that nobody has.
+    /// Read what is in force from the maps, and remove what is not: a loader that died leaves tables that no
+    /// application has.
     pub fn read(maps: &Maps) -> Result<Tables, SockmonError> {
         let MapContents { tables, unused, behind } = MapContents::at(maps)?;
         if !unused.is_empty() || !behind.is_empty() {
@@ -48,16 +49,16 @@ impl Tables {
         Ok(tables)
     }
 
-    /// What is in force, from the maps, which stay as they are.
+    /// Read what is in force from the maps, which stay as they are.
     pub fn seen(maps: &Maps) -> Result<Tables, SockmonError> {
         Ok(MapContents::at(maps)?.tables)
     }
 }
 
-/// What the maps hold.
+/// The content of the maps.
 struct MapContents {
     tables: Tables,
-    /// What no application has.
+    /// The entries that no application has.
     unused: UnusedEntries,
     /// Entries of the half that is not in force which differ.
     behind: Vec<(u16, u32)>,

@@ -23,7 +23,8 @@ struct UsedTable<'p> {
     is_new: bool,
 }
 
-/// What the map has for two policies, that of the table with the lower number first; `None`: nothing.
+/// The map's value for the order of two policies, the one of the table with the lower number first; `None` if the map
+/// has no entry for it.
 pub(super) fn value(order: Order) -> Option<u8> {
     match order {
         Order::Same => Some(abi::ORDER_HIGH | abi::ORDER_LOW),
@@ -77,7 +78,8 @@ impl Tables {
         Ok(())
     }
 
-    /// How a table compares with all others in use, once its policy is another; and whether that was all of them.
+    /// Compare a table, whose policy has changed, with all others in use. Returns the orders of the pairs, and whether
+    /// all of them were compared.
     pub(super) fn compare_one(
         &self,
         number: u32,
