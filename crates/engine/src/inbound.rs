@@ -132,8 +132,9 @@ impl Inbound {
         self.handle_clean(now, packet, pool, out);
     }
 
-    /// Take one packet all the way behind the scrubber of outer packets; see [`Inbound::handle`].
-    fn handle_clean(
+    /// Take one packet all the way behind the scrubber of outer packets; see [`Inbound::handle`]. A packet that was cut out
+    /// of a burst begins here: the host's own stack has read its outer headers already.
+    pub fn handle_clean(
         &mut self,
         now: Time,
         mut packet: Packet<Raw>,
