@@ -43,6 +43,11 @@ fn of_lock(error: SocketError) -> DetachError {
     }
 }
 
+/// Whether this process may take an instance off the host, which is root's to do.
+pub fn may_detach() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 /// Take an instance off the host. Nothing there: nothing done.
 ///
 /// # Errors

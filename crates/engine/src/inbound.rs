@@ -130,6 +130,20 @@ impl Inbound {
         let Inbound { stages, stats, events, .. } = self;
         stages.handle(packet, &mut Cx { pool, out, stats, events });
     }
+
+    /// Take one packet all the way behind the scrubber of outer packets; see [`Inbound::handle`]. A packet that was cut
+    /// out of a burst begins here: the host's own stack has read its outer headers already.
+    pub fn handle_clean(
+        &mut self,
+        now: Time,
+        mut packet: Packet<Raw>,
+        pool: &mut Pool,
+        out: &mut Vec<InboundOutcome>,
+    ) {
+        packet.meta.received = now;
+        let Inbound { stages, stats, events, .. } = self;
+        stages.handle_clean(packet, &mut Cx { pool, out, stats, events });
+    }
 }
 
 /// Lend the parts of [`Stages`] that [`admit`] asks while an association of `Stages::sad` is borrowed.

@@ -96,6 +96,8 @@ pub fn arguments() -> clap::Command {
         .value_parser(EnumValueParser::<When>::new())
         .help("Colour the output: auto (on a terminal), always or never")
         .hide_possible_values(true)
+        // The last one holds, as with other tools: an alias may bring one along.
+        .overrides_with("color")
         .global(true);
     Cli::command().arg(color)
 }

@@ -94,7 +94,8 @@ impl InboundHalf {
         self.taps.inbound(outcomes.get(before..).unwrap_or_default());
     }
 
-    /// A burst packet by packet.
+    /// A burst packet by packet, with the same outcome as without a capture: the outer headers of a burst are the socket's,
+    /// so there is nothing for the scrubber of outer packets.
     #[cold]
     fn tapped(&mut self, now: Time, burst: Burst<stage::Raw>, work: Tapped<'_>) {
         let Tapped { pool, outcomes, delivery } = work;
@@ -104,7 +105,7 @@ impl InboundHalf {
             match packet {
                 Ok(packet) => {
                     self.taps.keep(&packet);
-                    self.engine.handle(now, packet, pool, outcomes);
+                    self.engine.handle_clean(now, packet, pool, outcomes);
                     self.taps.inbound(outcomes);
                 }
                 Err(error) => self.losses.count(error.into(), 1),
@@ -277,5 +278,54 @@ impl InboundThread {
         }
         half.losses.works("the UDP socket");
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+
+    use scrub::{Config, Profile};
+    use wire::OuterHeader;
+
+    use super::*;
+    use crate::capture::tap::{Filter, Gauge, Tap};
+
+    /// The reasons for which a burst from a loopback address ends, and the packets that the scrubber of outer packets saw.
+    fn burst_ends(is_captured: bool) -> (Vec<(DropReason, u64)>, u64) {
+        let mut half = InboundHalf::new(Inbound::new(4500));
+        half.engine.scrub_outer(Some(Config::new(Profile::Standard)), [7; 16]);
+        let (records, kept) = mpsc::sync_channel(16);
+        if is_captured {
+            let filter = Filter { snaplen: 2048, ..Filter::default() };
+            half.taps.add(Tap { id: 1, filter, records, gauge: Arc::new(Gauge::default()) });
+        }
+        let mut pool = pool();
+        // Two datagrams of an association that nobody has.
+        let datagram = [[0, 0, 0x10, 1].as_slice(), &[0; 44]].concat();
+        let buf = wire::Buf::from_slice(&[datagram.as_slice(), &datagram].concat(), 64, 64);
+        let header = OuterHeader {
+            src: "127.0.0.1".parse().unwrap(),
+            dst: "192.0.2.1".parse().unwrap(),
+            src_port: 4500,
+            dst_port: 4500,
+            tos: 0,
+            ttl: 64,
+            may_fragment: false,
+        };
+        let burst = Burst::raw(buf, header, datagram.len(), Time::default()).unwrap();
+        let (mut outcomes, mut delivery) = (Vec::new(), Delivery::default());
+        let work = Tapped { pool: &mut pool, outcomes: &mut outcomes, delivery: &mut delivery };
+        half.burst(Time::default(), burst, work);
+        assert_eq!(kept.try_iter().count(), if is_captured { 2 } else { 0 });
+        let scrubbed = half.engine.outer_scrubber().unwrap().counters().packets.iter().sum();
+        (half.engine.tally().drops().filter(|(_, count)| *count > 0).collect(), scrubbed)
+    }
+
+    #[test]
+    fn a_capture_changes_nothing_for_what_it_shows() {
+        let plain = burst_ends(false);
+        assert_eq!(plain, (vec![(DropReason::UnknownSpi, 2)], 0));
+        assert_eq!(burst_ends(true), plain);
     }
 }

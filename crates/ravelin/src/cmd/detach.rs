@@ -52,6 +52,14 @@ impl Detach {
     }
 
     pub fn execute(self) -> anyhow::Result<()> {
+        // Whoever may not read the folders of the instance would be told that there is nothing.
+        if !daemon::detach::may_detach() {
+            return Err(Failure::with_remedy(
+                Kind::NotAllowed,
+                format!("instance {}: not allowed to take it off the host", self.instance),
+                "only root may",
+            ));
+        }
         let losing = daemon::policy_store::closed(&self.instance);
         if !losing.is_empty() {
             self.ask(&losing)?;

@@ -48,6 +48,12 @@ fn a_pipe_has_no_colour_unless_it_is_forced() {
         assert!(colored(&with(&["--color", "always"]), &[("NO_COLOR", "1")]), "{args:?}");
         assert!(!colored(&with(&["--color=never"]), &[("CLICOLOR_FORCE", "1")]), "{args:?}");
     }
+    // The last one holds.
+    let twice = |first: &str, last: &str| {
+        colored(&["--color", first, "policy", "check", &file, &format!("--color={last}")], &[])
+    };
+    assert!(twice("never", "always") && !twice("always", "never"));
+    assert!(!colored(&["policy", "check", &file, "--color", "always", "--color", "never"], &[]));
     // Behind the command too.
     assert!(colored(&["policy", "check", &file, "--color", "always"], &[]));
     let wrong = ravelin().args(["status", "--color", "blue"]).output().unwrap();
@@ -99,4 +105,33 @@ fn a_table_is_as_wide_as_the_terminal_and_whole_in_a_pipe() {
         letters
     };
     assert_eq!(letters(&narrow), letters(&wide));
+}
+
+#[test]
+fn the_name_of_a_hostile_program_does_not_steer_a_terminal() {
+    let folder = Folder::new("color-hostile");
+    // Clears the screen, sets the title and goes back to the start of the line.
+    let name = "x\u{1b}[2J\u{1b}]0;owned\u{7}\ry";
+    let program = folder.file(name, "#!/bin/sh\n");
+    let socket = folder.0.join("c.sock");
+    let counts = r#""outbound":{"packets":0,"bytes":0},"inbound":{"packets":0,"bytes":0}"#;
+    let rule = serde_json::json!(name);
+    let list = format!(
+        r#"{{"api":1,"rules":[{{"position":0,"name":{rule},"direction":"both","selectors":["any"],"action":"bypass",{counts}}}]}}"#
+    );
+    crate::kit::daemon(&socket, move |stream| crate::kit::answer(stream, &list));
+    for line in [
+        // What a policy may say of a program, and what is said of one that is not there.
+        format!("{RAVELIN} policy digest '{program}'"),
+        format!("{RAVELIN} policy digest '{program}.gone'"),
+        // What a daemon answers.
+        format!("{RAVELIN} spd list --control {}", socket.display()),
+    ] {
+        let shown = out(&on_a_terminal(&line, &[("NO_COLOR", "1")]));
+        assert!(shown.contains("owned"), "{shown:?}");
+        // The terminal itself makes "\r\n" of a line's end.
+        let steering =
+            shown.replace("\r\n", "\n").contains(|c: char| c.is_control() && c != '\n' && c != '\t');
+        assert!(!steering, "{line:?}: {shown:?}");
+    }
 }

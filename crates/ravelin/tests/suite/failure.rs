@@ -93,3 +93,23 @@ fn who_may_not_use_the_socket_gets_status_5() {
         assert_eq!(found["remedy"], "only root may ask the daemon");
     }
 }
+
+#[test]
+fn who_is_not_root_may_not_detach_and_hears_so() {
+    let folder = Folder::new("failure-detach");
+    std::fs::set_permissions(&folder.0, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.0.join("ravelin");
+    std::fs::hard_link(RAVELIN, &program).or_else(|_| std::fs::copy(RAVELIN, &program).map(drop)).unwrap();
+    let detach = || {
+        let mut command = Command::new(&program);
+        command.args(["detach", "--yes", "--instance", "no-such-instance"]).stdin(Stdio::null());
+        command
+    };
+    // Needs root, as whoever changes the user does.
+    let done = detach().uid(65534).gid(65534).current_dir("/").output().unwrap();
+    assert_eq!(done.status.code(), Some(5), "{}", err(&done));
+    assert!(err(&done).contains("not allowed") && err(&done).contains("only root may"), "{}", err(&done));
+    assert_eq!(crate::kit::out(&done), "");
+    let root = detach().output().unwrap();
+    assert_eq!(root.status.code(), Some(0), "{}", err(&root));
+}
