@@ -34,11 +34,6 @@ struct Counts {
     prose: usize,
 }
 
-/// Abbreviation that keeps the rows of [`ALLOWED`] short.
-const fn counts(comments: usize, prose: usize) -> Counts {
-    Counts { comments, prose }
-}
-
 /// One doc comment or one line of prose that should be written anew.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
@@ -290,6 +285,10 @@ fn prose(text: &str) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const fn counts(comments: usize, prose: usize) -> Counts {
+        Counts { comments, prose }
+    }
 
     fn found(text: &str) -> Vec<(usize, String)> {
         comments(text).into_iter().map(|finding| (finding.line, finding.text)).collect()

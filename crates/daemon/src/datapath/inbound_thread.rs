@@ -319,7 +319,7 @@ mod tests {
         half.burst(Time::default(), burst, work);
         assert_eq!(kept.try_iter().count(), if is_captured { 2 } else { 0 });
         let scrubbed = half.engine.outer_scrubber().unwrap().counters().packets.iter().sum();
-        (half.engine.tally().drops().filter(|(_, count)| *count > 0).collect(), scrubbed)
+        (half.engine.stats().drops().filter(|(_, count)| *count > 0).collect(), scrubbed)
     }
 
     #[test]

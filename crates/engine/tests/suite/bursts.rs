@@ -371,7 +371,8 @@ fn receive_bursts(bob: &mut Receiver, all: &[Sent]) -> Got {
     }
     let got: Got = delivery.packets().map(|(bytes, mark)| (bytes.to_vec(), mark)).collect();
     let mut in_trains: Got = Vec::new();
-    delivery.coalesced(|train| in_trains.extend(train.packets().iter().map(|one| (one.to_vec(), train.mark))));
+    delivery
+        .coalesced(|train| in_trains.extend(train.packets().iter().map(|one| (one.to_vec(), train.mark))));
     let sorted = |mut all: Got| {
         all.sort();
         all
@@ -610,7 +611,8 @@ fn a_wrong_inner_checksum_stays_wrong() {
         bob.engine.handle_burst(NOW, burst, &mut bob.pool, &mut delivery);
     }
     let mut trains = Vec::new();
-    delivery.coalesced(|train| trains.push(train.packets().iter().map(|one| one.to_vec()).collect::<Vec<_>>()));
+    delivery
+        .coalesced(|train| trains.push(train.packets().iter().map(|one| one.to_vec()).collect::<Vec<_>>()));
     // The one that somebody changed before the tunnel took it in goes as it came, for the host to refuse it (RFC 3948
     // 3.1.2).
     assert_eq!(trains, [&segments[..2], &segments[2..3], &segments[3..]]);
