@@ -57,7 +57,6 @@ pub use flows::{Begun, CountedFlow, FlowId, Sender};
 pub use frames::{FrameSteering, is_frame_steering};
 pub use gateway::Span;
 pub use inside_icmp::InsideIcmp;
-pub use marks::{Marks, MaskError};
 pub use model::{
     Adopted, Attempt, Check, Counted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
     SocketState,

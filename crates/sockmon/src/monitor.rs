@@ -21,7 +21,6 @@ use crate::links::{self, Links, Places};
 use crate::lists::Lists;
 use crate::live::{Change, LiveTable};
 use crate::locals;
-use crate::marks::Marks;
 use crate::model::{
     Adopted, Counted, Event, Fault, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
 };
@@ -29,6 +28,7 @@ use crate::pins::Pinned;
 use crate::places::{self, Found};
 use crate::policy;
 use crate::programs::{self, Loaded, Pins};
+use wire::Marks;
 
 use crate::spans::Ways;
 use crate::sys;

@@ -1,6 +1,6 @@
 //! The `mark_mask` of the configuration: which bits of socket and packet marks are ours.
 
-use sockmon::Marks;
+use wire::Marks;
 
 use super::read::{Reader, Value};
 

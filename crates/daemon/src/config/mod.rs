@@ -65,7 +65,7 @@ pub struct Config {
     /// The cgroup to attach to; `None`: the root of the cgroup v2 tree.
     pub cgroup: Option<PathBuf>,
     /// Which bits of marks are ours.
-    pub marks: sockmon::Marks,
+    pub marks: wire::Marks,
     /// Whether programs may ask for protection on their own sockets (docs/socket-api.md).
     pub socket_requests: bool,
     /// The settings of the TUN.

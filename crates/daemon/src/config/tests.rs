@@ -25,7 +25,7 @@ fn the_shortest_file_takes_every_default() {
             control_socket: PathBuf::from("/run/ravelin/main/control.sock"),
             uplinks: None,
             cgroup: None,
-            marks: sockmon::Marks::default(),
+            marks: wire::Marks::default(),
             socket_requests: true,
             tun: TunConfig { name: "rvl0".into(), queue: 512 },
             enc: Some("rvle0".into()),
