@@ -1,8 +1,8 @@
 //! The product as this program meets it: the command beside it, and the daemon inside it.
 
 use anyhow::{Context, bail, ensure};
+use config::Config;
 use crypto::Registry;
-use daemon::config::Config;
 use daemon::crypto_units;
 use daemon::start::RunOptions;
 use std::path::{Path, PathBuf};

@@ -17,8 +17,8 @@ use sadb::{Endpoints, InboundSa, OutboundSa, SaConfig, Selectors, Spi};
 use wire::{AppId, DropReason, Prefix, Time};
 use zeroize::Zeroizing;
 
-use crate::config::KEEPALIVE;
 use crate::refused::{Fault, Refused};
+use config::KEEPALIVE;
 
 /// The suite of a chain's member without key; it is never used.
 const NO_SUITE: SuiteId = SuiteId::AES_128_GCM;

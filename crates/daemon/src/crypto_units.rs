@@ -3,7 +3,7 @@
 use crypto::{CryptoError, Provider, Registry, SuiteId};
 use crypto_mb::Wide;
 
-use crate::config::{Config, CryptoConfig};
+use config::{Config, CryptoConfig};
 
 /// Every unit of the house that this machine can run, each of which knows its answers. The wide one is left out if it does not:
 /// the others have all that it has.

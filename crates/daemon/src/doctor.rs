@@ -10,8 +10,8 @@ mod queues;
 
 use api::{Check, CheckState};
 
-use crate::config::Config;
 use crate::policy_store;
+use config::Config;
 
 fn check(name: &str, result: Result<String, String>, remedy: &str) -> Check {
     let (state, found) = match result {

@@ -21,8 +21,8 @@ use sadb::setkey::{
 };
 use sadb::spd::PortRange;
 
-use crate::config::without_keys;
 use bundles::Bundles;
+use config::without_keys;
 
 /// The longest file that is read.
 pub const MAX_FILE: u64 = 16 << 20;
@@ -250,8 +250,8 @@ fn association(add: &AddStatement, direction: Direction, bundles: &Bundles) -> R
         spi: SpiRequest::This(Spi(add.spi.0)),
         local,
         remote,
-        local_port: crate::config::ESP_PORT,
-        remote_port: crate::config::ESP_PORT,
+        local_port: config::ESP_PORT,
+        remote_port: config::ESP_PORT,
         kind: kind(add.protocol),
         mode: match add.mode {
             sadb::Mode::Transport => Mode::Transport,

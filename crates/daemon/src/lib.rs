@@ -14,7 +14,6 @@ pub mod associations;
 mod audit;
 mod audit_log;
 mod capture;
-pub mod config;
 pub mod control;
 pub mod crypto_units;
 pub mod datapath;

@@ -43,9 +43,9 @@ use wire::Time;
 
 use context::Context;
 
-use crate::config::Config;
 use crate::monitor::Monitor;
 use crate::refused::{Fault, Refused};
+use config::Config;
 
 /// The control plane's state, by owners.
 pub struct Plane {

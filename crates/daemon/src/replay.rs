@@ -28,11 +28,11 @@ use policy::Compiled;
 use wire::ip::Headers;
 use wire::{AppId, Buf, Meta, Packet, Pool, Time, protocol, record};
 
-use crate::config::{Config, ESP_PORT};
 use crate::keys::KeysError;
 use crate::policy_store::PolicyStore;
 use crate::rules::RuleBook;
 use crate::text::different;
+use config::{Config, ESP_PORT};
 use fragments::Fragments;
 use lives::Lives;
 use report::Write;

@@ -2,10 +2,10 @@
 
 use crypto::Registry;
 
-use crate::config::Config;
 use crate::keys::KeysError;
 use crate::start::{RunError, RunOptions};
 use crate::{harden, privileges, serve, start};
+use config::Config;
 
 /// Run a daemon in the foreground until a signal or a hand-over ends it.
 ///

@@ -29,8 +29,7 @@ use crate::text::different;
 use frame::Inside;
 use networks::Networks;
 pub use report::{explain, rules};
-pub(crate) use settings::with;
-pub use settings::{Settings, pair, prefix, rule_and_mode, set_rule};
+pub use settings::Settings;
 use sides::Sides;
 
 /// Room around a packet for what a scrubber puts there.

@@ -25,7 +25,6 @@ use sockmon::Sockmon;
 use tokio::sync::oneshot;
 
 use crate::audit_log::Auditor;
-use crate::config::{Config, OuterIo};
 use crate::datapath::frames::FramesError;
 use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, Told};
 use crate::device::Device;
@@ -44,6 +43,7 @@ use crate::socket::{self, Lock, SocketError};
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink};
 use crate::{detach, doctor, gateway, notify, privileges, state, translation};
+use config::{Config, OuterIo};
 
 mod boot;
 mod first;

@@ -24,9 +24,3 @@ pub(crate) fn different(input: &Path, output: &Path, argument: &str) -> Result<(
     }
     Ok(())
 }
-
-/// The known word nearest to `word`, if one is near.
-pub(crate) fn suggestion<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let near = known.iter().map(|k| (strsim::damerau_levenshtein(word, k), *k)).min()?;
-    (near.0 <= 1 + word.chars().count() / 4).then_some(near.1)
-}

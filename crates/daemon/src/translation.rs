@@ -13,8 +13,8 @@ use sadb::{EntryLimits, SocketEvent};
 use sockmon::SocketEvents;
 use wire::Time;
 
-use crate::config::Translation;
 use crate::datapath::{Handle, InboundHalf, OutboundHalf};
+use config::Translation;
 
 /// How long the thread waits before it looks whether it is to end.
 const PATIENCE: Duration = Duration::from_millis(200);

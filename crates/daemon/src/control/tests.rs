@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::audit_log::Auditor;
-use crate::config::Config;
 use crate::datapath::{self, InboundHalf, Inbox, Next, OutboundHalf};
 use crate::device::Device;
 use crate::keys::Keys;
@@ -26,6 +25,7 @@ use crate::monitor::recorder::{Call, Recorder};
 use crate::network_stack::NetworkStack;
 use crate::plane::{Associations, Halves, Host, Hosts, Observers, Plane, PolicyInForce, Shared};
 use crate::policy_store::PolicyStore;
+use config::Config;
 
 const POLICY: &str = "application curl { network 192.0.2.0/24 protected P; protection P { localport=any remoteport=any \
                       encryption mandatory; } }\n";

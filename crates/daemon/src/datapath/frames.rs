@@ -13,8 +13,8 @@ use wire::{Burst, DropReason, Packet, Time, stage};
 
 use super::inbound_thread::{InboundHalf, InboundThread, Tapped, gather};
 use super::{Due, HOUSEKEEPING, Inbox, Murmur, Next, RECOVERY, pool};
-use crate::config::{Config, OuterIo};
 use crate::uplinks::Uplink;
+use config::{Config, OuterIo};
 
 /// Uplinks whose frames can be waited for.
 const DEVICES: usize = 4;

@@ -4,8 +4,8 @@ use api::Check;
 use netio::link::Links;
 
 use super::check;
-use crate::config::{Config, OuterIo};
 use crate::datapath::frames;
+use config::{Config, OuterIo};
 
 /// The check of `[io]`: whether frames of the uplinks can be had; `None`: nobody asks for them.
 pub(super) fn io(config: &Config) -> Option<Check> {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use scrub::{Config, Profile};
 use toml::de::{DeTable, DeValue};
 
-use crate::config::refine::{list, number, refine, word};
-use crate::config::{ConfigError, INSTANCE, LogLevel, Reader, Value, walk};
-use crate::scrub::with;
+use config::refine::{list, number, refine, word};
+use config::scrub_text::with;
+use config::{ConfigError, INSTANCE, LogLevel, Reader, Value, walk};
 
 const TOP: [&str; 14] = [
     "instance",

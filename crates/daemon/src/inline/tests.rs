@@ -9,8 +9,8 @@ use scrub::{Arrival, Config, Mode, Profile, Protect, Rule, Scrubber, Side};
 use wire::{Buf, Gso, Time};
 
 use super::LineSettings;
-use crate::config::ConfigError;
 use crate::scrub::record::{Head, KEPT, Ring};
+use config::ConfigError;
 
 fn parse(text: &str) -> Result<LineSettings, String> {
     LineSettings::parse(Path::new("/etc/ravelin/inline.toml"), text).map_err(|error| match error {

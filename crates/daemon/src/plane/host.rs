@@ -11,7 +11,6 @@ use sadb::sa::DEFAULT_PATH_MTU;
 
 use super::halves::Halves;
 use super::report;
-use crate::config::{Config, GatewayConfig};
 use crate::device::Device;
 use crate::gateway::{self, Mtus, Surroundings, among};
 use crate::host::{self, TunFault};
@@ -20,6 +19,7 @@ use crate::network_stack::NetworkStack;
 use crate::refused::{Fault, Refused};
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink, UplinkFault};
+use config::{Config, GatewayConfig};
 
 /// What is known of the host.
 #[derive(Debug)]

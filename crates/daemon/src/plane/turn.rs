@@ -6,9 +6,9 @@ use api::{MAX_CONFIRM_SECONDS, MissingProgram, PolicyApplied, PolicyApply, Polic
 
 use super::Plane;
 use super::policy::Files;
-use crate::config::Config;
 use crate::policy_store::{self, Candidate};
 use crate::refused::{Fault, Refused};
+use config::Config;
 
 /// What a change of policy may do that looks like a mistake.
 #[derive(Clone, Copy, Debug, Default)]

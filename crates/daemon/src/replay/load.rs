@@ -12,9 +12,9 @@ use zeroize::Zeroizing;
 
 use super::{Replay, ReplayError};
 use crate::associations::{self, Defaults};
-use crate::config::without_keys;
 use crate::import::{self, Ends, Entry, What};
 use crate::refused::{Fault, Refused};
+use config::without_keys;
 
 impl Replay {
     pub(super) fn add_file(
@@ -73,8 +73,7 @@ impl Replay {
         let sequence = request.sequence;
         // As other implementations pad, so that packets can be compared.
         let padding = Padding::Least;
-        let defaults =
-            Defaults { path_mtu, keepalive: crate::config::KEEPALIVE, app: &app, random: 0, padding };
+        let defaults = Defaults { path_mtu, keepalive: config::KEEPALIVE, app: &app, random: 0, padding };
         let config = associations::configuration(request, spi, &defaults)?;
         match config.direction {
             sadb::Direction::Inbound => {

@@ -10,11 +10,11 @@ use super::{
     Before, First, RunError, RunOptions, become_the_daemon, explained, filter_queue, fit, left_out,
     note_host, note_tun, open_tun, take_back, translation, unified,
 };
-use crate::config::Config;
 use crate::keys::{Keys, KeysError};
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink, UplinkError};
 use crate::{doctor, harden, host, last_policy, plane, privileges, state};
+use config::Config;
 
 /// What [`boot`] has done.
 #[derive(Clone, Debug, PartialEq, Eq)]

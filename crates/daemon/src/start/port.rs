@@ -7,7 +7,7 @@ use std::time::Duration;
 use netio::udp::{Holder, UdpOptions, UdpTransport, holders};
 
 use super::RunError;
-use crate::config::Config;
+use config::Config;
 
 /// How long a start waits for a port that somebody else holds, and how often it looks.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -14,7 +14,6 @@ use netio::cgroup::Cgroup;
 use netio::clear::ClearSender;
 
 use super::{RunError, open_errors, open_raw, raw_sender, read_record, unified};
-use crate::config::Config;
 use crate::datapath;
 use crate::gateway;
 use crate::host::Record;
@@ -22,6 +21,7 @@ use crate::policy_store::{self, Candidate};
 use crate::socket;
 use crate::surveyed::Surveyed;
 use crate::uplinks::Uplink;
+use config::Config;
 
 /// Try what the start needs; `candidate` is the policy that it would put in force.
 ///

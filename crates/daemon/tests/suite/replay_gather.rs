@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use api::ReplayLine;
-use daemon::config::Config;
+use config::Config;
 use daemon::replay::{EngineOptions, Replay, ReplayError};
 use netio::pcap::{Frame, LinkType};
 use proptest::prelude::*;

@@ -3,7 +3,8 @@
 use crate::scrub_kit::{read, scrub_with};
 
 use api::ScrubSummary;
-use daemon::scrub::{Profile, Settings, prefix};
+use config::scrub_text::prefix;
+use daemon::scrub::{Profile, Settings};
 use testkit::shared;
 
 fn capture(name: &str) -> Option<Vec<u8>> {

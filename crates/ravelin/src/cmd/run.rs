@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use daemon::config::{Config, ConfigError};
+use config::{Config, ConfigError};
 use daemon::start::{RunError, RunOptions};
 
 use crate::exit::{Failure, Kind};

@@ -11,12 +11,12 @@ use tokio::sync::mpsc::{Receiver, channel};
 use wire::{AppId, Time};
 
 use super::PolicyInForce;
-use crate::config::NamesConfig;
 use crate::monitor::Monitor;
 use crate::names::{self, Asker, Book, Heard, Known};
 use crate::plane::halves::{Halves, by_policy};
 use crate::policy_store::{self, Candidate};
 use crate::refused::Refused;
+use config::NamesConfig;
 
 /// Answers of applications that are looked at in one go; more are lost, and counted by nobody but the kernel half.
 const AT_ONCE: usize = 256;

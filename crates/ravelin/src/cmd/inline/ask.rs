@@ -31,7 +31,7 @@ pub(in crate::cmd) enum Of {
 #[derive(Clone, Debug, Args)]
 struct Ask {
     /// Its name.
-    #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
+    #[arg(long, value_name = "NAME", default_value = config::INSTANCE, value_parser = instance)]
     instance: String,
     /// Its control socket [default: /run/ravelin-inline/INSTANCE/control.sock of a line, /run/ravelin/INSTANCE/control.sock of the daemon].
     #[arg(long, value_name = "PATH")]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use config::scrub_text;
 use daemon::inline::{self, LineError, LineOptions, LineSettings};
 use daemon::scrub;
 use serde::Serialize;
@@ -69,8 +70,8 @@ impl What {
             settings.workers = workers.into();
         }
         for rule in &self.rule {
-            let set = scrub::rule_and_mode(rule)
-                .and_then(|(rule, mode)| scrub::set_rule(&mut settings.scrub, rule, mode));
+            let set = scrub_text::rule_and_mode(rule)
+                .and_then(|(rule, mode)| scrub_text::set_rule(&mut settings.scrub, rule, mode));
             set.map_err(Failure::bad_input)?;
         }
         Ok(settings)
@@ -219,7 +220,7 @@ fn text(checked: &Checked) -> String {
 #[derive(Debug, Args)]
 pub struct Detach {
     /// The line.
-    #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
+    #[arg(long, value_name = "NAME", default_value = config::INSTANCE, value_parser = instance)]
     instance: String,
 }
 

@@ -13,7 +13,7 @@ use crate::exit::{Failure, Kind};
 #[derive(Debug, Args)]
 struct Line {
     /// The line.
-    #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
+    #[arg(long, value_name = "NAME", default_value = config::INSTANCE, value_parser = instance)]
     instance: String,
 }
 

@@ -11,7 +11,7 @@ use super::{
     Config, CryptoConfig, ENC_NAME, ESP_PORT, EspConfig, INSTANCE, KEEPALIVE, LogLevel, Report, TUN_NAME,
     TUN_QUEUE, TunConfig,
 };
-use crate::text::suggestion;
+use crate::suggestion::suggestion;
 
 const TOP: [&str; 23] = [
     "instance",
@@ -56,7 +56,7 @@ pub(super) fn read(path: &Path, text: &str) -> Result<Config, Report> {
 }
 
 /// Parse a file and let `take` look at its tree; every fault that either finds.
-pub(crate) fn walk<T>(
+pub fn walk<T>(
     path: &Path,
     text: &str,
     take: impl FnOnce(&mut Reader<'_>, &DeTable<'_>) -> Option<T>,
@@ -83,21 +83,19 @@ pub(crate) fn walk<T>(
     }
 }
 
-pub(crate) struct Reader<'t> {
+/// A reader of one file, which notes every fault that it finds.
+pub struct Reader<'t> {
     text: &'t str,
     folder: PathBuf,
     report: Report,
 }
 
-pub(crate) type Value<'t> = Spanned<DeValue<'t>>;
+/// A value of the file with the range of octets where it stands.
+pub type Value<'t> = Spanned<DeValue<'t>>;
 
 impl Reader<'_> {
-    pub(crate) fn fault(
-        &mut self,
-        span: Range<usize>,
-        message: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
+    /// Note a fault of the octets `span`: what is wrong, and what to do.
+    pub fn fault(&mut self, span: Range<usize>, message: impl Into<String>, remedy: impl Into<String>) {
         self.report.add(self.text, span, message.into(), remedy.into());
     }
 
@@ -171,7 +169,7 @@ impl Reader<'_> {
     }
 
     /// Refuse keys that are not known, and above all keys of associations.
-    pub(crate) fn keys(&mut self, table: &DeTable<'_>, known: &[&str], within: &str) {
+    pub fn keys(&mut self, table: &DeTable<'_>, known: &[&str], within: &str) {
         for (key, value) in table.iter() {
             let name: &str = key.get_ref();
             if known.contains(&name) {
@@ -234,7 +232,8 @@ impl Reader<'_> {
         );
     }
 
-    pub(crate) fn string<'v>(&mut self, value: &'v Value<'_>, what: &str) -> Option<&'v str> {
+    /// The text of a string value; a fault if it is no string. `what` names the key.
+    pub fn string<'v>(&mut self, value: &'v Value<'_>, what: &str) -> Option<&'v str> {
         let text = value.get_ref().as_str();
         if text.is_none() {
             let found = value.get_ref().type_str();
@@ -256,7 +255,8 @@ impl Reader<'_> {
         Some(self.folder.join(text))
     }
 
-    pub(crate) fn integer(
+    /// The number of an integer value in `range`; a fault if it is another, with `why` to say what it counts.
+    pub fn integer(
         &mut self,
         value: &Value<'_>,
         what: &str,
@@ -275,7 +275,8 @@ impl Reader<'_> {
         number
     }
 
-    pub(crate) fn table<'v, 't>(
+    /// The table of a value, with a fault for each key that is not `known`, or one if it is no table.
+    pub fn table<'v, 't>(
         &mut self,
         value: Option<&'v Value<'t>>,
         what: &str,
@@ -294,7 +295,8 @@ impl Reader<'_> {
         table
     }
 
-    pub(crate) fn instance(&mut self, value: Option<&Value<'_>>) -> String {
+    /// The name of the instance, or the usual one with a fault if it cannot name one.
+    pub fn instance(&mut self, value: Option<&Value<'_>>) -> String {
         let Some(value) = value else { return INSTANCE.to_owned() };
         match self.string(value, "instance") {
             Some(name) if super::instance_is_valid(name) => return name.to_owned(),
@@ -350,7 +352,8 @@ impl Reader<'_> {
         }
     }
 
-    pub(crate) fn interface(&mut self, value: &Value<'_>, what: &str) -> Option<String> {
+    /// The name of an interface; a fault if no interface can have it.
+    pub fn interface(&mut self, value: &Value<'_>, what: &str) -> Option<String> {
         let name = self.string(value, what)?;
         let fits = (1..=IFNAME_MAX).contains(&name.len())
             && name != "."
@@ -467,7 +470,8 @@ impl Reader<'_> {
         crypto
     }
 
-    pub(crate) fn control_socket(&mut self, value: Option<&Value<'_>>, fallback: PathBuf) -> PathBuf {
+    /// The path of the control socket, or `fallback`.
+    pub fn control_socket(&mut self, value: Option<&Value<'_>>, fallback: PathBuf) -> PathBuf {
         let Some(value) = value else { return fallback };
         let Some(path) = self.path(value, "control_socket") else { return fallback };
         if path.as_os_str().len() > SOCKET_PATH_MAX {
@@ -494,7 +498,8 @@ impl Reader<'_> {
         Some(PathBuf::from(path))
     }
 
-    pub(crate) fn log(&mut self, value: Option<&Value<'_>>) -> LogLevel {
+    /// The level of the log, or the usual one with a fault.
+    pub fn log(&mut self, value: Option<&Value<'_>>) -> LogLevel {
         let Some(value) = value else { return LogLevel::Info };
         let Some(word) = self.string(value, "log") else { return LogLevel::Info };
         let words: Vec<&str> = LogLevel::WORDS.iter().map(|(word, _)| *word).collect();

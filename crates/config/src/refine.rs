@@ -8,11 +8,11 @@ use scrub::{Config, Midstream, Protect, Urgent};
 use toml::de::DeTable;
 
 use super::read::{Reader, Value};
-use crate::scrub::{pair, set_rule, with};
-use crate::text::suggestion;
+use crate::scrub_text::{pair, set_rule, with};
+use crate::suggestion::suggestion;
 
 /// The keys of a table that [`refine`] reads.
-pub(crate) const REFINING: [&str; 6] = ["rules", "protect", "midstream", "urgent", "limits", "packets"];
+pub const REFINING: [&str; 6] = ["rules", "protect", "midstream", "urgent", "limits", "packets"];
 const PACKETS: [&str; 10] = [
     "mtu",
     "mss",
@@ -49,7 +49,7 @@ const LIMITS: [&str; 17] = [
 const LEAST_MTU: i64 = 1280;
 
 /// Refine a configuration by what a table says; the MTU, if it is said.
-pub(crate) fn refine(reader: &mut Reader<'_>, root: &DeTable<'_>, config: &mut Config) -> Option<usize> {
+pub fn refine(reader: &mut Reader<'_>, root: &DeTable<'_>, config: &mut Config) -> Option<usize> {
     let sides = [("inside", Protect::Inside), ("both", Protect::Both)];
     config.protect = word(reader, root, "protect", config.protect, &sides);
     let strays = [("drop", Midstream::Drop), ("pick-up", Midstream::PickUp)];
@@ -62,7 +62,7 @@ pub(crate) fn refine(reader: &mut Reader<'_>, root: &DeTable<'_>, config: &mut C
 }
 
 /// Read one of some words; `usual` if the key is missing or its value is wrong.
-pub(crate) fn word<T: Copy>(
+pub fn word<T: Copy>(
     reader: &mut Reader<'_>,
     root: &DeTable<'_>,
     key: &str,
@@ -83,7 +83,8 @@ pub(crate) fn word<T: Copy>(
     usual
 }
 
-pub(crate) fn number<T: TryFrom<i64>>(
+/// Read a number in `range` that also fits into a `T`; a fault if there is another value.
+pub fn number<T: TryFrom<i64>>(
     reader: &mut Reader<'_>,
     value: &Value<'_>,
     key: &str,
@@ -93,7 +94,8 @@ pub(crate) fn number<T: TryFrom<i64>>(
     reader.integer(value, key, range, why).and_then(|number| T::try_from(number).ok())
 }
 
-pub(crate) fn flag(reader: &mut Reader<'_>, table: &DeTable<'_>, key: &str, into: &mut bool) {
+/// Read true or false, if the key is there; a fault if there is another value.
+pub fn flag(reader: &mut Reader<'_>, table: &DeTable<'_>, key: &str, into: &mut bool) {
     let Some(value) = table.get(key) else { return };
     match value.get_ref().as_bool() {
         Some(on) => *into = on,
@@ -106,7 +108,7 @@ pub(crate) fn flag(reader: &mut Reader<'_>, table: &DeTable<'_>, key: &str, into
 }
 
 /// The items of a list; a fault for what is none.
-pub(crate) fn list<'v, 't>(
+pub fn list<'v, 't>(
     reader: &mut Reader<'_>,
     value: &'v Value<'t>,
     key: &str,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use engine::IcmpKind;
 
 use super::read::{Reader, Value};
-use crate::text::suggestion;
+use crate::suggestion::suggestion;
 
 const KEYS: [&str; 4] = ["inside", "default", "rules", "icmp"];
 const DEFAULTS: [&str; 2] = ["discard", "bypass"];

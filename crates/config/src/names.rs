@@ -7,7 +7,6 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use super::read::{Reader, Value};
-use crate::names::Limits;
 
 const NAMES: [&str; 6] = ["resolvers", "observe", "timeout", "min_ttl", "max_ttl", "grace"];
 /// The port of the DNS.
@@ -25,7 +24,27 @@ pub struct NamesConfig {
     /// How long an answer is waited for.
     pub timeout: Duration,
     /// How long answers count.
-    pub limits: Limits,
+    pub limits: NameLimits,
+}
+
+/// How long answers of name servers count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NameLimits {
+    /// The least time until a name is asked for again, whatever the answer says.
+    pub floor: Duration,
+    /// The most time until a name is asked for again, whatever the answer says.
+    pub ceiling: Duration,
+    /// The time that an address counts behind the end of its answer and of the last flow to it.
+    pub grace: Duration,
+    /// The time until a failed question is asked again, the first time; later ones wait longer.
+    pub retry: Duration,
+}
+
+impl Default for NameLimits {
+    fn default() -> NameLimits {
+        let seconds = Duration::from_secs;
+        NameLimits { floor: seconds(5), ceiling: seconds(3600), grace: seconds(600), retry: seconds(5) }
+    }
 }
 
 impl Default for NamesConfig {
@@ -34,7 +53,7 @@ impl Default for NamesConfig {
             resolvers: Vec::new(),
             observe: true,
             timeout: Duration::from_secs(5),
-            limits: Limits::default(),
+            limits: NameLimits::default(),
         }
     }
 }

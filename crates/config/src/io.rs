@@ -1,7 +1,7 @@
 //! The `[io]` section of the configuration: how outer packets leave and arrive.
 
 use super::read::{Reader, Value};
-use crate::text::suggestion;
+use crate::suggestion::suggestion;
 
 const KEYS: [&str; 1] = ["outer"];
 

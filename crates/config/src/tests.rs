@@ -38,7 +38,7 @@ fn the_shortest_file_takes_every_default() {
             outer: OuterIo::Udp,
             tunnels_from: Default::default(),
             scrub: ScrubConfig::default(),
-            crypto: crate::config::CryptoConfig::default(),
+            crypto: crate::CryptoConfig::default(),
             log: LogLevel::Info,
         }
     );
@@ -300,7 +300,7 @@ fn units_and_legacy_suites_are_chosen_here() {
     assert!(config.crypto.legacy);
     assert_eq!(config.crypto.unit.as_deref(), Some("ring"));
     assert_eq!(config.crypto.units, [("aes256cbc-sha256".parse().unwrap(), "rustcrypto".to_owned())]);
-    assert_eq!(parse("policy = \"p\"\n").unwrap().crypto, crate::config::CryptoConfig::default());
+    assert_eq!(parse("policy = \"p\"\n").unwrap().crypto, crate::CryptoConfig::default());
     for (text, word) in [
         ("legacy = 1", "true or false"),
         ("units = 3", "must be a table"),

@@ -73,7 +73,7 @@ impl Report {
 }
 
 /// The line with every run of 16 or more hexadecimal digits replaced by as many dots: a report may end in a log.
-pub(crate) fn without_keys(line: &str) -> String {
+pub fn without_keys(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut run = String::new();
     let flush = |run: &mut String, out: &mut String| {

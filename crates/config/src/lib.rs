@@ -2,6 +2,10 @@
 //!
 //! What enters: a file. What leaves: a [`Config`] with every value checked, or a [`Report`] that names every fault
 //! by file, line and column with a remedy. There is no place for a key in it (docs/design/0003 item 2).
+//!
+//! The configuration of a scrubber in line is read with the same [`Reader`] ([`refine`]: what it has in common with the
+//! daemon's).
+#![forbid(unsafe_code)]
 
 mod audit;
 mod flows;
@@ -12,21 +16,23 @@ mod ipip;
 mod marks;
 mod names;
 mod read;
-pub(crate) mod refine;
+pub mod refine;
 mod report;
 mod scrub;
+pub mod scrub_text;
+mod suggestion;
 mod translation;
 
+pub use self::scrub::ScrubConfig;
 pub use audit::AuditConfig;
 pub use flows::FlowsConfig;
 pub use gateway::GatewayConfig;
 pub use icmp::IcmpConfig;
 pub use io::OuterIo;
-pub use names::NamesConfig;
-pub(crate) use read::{Reader, Value, walk};
-pub(crate) use report::without_keys;
-pub use report::{Finding, Report};
-pub use scrub::ScrubConfig;
+pub use names::{NameLimits, NamesConfig};
+pub use read::{Reader, Value, walk};
+pub use report::{Finding, Report, without_keys};
+pub use suggestion::suggestion;
 pub use translation::Translation;
 
 use std::collections::BTreeSet;
@@ -202,7 +208,7 @@ impl Config {
     }
 }
 
-/// Where an instance has its state ([`crate::state`]).
+/// Where an instance has its state: lock, hand-over socket, numbers of applications, used keys.
 pub fn run_dir(instance: &str) -> PathBuf {
     Path::new("/run/ravelin-state").join(instance)
 }

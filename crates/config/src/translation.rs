@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::read::{Reader, Value};
-use crate::text::suggestion;
+use crate::suggestion::suggestion;
 
 const KEYS: [&str; 2] = ["ttl", "time_wait"];
 const WORDS: [&str; 2] = ["compiled", "per-socket"];
