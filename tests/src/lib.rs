@@ -31,8 +31,8 @@ pub use wait::{try_wait_until, wait_for, wait_until};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netio::lab::{Program, Running, Side};
-use ravelin::rig::{Pair, Rig, RigOptions};
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{Program, Running, Side};
 
 /// How long a program may take that has little to do.
 pub const PATIENCE: Duration = Duration::from_secs(20);

@@ -126,7 +126,7 @@ mod tests {
              "metadata": {"ravelin": {"level": 2}}, "dependencies": [
                 {"name": "wire", "kind": null, "path": "/h/crates/wire"},
                 {"name": "ring", "kind": null},
-                {"name": "testkit", "kind": "dev", "path": "/h/crates/testkit"},
+                {"name": "lab", "kind": "dev", "path": "/h/crates/lab"},
                 {"name": "api", "kind": "build", "path": "/h/crates/api"}]},
             {"name": "tests", "manifest_path": "/h/tests/Cargo.toml",
              "metadata": {"ravelin": {"level": "dev"}}, "dependencies": []},
@@ -138,7 +138,7 @@ mod tests {
         let ipsec = room("ipsec");
         assert_eq!(ipsec.level, Some(Level::At(2)));
         assert_eq!(ipsec.folder, Path::new("/h/crates/ipsec"));
-        let uses = [("wire", Use::Normal), ("testkit", Use::Dev), ("api", Use::Normal)];
+        let uses = [("wire", Use::Normal), ("lab", Use::Dev), ("api", Use::Normal)];
         assert_eq!(ipsec.uses, uses.map(|(name, kind)| (name.to_string(), kind)), "ring is not a room");
         assert_eq!(room("tests").level, Some(Level::Dev));
         assert_eq!(room("bare").level, None);

@@ -6,22 +6,18 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 
 /// Set an integer option.
-pub(crate) fn set_int(
-    fd: impl AsFd,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: libc::c_int,
-) -> io::Result<()> {
+///
+/// # Errors
+/// The error that the kernel answers.
+pub fn set_int(fd: impl AsFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
     set(fd, level, name, &value)
 }
 
 /// Set an option whose value is a plain C struct.
-pub(crate) fn set<T: Copy>(
-    fd: impl AsFd,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: &T,
-) -> io::Result<()> {
+///
+/// # Errors
+/// The error that the kernel answers.
+pub fn set<T: Copy>(fd: impl AsFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is readable for `len` octets; the kernel copies them.
     check(unsafe { libc::setsockopt(fd.as_fd().as_raw_fd(), level, name, ptr::from_ref(value).cast(), len) })
@@ -30,13 +26,12 @@ pub(crate) fn set<T: Copy>(
 
 /// Get an option whose value is plain old data.
 ///
+/// # Errors
+/// The error that the kernel answers.
+///
 /// # Safety
 /// Every bit pattern must be a valid `T`, and the kernel must write a whole `T` for this option.
-pub(crate) unsafe fn get<T: Copy + Default>(
-    fd: impl AsFd,
-    level: libc::c_int,
-    name: libc::c_int,
-) -> io::Result<T> {
+pub unsafe fn get<T: Copy + Default>(fd: impl AsFd, level: libc::c_int, name: libc::c_int) -> io::Result<T> {
     let mut value = T::default();
     let mut len = size_of::<T>() as libc::socklen_t;
     let out = ptr::from_mut(&mut value).cast();
@@ -46,7 +41,10 @@ pub(crate) unsafe fn get<T: Copy + Default>(
 }
 
 /// Get an integer option.
-pub(crate) fn get_int(fd: impl AsFd, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
+///
+/// # Errors
+/// The error that the kernel answers.
+pub fn get_int(fd: impl AsFd, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
     // SAFETY: every pattern is an int.
     unsafe { get(fd, level, name) }
 }

@@ -4,9 +4,9 @@ use crate::scrub_kit;
 
 use api::{ScrubReason, ScrubSummary, ScrubVerdict};
 use daemon::scrub::{Profile, Settings};
+use lab::Corpus;
 use netio::pcap::LinkType;
 use scrub_kit::{Packet, pcap, read, scrub, scrub_with, tcp, udp};
-use testkit::Corpus;
 use wire::tcp::Flags;
 
 const PROFILES: [Profile; 4] = Profile::ALL;

@@ -5,7 +5,7 @@ use crate::scrub_kit::{read, scrub_with};
 use api::ScrubSummary;
 use config::scrub_text::prefix;
 use daemon::scrub::{Profile, Settings};
-use testkit::shared;
+use lab::shared;
 
 fn capture(name: &str) -> Option<Vec<u8>> {
     let folder = shared("captures/scrub-defects")?;

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::Args;
 use config::scrub_text;
 use daemon::inline::{self, LineError, LineOptions, LineSettings};
-use daemon::scrub;
 use serde::Serialize;
 
 use crate::client::instance;

@@ -1,9 +1,9 @@
 //! Unmodified programs, run on a host of the lab with their output kept.
 
-use crate::cgroup::Cgroup;
-use crate::error::{Doing, Error, Result, check};
-use crate::netns::Netns;
-use crate::poll;
+use netio::cgroup::Cgroup;
+use netio::netns::Netns;
+use netio::poll;
+use netio::{Doing, Error, Result, check};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -78,7 +78,7 @@ impl Program {
         self
     }
 
-    pub(super) fn spawn(mut self, netns: &Netns, host: &Cgroup) -> Result<Running> {
+    pub(crate) fn spawn(mut self, netns: &Netns, host: &Cgroup) -> Result<Running> {
         let cgroup = match &self.cgroup {
             Some(name) => Cgroup::create(host.path(), name)?,
             None => host.clone(),
@@ -183,11 +183,11 @@ impl Running {
 
     /// Wait until it printed `text` on either stream; an error if it ends or `patience` does before that.
     pub fn wait_for_output(&self, text: &str, patience: Duration) -> Result<()> {
-        let deadline = crate::clock::monotonic() + patience;
+        let deadline = netio::clock::monotonic() + patience;
         let slice = Duration::from_millis(50);
         while !self.output().contains(text) {
             let ended = self.log.is_none() && self.out.lock().ended && self.err.lock().ended;
-            if ended || crate::clock::monotonic() >= deadline {
+            if ended || netio::clock::monotonic() >= deadline {
                 return Err(Error::unfit(
                     format!("{} did not print `{text}`: {}", self.name, self.output()),
                     "see what it printed",
@@ -227,9 +227,9 @@ impl Running {
 
     /// Wait for its end, at most `patience`; then it is killed and that is an error.
     pub fn finish(mut self, patience: Duration) -> Result<Finished> {
-        let deadline = crate::clock::monotonic() + patience;
+        let deadline = netio::clock::monotonic() + patience;
         while !self.has_ended()? {
-            let left = deadline.since(crate::clock::monotonic());
+            let left = deadline.since(netio::clock::monotonic());
             if left.is_zero() {
                 return Err(Error::unfit(
                     format!("{} did not end within {patience:?}: {}", self.name, self.output()),

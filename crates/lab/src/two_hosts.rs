@@ -10,23 +10,14 @@
 //! socket monitor can be attached. Everything is named after the lab, so that what a crash left is found and
 //! removed by the next lab of that name; dropping the lab removes everything, also in a panic.
 
-mod capture;
-mod evidence;
-mod host;
-mod program;
-mod side;
-
-pub use capture::{Capture, CaptureOptions};
-pub use evidence::{Class, Evidence, Seen};
-pub use host::{Host, Transport};
-pub use program::{Finished, Program, Running};
-pub use side::Side;
-
-use crate::cgroup::{self, Cgroup};
-use crate::error::{Error, Result};
-use crate::link::{End, Links};
-use crate::netns::Netns;
-use crate::sysctl;
+use crate::capture::{Capture, CaptureOptions};
+use crate::host::{self, Host};
+use crate::side::Side;
+use netio::cgroup::{self, Cgroup};
+use netio::link::{End, Links};
+use netio::netns::Netns;
+use netio::sysctl;
+use netio::{Error, Result};
 use std::os::fd::AsFd;
 
 /// What is special about a lab.

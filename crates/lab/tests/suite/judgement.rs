@@ -1,7 +1,7 @@
 //! The judge itself: it must see what is there and fail when it should. Needs root.
 
+use lab::{Corpus, Eavesdropper, Lab, PATIENCE, Side, lab};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use testkit::{Corpus, Eavesdropper, Lab, PATIENCE, Side, lab};
 
 fn send(lab: &Lab, from: Side, local: u16, to: u16, octets: &[u8]) {
     let socket = lab.host(from).run(|| std::net::UdpSocket::bind((from.v4(), local)).unwrap()).unwrap();
@@ -35,7 +35,7 @@ fn it_fails_exactly_when_it_should() {
     assert!(fails(|| ear.assert_unreadable("now", b"a secret")).contains("`a secret` is readable"));
 
     // Bob's port unreachable comes when it comes; then all is forgotten.
-    let refused = |e: &testkit::Evidence| !e.clear_packets(|f| f.protocol == 1).is_empty();
+    let refused = |e: &lab::Evidence| !e.clear_packets(|f| f.protocol == 1).is_empty();
     ear.wait_for("the refusal", refused);
     ear.forget();
     assert!(fails(|| ear.assert_only_esp("nothing at all")).contains("no ESP either"));
@@ -45,11 +45,11 @@ fn it_fails_exactly_when_it_should() {
 #[test]
 fn a_server_is_ready_when_it_listens() {
     let lab = lab("tk-ready");
-    let server = testkit::Program::new("iperf3").args(["-s", "-1"]);
+    let server = lab::Program::new("iperf3").args(["-s", "-1"]);
     let mut server = lab.bob().spawn(server).unwrap();
-    lab.bob().wait_for_listener(testkit::Transport::Tcp, 5201, &mut server, PATIENCE).unwrap();
+    lab.bob().wait_for_listener(lab::Transport::Tcp, 5201, &mut server, PATIENCE).unwrap();
     let ear = Eavesdropper::listen(&lab, &[]);
-    let client = testkit::Program::new("iperf3").args(["-c", "198.51.100.2", "-n", "1M"]);
+    let client = lab::Program::new("iperf3").args(["-c", "198.51.100.2", "-n", "1M"]);
     let done = lab.alice().run_program(client, PATIENCE).unwrap();
     assert!(done.status.success(), "{}{}", done.out(), done.err());
     assert!(server.finish(PATIENCE).unwrap().status.success());

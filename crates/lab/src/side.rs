@@ -23,7 +23,7 @@ impl Side {
         }
     }
 
-    pub(super) const fn number(self) -> u8 {
+    pub(crate) const fn number(self) -> u8 {
         match self {
             Side::Alice => 1,
             Side::Bob => 2,

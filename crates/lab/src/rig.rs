@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::{Finished, Lab, LabOptions, Program, Running, Side};
 use anyhow::{Context, bail, ensure};
-use netio::lab::{Finished, Lab, LabOptions, Program, Running, Side};
 use serde_json::Value;
 
 /// How long a daemon may take to start, and a command to answer.

@@ -1,18 +1,18 @@
 //! One host of the lab: a namespace with one Ethernet device, a cgroup, and the programs in them.
 
-use super::side::Side;
-use super::{Finished, Program, Running};
-use crate::cgroup::Cgroup;
-use crate::error::{Doing, Error, Result};
-use crate::link::{Link, Links, Offload, Scope, Watch, set_offload};
-use crate::netns::Netns;
-use crate::{clock, poll, sysctl};
+use crate::program::{Finished, Program, Running};
+use crate::side::Side;
+use netio::cgroup::Cgroup;
+use netio::link::{Link, Links, Offload, Scope, Watch, set_offload};
+use netio::netns::Netns;
+use netio::{Doing, Error, Result};
+use netio::{clock, poll, sysctl};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// The device that leads to the wire.
-pub(super) const DEVICE: &str = "eth0";
+pub(crate) const DEVICE: &str = "eth0";
 
 /// How long a new device may take to get its carrier.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ pub struct Host {
 }
 
 impl Host {
-    pub(super) fn build(lab: &str, side: Side, parent: &Cgroup) -> Result<Host> {
+    pub(crate) fn build(lab: &str, side: Side, parent: &Cgroup) -> Result<Host> {
         let netns = Netns::create(&format!("{lab}-{}", side.name()))?;
         // Addresses can be used at once, and no address is made behind our back.
         netns.run(|| {
@@ -51,7 +51,7 @@ impl Host {
         Ok(Host { side, netns, cgroup })
     }
 
-    pub(super) fn configure(&self) -> Result<()> {
+    pub(crate) fn configure(&self) -> Result<()> {
         self.run(|| {
             let mut links = Links::open()?;
             let index = links.index(DEVICE)?;
@@ -163,7 +163,7 @@ fn entry(line: &str) -> Option<(u16, &str)> {
 }
 
 /// Wait until a device of the calling thread's namespace can send.
-pub(super) fn wait_for_carrier(name: &str) -> Result<()> {
+pub(crate) fn wait_for_carrier(name: &str) -> Result<()> {
     // Listening starts before the look, so that no change falls between.
     let mut watch = Watch::open()?;
     let deadline = clock::monotonic() + PATIENCE;

@@ -3,13 +3,13 @@
 //! Only arriving frames are taken, so each frame that a host sends is seen once, at the port of that host. Every frame is judged
 //! and searched as it comes; memory is bounded: beyond the bound ESP frames are judged, not kept.
 
-use super::evidence::{Class, Evidence, Judge, Seen};
-use super::side::Side;
-use crate::error::{Doing, Error, Result};
-use crate::eventfd::Wake;
-use crate::link::Links;
-use crate::{clock, poll, sockopt};
+use crate::evidence::{Class, Evidence, Judge, Seen};
+use crate::side::Side;
 use memchr::memmem;
+use netio::eventfd::Wake;
+use netio::link::Links;
+use netio::{Doing, Error, Result};
+use netio::{clock, poll, sockopt};
 use nix::sys::socket::{ControlMessageOwned, LinkAddr, MsgFlags, recvmsg};
 use socket2::{Domain, Socket, Type};
 use std::io::{self, IoSliceMut};
@@ -73,7 +73,7 @@ impl Shared {
 
 impl Capture {
     /// Start in the calling thread's namespace, which must be the wire. Once this returns nothing is missed.
-    pub(super) fn start(options: CaptureOptions) -> Result<Capture> {
+    pub(crate) fn start(options: CaptureOptions) -> Result<Capture> {
         let mut links = Links::open()?;
         let ports = [links.index(Side::Alice.name())?, links.index(Side::Bob.name())?];
         let socket = open().doing(|| "opening a packet socket on the wire".into())?;
@@ -182,7 +182,7 @@ fn bind_to_all(socket: &Socket) -> io::Result<()> {
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     let len = size_of_val(&address) as libc::socklen_t;
     // SAFETY: `address` is a live sockaddr_ll of `len` octets.
-    crate::error::check(unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), len) })
+    netio::check(unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), len) })
         .map(drop)
 }
 

@@ -1,7 +1,7 @@
 //! The lab with real programs: what the eavesdropper sees, and that nothing is left. Needs root.
 
+use lab::{CaptureOptions, Class, Lab, LabOptions, Program, Side, Transport};
 use netio::cgroup;
-use netio::lab::{CaptureOptions, Class, Lab, LabOptions, Program, Side, Transport};
 use std::path::Path;
 use std::time::Duration;
 

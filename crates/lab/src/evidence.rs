@@ -1,9 +1,9 @@
 //! What was seen on the wire, and what each frame is: the eavesdropper's judgement.
 
-use super::side::Side;
-use crate::error::Result;
-use crate::pcap::{LinkType, Writer};
+use crate::side::Side;
 use memchr::memmem;
+use netio::Result;
+use netio::pcap::{LinkType, Writer};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::path::Path;
@@ -129,7 +129,7 @@ impl Evidence {
         writer.finish().map(drop)
     }
 
-    pub(super) fn count(&mut self, class: Class, octets: usize) {
+    pub(crate) fn count(&mut self, class: Class, octets: usize) {
         if class == Class::Esp {
             self.esp_octets += octets as u64;
         }
@@ -144,14 +144,14 @@ impl Evidence {
 
 /// Judges frames in the order in which they crossed the wire.
 #[derive(Debug, Default)]
-pub(super) struct Judge {
+pub(crate) struct Judge {
     /// Source, destination and id of datagrams whose first fragment was ESP, bare or in UDP.
     esp_fragments: VecDeque<(IpAddr, IpAddr, u32)>,
 }
 
 impl Judge {
     /// Class and flow of a frame.
-    pub(super) fn judge(&mut self, frame: &[u8]) -> (Class, Option<Flow>) {
+    pub(crate) fn judge(&mut self, frame: &[u8]) -> (Class, Option<Flow>) {
         let Ok(view) = Ethernet::new_checked(frame) else { return (Class::Other, None) };
         let ethertype = view.ethertype();
         if ethertype == ARP {
