@@ -3,8 +3,8 @@
 use anyhow::{Context, bail, ensure};
 use config::Config;
 use crypto::Registry;
-use daemon::crypto_units;
 use daemon::start::RunOptions;
+use documents::crypto_units;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tracing_subscriber::filter::LevelFilter;

@@ -1,17 +1,19 @@
 //! The levels of the house: the picture, and the refusal of edges that go upward.
 //!
-//! A product room uses only strictly lower levels; `ravelin` uses `daemon` inside level 6. Its tests may also use
+//! A product room uses only strictly lower levels. Its tests may also use
 //! `lab`, wherever that stands, and rooms of its own level. Rooms that are never shipped ("dev") may use any room and are used by none
 //! that is shipped. Cargo refuses most cycles itself; the check here also names the way round.
 //!
 //! Inside of every room it looks for circles of modules (`graph.rs`), for structs with many public fields and for
 //! `impl` blocks far from their type (`shape.rs`), and among the headers of the kernel half for circles (`headers.rs`).
-//! What it finds there must stand in `xtask/layers.toml`, with a reason, and what stands there must be found.
+//! It asks Cargo which rooms link the kernel half's loader and the web server (`linked.rs`).
+//! What it finds inside of rooms must stand in `xtask/layers.toml`, with a reason, and what stands there must be found.
 
 mod allowed;
 mod findings;
 mod graph;
 mod headers;
+mod linked;
 mod shape;
 mod source;
 #[cfg(test)]
@@ -28,9 +30,6 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-/// Edges inside one level that the design allows.
-const INSIDE_A_LEVEL: &[(&str, &str)] = &[("ravelin", "daemon")];
-
 /// The room that any room's tests may use.
 const TEST_KIT: &str = "lab";
 
@@ -42,6 +41,7 @@ pub fn run() -> Result<bool> {
     let list = house.root.join(allowed::FILE);
     let list = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
     violations.extend(Allowed::parse(&list)?.violations(&inside(&house)?));
+    violations.extend(linked::violations(&house.root)?);
     for violation in &violations {
         eprintln!("error: {violation}");
     }
@@ -131,7 +131,7 @@ fn violations(rooms: &[Room]) -> Vec<String> {
     for room in rooms {
         let Some(level) = room.level else {
             found.push(format!(
-                "room `{}` has no level: its manifest must say [package.metadata.ravelin] level = 0 to 6, or \"dev\"",
+                "room `{}` has no level: its manifest must say [package.metadata.ravelin] level = 0 to 9, or \"dev\"",
                 room.name
             ));
             continue;
@@ -167,7 +167,7 @@ fn refusal(user: &str, level: Level, used: &str, below: Level, kind: Use) -> Opt
         ));
     };
     let allowed = match kind {
-        Use::Normal => to < from || INSIDE_A_LEVEL.contains(&(user, used)),
+        Use::Normal => to < from,
         Use::Dev => to <= from,
     };
     if allowed {
@@ -246,7 +246,7 @@ mod tests {
             room("ipsec", at(2), &["wire", "sadb"]),
             room("netio", at(5), &["wire", "[lab]"]),
             room("daemon", at(6), &["ipsec", "netio"]),
-            room("ravelin", at(6), &["daemon"]),
+            room("ravelin", at(7), &["daemon"]),
             room("lab", DEV, &["wire", "netio"]),
             room("tests", DEV, &["lab", "ravelin"]),
         ]
@@ -272,7 +272,7 @@ mod tests {
             ("ipsec", "netio", "`ipsec` (level 2) uses `netio` (level 5): that edge goes upward"),
             ("wire", "crypto", "`wire` (level 0) uses `crypto` (level 0): that edge goes sideways"),
             ("sadb", "crypto-std", "`sadb` (level 1) uses `crypto-std` (level 1): that edge goes sideways"),
-            ("daemon", "ravelin", "`daemon` (level 6) uses `ravelin` (level 6): that edge goes sideways"),
+            ("daemon", "ravelin", "`daemon` (level 6) uses `ravelin` (level 7): that edge goes upward"),
             (
                 "sadb",
                 "[ipsec]",
@@ -332,12 +332,12 @@ mod tests {
             room("wire", at(0), &["[lab]"]),
             room("sadb", at(1), &["wire", "[wire]"]),
             room("daemon", at(6), &["sadb"]),
-            room("ravelin", at(6), &["daemon"]),
+            room("ravelin", at(7), &["daemon"]),
             room("lab", DEV, &["wire"]),
         ];
         assert_eq!(
             picture(&rooms),
-            "level 6   daemon   -> sadb\n          ravelin  -> daemon\nlevel 1   sadb     -> wire\n\
+            "level 7   ravelin  -> daemon\nlevel 6   daemon   -> sadb\nlevel 1   sadb     -> wire\n\
              level 0   wire     -> [lab]\ndev only  lab      -> wire\n"
         );
     }

@@ -23,8 +23,8 @@ use wire::stage::{Admitted, Selected};
 use wire::{Buf, DropReason, Meta, Packet, Prefix, ScrubId, Train, fragment, ipv6, protocol, record};
 
 use crate::device::Device;
-use crate::refused::{Fault, Refused};
 use config::{Config, GatewayConfig};
+use documents::refused::{Fault, Refused};
 
 /// Why there are no inside interfaces.
 #[derive(Debug, thiserror::Error)]

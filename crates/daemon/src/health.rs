@@ -19,8 +19,8 @@ use sadb::sa::Selectors;
 use sadb::{Direction, Spi};
 use wire::{AppId, DropReason, Flow, Time, protocol, record};
 
-use crate::associations::groups_of;
 use crate::datapath::Unsent;
+use documents::associations::groups_of;
 
 pub use cause::Cause;
 pub(crate) use problem::Found;

@@ -39,11 +39,12 @@ use crate::paths::route_mtu;
 use crate::plane::{Associations, Halves, Host, Hosts, Observers, Plane, PolicyInForce};
 use crate::policy_store::Candidate;
 use crate::scrubbed::Scrubbed;
-use crate::socket::{self, Lock, SocketError};
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink};
-use crate::{detach, doctor, gateway, notify, privileges, state, translation};
+use crate::{detach, doctor, gateway, state, translation};
 use config::{Config, OuterIo};
+use control::socket::{self, Lock, SocketError};
+use control::{notify, privileges};
 
 mod boot;
 mod first;
@@ -93,7 +94,7 @@ pub enum RunError {
     Kernel(#[from] sockmon::SockmonError),
     /// A request that the start makes itself.
     #[error("{0}{remedy}", remedy = .0.remedy.as_ref().map_or(String::new(), |r| format!("; {r}")))]
-    Refused(#[from] crate::refused::Refused),
+    Refused(#[from] documents::refused::Refused),
     /// This machine can have no keys at all.
     #[error(transparent)]
     Keys(#[from] KeysError),
@@ -343,8 +344,8 @@ fn bring_up(
     out_half.engine.set_audit(per_second);
     in_half.engine.set_audit(per_second);
     (out_half.auditor, in_half.auditor) = (auditor.clone(), auditor.clone());
-    let (outbound, out_inbox) = datapath::channel()?;
-    let (inbound, in_inbox) = datapath::channel()?;
+    let (outbound, out_inbox) = control::channel::channel()?;
+    let (inbound, in_inbox) = control::channel::channel()?;
     in_half.outbound = Some(outbound.waker()?);
     let (hosts, heard) = Hosts::new(&config.names);
     let tun_device = Device { name: tun.name().to_owned(), index: tun.index() };
@@ -385,12 +386,15 @@ fn bring_up(
         OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, clear, errors, heard: Vec::new() };
     let frames = frames_in.unwrap_or_default();
     let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()?, frames };
-    let outbound_ended =
-        datapath::start("rvl-outbound", out_half, out_inbox, privileges::keep_sending, |half, inbox| {
-            outbound_thread.serve(half, inbox)
-        })?;
+    let outbound_ended = control::channel::start(
+        "rvl-outbound",
+        out_half,
+        out_inbox,
+        privileges::keep_sending,
+        |half, inbox| outbound_thread.serve(half, inbox),
+    )?;
     let inbound_ended =
-        datapath::start("rvl-inbound", in_half, in_inbox, privileges::give_up_all, |half, inbox| {
+        control::channel::start("rvl-inbound", in_half, in_inbox, privileges::give_up_all, |half, inbox| {
             inbound_thread.serve(half, inbox)
         })?;
     let held = Held { lock, outbound_ended, inbound_ended, tun, udp, options, told, heard };
@@ -605,7 +609,7 @@ pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving
     if let Err(error) = udp.fds().into_iter().try_for_each(netio::packet::undeafen) {
         tracing::debug!("what comes during the hand-over is lost: {error}");
     }
-    plane.stop_threads().map_err(crate::refused::Refused::from)?;
+    plane.stop_threads().map_err(documents::refused::Refused::from)?;
     let outbound = outbound_ended.await.map_err(|_| RunError::Thread)?;
     let inbound = inbound_ended.await.map_err(|_| RunError::Thread)?;
     let (fingerprint_key, used_keys) = plane.handed_keys();

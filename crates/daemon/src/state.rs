@@ -9,8 +9,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::socket::{self, SocketError};
 use config::{control_dir, run_dir};
+use control::socket::{self, SocketError};
 
 /// The folder of an instance's state, made if it is not there; what an earlier version has is moved to it.
 ///

@@ -18,7 +18,6 @@ mod digest;
 mod error;
 mod flows;
 mod folders;
-pub mod foreign;
 mod frames;
 mod gateway;
 mod groups;
@@ -51,7 +50,6 @@ mod walk;
 
 pub use ::policy::Subjects;
 pub use detach::{Detached, detach, instances};
-pub use digest::sha256;
 pub use error::SockmonError;
 pub use flows::{Begun, CountedFlow, FlowId, Sender};
 pub use frames::{FrameSteering, is_frame_steering};
@@ -63,7 +61,7 @@ pub use model::{
 };
 pub use monitor::{Sockmon, Statistics, check_pins, exempt};
 pub use names::DnsAnswer;
-pub use pins::{Finding, Pin, PinState, Suspect};
+pub use pins::{Finding, Suspect};
 pub use probe::{cgroup_root, probe, probe_programs};
 pub use rehearsal::Rehearsal;
 pub use security::{OptionHook, option_hook};

@@ -12,9 +12,10 @@ use sockmon::FrameSteering;
 use wire::{Burst, DropReason, Packet, Time, stage};
 
 use super::inbound_thread::{InboundHalf, InboundThread, Tapped, gather};
-use super::{Due, HOUSEKEEPING, Inbox, Murmur, Next, RECOVERY, pool};
+use super::{Due, HOUSEKEEPING, Murmur, RECOVERY, pool};
 use crate::uplinks::Uplink;
 use config::{Config, OuterIo};
+use control::channel::{Inbox, Next};
 
 /// Uplinks whose frames can be waited for.
 const DEVICES: usize = 4;

@@ -13,9 +13,10 @@ use wire::{Burst, DropReason, Packet, Pool, Time, stage};
 use crate::gateway::Cutter;
 
 use super::frames::FramesIn;
-use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, pool};
+use super::{BATCH, Due, HOUSEKEEPING, Losses, Murmur, RECOVERY, Teller, pool};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
+use control::channel::{Inbox, Next};
 
 /// Times that a socket is asked for bursts before the thread looks at its channel again.
 const CALLS: usize = 8;

@@ -19,11 +19,12 @@ use wire::Time;
 
 use super::context::Context;
 use super::halves::Halves;
-use crate::associations::{self, Defaults, SaView};
-use crate::datapath::{InboundHalf, OutboundHalf, Unanswered};
+use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::keys::Keys;
 use crate::paths::look;
-use crate::refused::{Fault, Refused};
+use control::channel::Unanswered;
+use documents::associations::{self, Defaults, SaView};
+use documents::refused::{Fault, Refused};
 
 pub use changes::Which;
 use live::Served;

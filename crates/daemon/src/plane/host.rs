@@ -16,10 +16,10 @@ use crate::gateway::{self, Mtus, Surroundings, among};
 use crate::host::{self, TunFault};
 use crate::monitor::Monitor;
 use crate::network_stack::NetworkStack;
-use crate::refused::{Fault, Refused};
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink, UplinkFault};
 use config::{Config, GatewayConfig};
+use documents::refused::{Fault, Refused};
 
 /// What is known of the host.
 #[derive(Debug)]

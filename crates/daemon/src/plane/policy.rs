@@ -21,14 +21,13 @@ use wire::{AppId, Flow};
 
 use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, Exchanged, Executable, PolicyStore, Trial};
-use crate::refused::{Fault, Refused};
 use crate::translation::Translator;
+use documents::refused::{Fault, Refused};
 
 pub(super) use files::Files;
 pub(crate) use load::{load_kernel, report};
 pub use names::Hosts;
 use pins::Pins;
-pub use pins::on_this_host;
 
 /// The policy in force.
 pub struct PolicyInForce {
@@ -100,7 +99,7 @@ impl PolicyInForce {
 
     /// Where a rule stands.
     pub(crate) fn rule_position(&self, rule: RuleId) -> Option<Position> {
-        policy_store::rule_position(self.compiled(), rule)
+        documents::decision::rule_position(self.compiled(), rule)
     }
 
     /// Blocks that did not compile.

@@ -18,10 +18,10 @@ use crate::datapath;
 use crate::gateway;
 use crate::host::Record;
 use crate::policy_store::{self, Candidate};
-use crate::socket;
 use crate::surveyed::Surveyed;
 use crate::uplinks::Uplink;
 use config::Config;
+use control::socket;
 
 /// Try what the start needs; `candidate` is the policy that it would put in force.
 ///

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use api::{ScrubExplained, ScrubRule, ScrubSummary, ScrubVerdict, Versioned};
 use clap::{Args, ValueEnum};
 use config::scrub_text;
-use daemon::scrub::{self, Done, Files, ScrubError, Settings};
+use offline::scrub::{self, Done, Files, ScrubError, Settings};
 
 use crate::exit::{Failure, Kind};
 use crate::output;

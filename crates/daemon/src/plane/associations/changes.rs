@@ -10,8 +10,8 @@ use wire::Time;
 use zeroize::Zeroizing;
 
 use super::{Associations, Context, Halves, allocate_spi, settle};
-use crate::associations::{self, SaView};
-use crate::refused::{Fault, Refused};
+use documents::associations::{self, SaView};
+use documents::refused::{Fault, Refused};
 
 /// Which association is meant, where its SPI does not say it alone.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]

@@ -12,10 +12,10 @@ use sadb::sa::{LifeState, SaProtocol};
 use sadb::{Direction, InboundSa, OutboundSa, Selectors, Spi};
 
 use super::{Associations, Context};
-use crate::associations::groups_of;
 use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::monitor::Monitor;
-use crate::refused::Refused;
+use documents::associations::groups_of;
+use documents::refused::Refused;
 
 /// An association by what events say of it.
 type LiveName = (Direction, Spi, IpAddr);

@@ -3,7 +3,7 @@
 use super::{PolicyInForce, pins};
 use crate::monitor::{KernelHalf, Monitor};
 use crate::policy_store::{self, Candidate, Executable};
-use crate::refused::{Fault, Refused};
+use documents::refused::{Fault, Refused};
 
 impl PolicyInForce {
     /// What comes before a candidate is in force anywhere: sockets go on under the numbers that they have, and the numbers of its

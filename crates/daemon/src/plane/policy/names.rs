@@ -15,8 +15,8 @@ use crate::monitor::Monitor;
 use crate::names::{self, Asker, Book, Heard, Known};
 use crate::plane::halves::{Halves, by_policy};
 use crate::policy_store::{self, Candidate};
-use crate::refused::Refused;
 use config::NamesConfig;
+use documents::refused::Refused;
 
 /// Answers of applications that are looked at in one go; more are lost, and counted by nobody but the kernel half.
 const AT_ONCE: usize = 256;

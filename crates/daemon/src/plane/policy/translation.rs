@@ -14,8 +14,8 @@ use super::PolicyInForce;
 use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::monitor::Monitor;
 use crate::plane::halves::Halves;
-use crate::refused::{Fault, Refused};
 use crate::translation::Translator;
+use documents::refused::{Fault, Refused};
 
 /// How often the sockets there are, are compared with those that are known: an event that was lost may have been a close.
 const ROUND: Duration = Duration::from_secs(60);

@@ -49,7 +49,7 @@ impl Ask {
         if self.of == Of::Daemon {
             return Connect { instance: self.instance.clone(), control: self.control.clone() }.get(path);
         }
-        let control = self.control.clone().unwrap_or_else(|| daemon::inline::control_socket(&self.instance));
+        let control = self.control.clone().unwrap_or_else(|| line::control_socket(&self.instance));
         if let Err(error) = UnixStream::connect(&control) {
             let text = format!(
                 "no process serves the line {} ({}: {error}); what it closed is closed still: `ravelin inline check` shows it, \

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use config::scrub_text;
-use daemon::inline::{self, LineError, LineOptions, LineSettings};
+use line::{LineError, LineOptions, LineSettings};
 use serde::Serialize;
 
 use crate::client::instance;
@@ -100,9 +100,9 @@ impl Run {
     pub fn execute(self) -> anyhow::Result<()> {
         let mut settings = self.what.settings()?;
         settings.bare = self.measure_without_scrubber;
-        daemon::debug::start(settings.log.word(), crate::color::on_stderr());
+        control::debug::start(settings.log.word(), crate::color::on_stderr());
         let options = LineOptions { take_over: self.take_over, detach_on_exit: self.detach_on_exit };
-        inline::run(settings, options).map_err(failed)
+        line::run(settings, options).map_err(failed)
     }
 }
 
@@ -164,12 +164,12 @@ impl Check {
             }
             None => None,
         };
-        let line = |line: inline::Closed| CheckedLine {
+        let line = |line: line::Closed| CheckedLine {
             instance: line.instance,
             running: line.running,
             interfaces: line.interfaces.into_iter().map(interface).collect(),
         };
-        let lines = inline::closed().map_err(failed)?.into_iter().map(line).collect();
+        let lines = line::closed().map_err(failed)?.into_iter().map(line).collect();
         let checked = Checked { settings, lines };
         if self.json {
             return output::json(&checked);
@@ -178,7 +178,7 @@ impl Check {
     }
 }
 
-fn interface(interface: inline::ClosedInterface) -> CheckedInterface {
+fn interface(interface: line::ClosedInterface) -> CheckedInterface {
     CheckedInterface {
         index: interface.index,
         name: interface.name,
@@ -225,7 +225,7 @@ pub struct Detach {
 
 impl Detach {
     pub fn execute(self) -> anyhow::Result<()> {
-        match inline::open(&self.instance).map_err(failed)? {
+        match line::open(&self.instance).map_err(failed)? {
             0 => output::text(&format!("line {} was not closed on this host\n", self.instance)),
             gone => output::text(&format!("line {} is open: {gone} guards removed\n", self.instance)),
         }

@@ -19,7 +19,7 @@ struct Line {
 
 impl Line {
     fn connect(&self, wish: u8) -> anyhow::Result<UnixStream> {
-        let path: PathBuf = daemon::inline::standby_socket(&self.instance);
+        let path: PathBuf = line::standby_socket(&self.instance);
         let connect = || {
             let mut stream = UnixStream::connect(&path)?;
             stream.write_all(&[wish])?;

@@ -8,7 +8,7 @@ use api::{
 };
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use daemon::associations;
+use documents::associations;
 
 use super::key;
 use super::peer::Peer;

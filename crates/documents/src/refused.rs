@@ -1,0 +1,87 @@
+//! Why a request was not done, in the form that every answer of the control API has.
+
+use api::Problem;
+
+/// A request that was not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refused {
+    /// The kind of fault, which says whose it is.
+    pub fault: Fault,
+    /// The text that says what happened.
+    pub message: String,
+    /// What to do next.
+    pub remedy: Option<String>,
+}
+
+/// Who or what is at fault when a request is not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The request contradicts itself or names nothing sensible.
+    BadRequest,
+    /// What it names is not there.
+    NotFound,
+    /// It does not go with what is there.
+    Conflict,
+    /// The data path has too much to do.
+    Busy,
+    /// The daemon or the kernel could not.
+    Failed,
+}
+
+impl Fault {
+    /// Its word in [`Problem::code`].
+    pub fn code(self) -> &'static str {
+        match self {
+            Fault::BadRequest => "bad_request",
+            Fault::NotFound => "not_found",
+            Fault::Conflict => "conflict",
+            Fault::Busy => "busy",
+            Fault::Failed => "failed",
+        }
+    }
+}
+
+impl Refused {
+    /// A refusal that says all in its message.
+    pub fn new(fault: Fault, message: impl Into<String>) -> Refused {
+        Refused { fault, message: message.into(), remedy: None }
+    }
+
+    /// And what to do.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Refused {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// The refusal in the form that the API gives to clients.
+    pub fn problem(&self) -> Problem {
+        Problem {
+            code: self.fault.code().to_owned(),
+            message: self.message.clone(),
+            remedy: self.remedy.clone(),
+            ..Problem::default()
+        }
+    }
+}
+
+impl From<sadb::SadError> for Refused {
+    /// The texts of the databases end with what to do.
+    fn from(error: sadb::SadError) -> Refused {
+        use sadb::SadError as E;
+        let fault = match &error {
+            E::DuplicateSpi(_) | E::KeyReused | E::KeyBookFull(_) | E::TooMany(_) | E::Rival { .. } => {
+                Fault::Conflict
+            }
+            E::UnknownSpi(_) => Fault::NotFound,
+            E::Crypto(_) | E::ReplayState { .. } | E::SequenceState { .. } => Fault::Failed,
+            _ => Fault::BadRequest,
+        };
+        let text = error.to_string();
+        match text.split_once("; ") {
+            Some((message, remedy)) => Refused::new(fault, message).remedy(remedy),
+            None => Refused::new(fault, text),
+        }
+    }
+}
