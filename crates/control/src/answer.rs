@@ -1,5 +1,5 @@
 //! What an HTTP API answers: a document of the `api` room, or a refusal in the one form that all of them have. For the daemon's API
-//! ([`crate::control`]) and that of a line ([`crate::inline`]).
+//! and that of a line.
 
 use api::{Refusal, Versioned};
 use axum::http::header::CONTENT_TYPE;
@@ -13,9 +13,10 @@ use documents::refused::{Fault, Refused};
 pub const MAX_REQUEST: usize = 64 << 10;
 
 /// The answer where there is no path.
-pub async fn nothing_here() -> Answer<()> {
+/// The answer where there is no path.
+pub async fn nothing_here() -> Failure {
     let refused = Refused::new(Fault::NotFound, "the control API has no such path");
-    Answer(Err(refused.remedy("use the `ravelin` command of the daemon's own version")))
+    Failure(refused.remedy("use the `ravelin` command of the daemon's own version"))
 }
 
 /// Give a refusal that was made before any handler (a method, a length, a path that is no text) the form of every
@@ -43,28 +44,52 @@ pub async fn in_our_words(answer: Response) -> Response {
     (head.status, axum::Json(Versioned::new(Refusal { error: refused.problem() }))).into_response()
 }
 
-/// An answer of the API: a document, or a refusal with the HTTP status for it.
-pub struct Answer<T>(pub Result<T, Refused>);
+/// A document that answers a request.
+#[derive(Debug)]
+pub struct Doc<T>(pub T);
 
-impl<T: Serialize> IntoResponse for Answer<T> {
+impl<T: Serialize> IntoResponse for Doc<T> {
     fn into_response(self) -> Response {
-        match self.0 {
-            Ok(body) => axum::Json(Versioned::new(body)).into_response(),
-            Err(refused) => {
-                let status = match refused.fault {
-                    Fault::BadRequest => StatusCode::BAD_REQUEST,
-                    Fault::NotFound => StatusCode::NOT_FOUND,
-                    Fault::Conflict => StatusCode::CONFLICT,
-                    Fault::Busy => StatusCode::SERVICE_UNAVAILABLE,
-                    Fault::Failed => StatusCode::INTERNAL_SERVER_ERROR,
-                };
-                (status, axum::Json(Versioned::new(Refusal { error: refused.problem() }))).into_response()
-            }
-        }
+        axum::Json(Versioned::new(self.0)).into_response()
     }
 }
 
-/// A query string that serde did not like.
-pub fn bad_query(error: &axum::extract::rejection::QueryRejection) -> Refused {
-    Refused::new(Fault::BadRequest, error.body_text())
+/// A refusal as the answer to a request, with the HTTP status for it.
+#[derive(Debug)]
+pub struct Failure(pub Refused);
+
+impl<E: Into<Refused>> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure(error.into())
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let status = match self.0.fault {
+            Fault::BadRequest => StatusCode::BAD_REQUEST,
+            Fault::NotFound => StatusCode::NOT_FOUND,
+            Fault::Conflict => StatusCode::CONFLICT,
+            Fault::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Fault::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        (status, axum::Json(Versioned::new(Refusal { error: self.0.problem() }))).into_response()
+    }
+}
+
+/// The answer of a handler: a document, or a refusal.
+pub type Answer<T> = Result<Doc<T>, Failure>;
+
+/// Make a change to its end. A client that hangs up drops its handler, and with it whatever that waits for; a change that
+/// is half made, in the engine but not in the kernel half, must not come of it.
+///
+/// # Errors
+/// The refusal of the change.
+pub async fn whole<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Refused>> + Send + 'static,
+) -> Result<T, Refused> {
+    tokio::spawn(change).await.unwrap_or_else(|error| {
+        let refused = Refused::new(Fault::Failed, format!("the request broke ({error}); this is a bug"));
+        Err(refused.remedy("see the daemon's log, and `ravelin status` for what is in force"))
+    })
 }

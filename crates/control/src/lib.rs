@@ -8,6 +8,7 @@
 //! | module | is |
 //! |---|---|
 //! | [`answer`] | a document or a refusal, as HTTP has it |
+//! | [`extract`] | query and body of a request |
 //! | [`asker`] | who asks, as the kernel says, and the target of audit lines |
 //! | [`channel`] | commands to a thread that owns its state |
 //! | [`debug`] | the log and its filter |
@@ -21,6 +22,7 @@ pub mod answer;
 pub mod asker;
 pub mod channel;
 pub mod debug;
+pub mod extract;
 pub mod handover;
 pub mod harden;
 pub mod notify;

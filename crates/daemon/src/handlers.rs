@@ -24,7 +24,6 @@ use tokio::net::UnixListener;
 use crate::plane::Shared;
 use control::answer::{MAX_REQUEST, in_our_words, nothing_here};
 use control::asker::Asker;
-use documents::refused::{Fault, Refused};
 
 /// Every path of the API.
 pub fn router(plane: Shared) -> Router {
@@ -82,17 +81,6 @@ pub async fn serve(
 ) -> std::io::Result<()> {
     let router = router(plane).into_make_service_with_connect_info::<Asker>();
     axum::serve(listener, router).with_graceful_shutdown(ended).await
-}
-
-/// Make a change to its end. A client that hangs up drops its handler, and with it whatever that waits for; a change that is
-/// half made, in the engine but not in the kernel half, must not come of it.
-async fn whole<T: Send + 'static>(
-    change: impl Future<Output = Result<T, Refused>> + Send + 'static,
-) -> Result<T, Refused> {
-    tokio::spawn(change).await.unwrap_or_else(|error| {
-        let refused = Refused::new(Fault::Failed, format!("the request broke ({error}); this is a bug"));
-        Err(refused.remedy("see the daemon's log, and `ravelin status` for what is in force"))
-    })
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 //! | [`decision`] | why policy decides what it decides |
 //! | [`scrub_record`], [`scrub_report`], [`scrub_changes`] | packets that rules of a scrubber met, and what was changed in them |
 //! | [`crypto_units`] | which unit serves which suite |
+//! | [`request`] | bodies of requests, read |
 //! | [`refused`] | why a request is not done |
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ pub mod crypto_units;
 pub mod decision;
 pub mod import;
 pub mod refused;
+pub mod request;
 pub mod rules;
 pub mod scrub_changes;
 pub mod scrub_record;

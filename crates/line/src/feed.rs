@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout};
 
-use crate::serve::Shared;
+use crate::line::Shared;
 use crate::worker::Worker;
 
 /// In front of everything: a name and a version.

@@ -5,20 +5,18 @@ use api::{
     InlineStatus, InlineWorker, path,
 };
 use axum::Router;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::routing::get;
 use netio::line::Sent;
 use scrub::Counters;
 use sockmon::line::LineCounts;
 use tokio::net::UnixListener;
 
-use crate::line::{Interface, Line};
-use crate::serve::Shared;
+use crate::line::{Interface, Line, Shared};
 use crate::worker::{SIDES, Tally, Worker};
-use control::answer::{Answer, bad_query, in_our_words, nothing_here};
+use control::answer::{Answer, Doc, in_our_words, nothing_here};
 use control::channel::Unanswered;
-use documents::refused::Refused;
+use control::extract::Query;
 use documents::scrub_record::{EVENTS, FLOWS, KEPT, fits, newest};
 use documents::scrub_report;
 
@@ -80,10 +78,6 @@ fn said(worker: &mut Worker) -> Said {
 }
 
 async fn status(State(line): State<Shared>) -> Answer<InlineStatus> {
-    Answer(collect(&line).await)
-}
-
-async fn collect(line: &Shared) -> Result<InlineStatus, Refused> {
     let line = line.lock().await;
     let said = each(&line, said).await?;
     let sides = SIDES.iter().zip(&line.interfaces).map(|(side, interface)| {
@@ -91,7 +85,7 @@ async fn collect(line: &Shared) -> Result<InlineStatus, Refused> {
         let lost = said.iter().filter_map(|s| s.lost.get(side.index())).sum();
         side_of(side.name(), interface, &line, &tallies, lost)
     });
-    Ok(InlineStatus {
+    Ok(Doc(InlineStatus {
         instance: line.settings.instance.clone(),
         pid: std::process::id(),
         profile: if line.settings.bare { "none" } else { line.settings.profile.name() }.to_owned(),
@@ -99,7 +93,7 @@ async fn collect(line: &Shared) -> Result<InlineStatus, Refused> {
         sides: sides.collect(),
         workers: said.iter().map(|s| s.worker).collect(),
         still_closed: line.guard.others().iter().map(u32::to_string).collect(),
-    })
+    }))
 }
 
 fn side_of(side: &str, interface: &Interface, line: &Line, tallies: &[Tally], lost: u64) -> InlineSide {
@@ -143,12 +137,9 @@ fn side_of(side: &str, interface: &Interface, line: &Line, tallies: &[Tally], lo
 
 async fn rules(State(line): State<Shared>) -> Answer<InlineRules> {
     let line = line.lock().await;
-    let said = match each(&line, said).await {
-        Ok(said) => said,
-        Err(error) => return Answer(Err(error.into())),
-    };
+    let said = each(&line, said).await?;
     let counters: Vec<Counters> = said.into_iter().filter_map(|said| said.counters).collect();
-    Answer(Ok(InlineRules { rules: scrub_report::counts(&counters) }))
+    Ok(Doc(InlineRules { rules: scrub_report::counts(&counters) }))
 }
 
 async fn flows(State(line): State<Shared>) -> Answer<InlineFlows> {
@@ -158,10 +149,7 @@ async fn flows(State(line): State<Shared>) -> Answer<InlineFlows> {
         let connections = scrubber.connections();
         (connections.iter().take(FLOWS).collect::<Vec<_>>(), connections.len())
     });
-    let listed = match listed.await {
-        Ok(listed) => listed,
-        Err(error) => return Answer(Err(error.into())),
-    };
+    let listed = listed.await?;
     let total = listed.iter().map(|(_, total)| total).sum();
     let flows = listed.into_iter().enumerate().flat_map(|(worker, (flows, _))| {
         flows.into_iter().map(move |(outside, inside, state)| InlineFlow {
@@ -171,17 +159,10 @@ async fn flows(State(line): State<Shared>) -> Answer<InlineFlows> {
             state: state.name().to_owned(),
         })
     });
-    Answer(Ok(InlineFlows { flows: flows.collect(), total }))
+    Ok(Doc(InlineFlows { flows: flows.collect(), total }))
 }
 
-async fn events(
-    State(line): State<Shared>,
-    query: Result<Query<InlineQuery>, QueryRejection>,
-) -> Answer<InlineEvents> {
-    let query = match query {
-        Ok(Query(query)) => query,
-        Err(error) => return Answer(Err(bad_query(&error))),
-    };
+async fn events(State(line): State<Shared>, Query(query): Query<InlineQuery>) -> Answer<InlineEvents> {
     let line = line.lock().await;
     let most = query.most.unwrap_or(EVENTS).min(KEPT);
     let found = each(&line, move |worker| {
@@ -189,9 +170,6 @@ async fn events(
         let after = query.number.map_or(query.after.unwrap_or(0), |number| number.saturating_sub(1));
         (worker.ring.since(after, most, &fits), worker.ring.unrecorded)
     });
-    let found = match found.await {
-        Ok(found) => found,
-        Err(error) => return Answer(Err(error.into())),
-    };
-    Answer(Ok(newest(found.into_iter(), most)))
+    let found = found.await?;
+    Ok(Doc(newest(found.into_iter(), most)))
 }

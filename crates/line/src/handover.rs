@@ -22,7 +22,7 @@ use crypto::Secret;
 use scrub::Saved;
 use serde::{Deserialize, Serialize};
 
-use crate::line::LineError;
+use crate::error::LineError;
 use crate::settings::run_dir;
 use control::handover as channel;
 use control::socket;

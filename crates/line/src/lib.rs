@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod error;
 mod feed;
 mod handlers;
 mod handover;
@@ -15,7 +16,8 @@ mod serve;
 mod settings;
 mod worker;
 
-pub use line::{LineError, LineOptions};
+pub use error::LineError;
+pub use line::LineOptions;
 pub use serve::run;
 pub use settings::{LineSettings, MAX_WORKERS, control_socket, run_dir, standby_socket};
 

@@ -10,10 +10,11 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use crate::error::LineError;
 use crate::feed;
 use crate::handlers;
 use crate::handover::{self, Giving};
-use crate::line::{Line, LineError, LineOptions};
+use crate::line::{Line, LineOptions, Shared};
 use crate::settings::{LineSettings, standby_socket};
 use control::signals::{Asked, Signals, registered};
 use control::socket;
@@ -29,9 +30,6 @@ enum End {
     Signal(&'static str),
     HandOver(Giving),
 }
-
-/// The line, for those who ask and the one who looks after it.
-pub type Shared = Arc<Mutex<Line>>;
 
 /// Run a line in the foreground, until a signal.
 ///

@@ -1,14 +1,14 @@
 //! `/v1/flows/counted`: flows as the kernel half counts them, and those that ended lately.
 
 use api::{CountedFlows, CountedQuery, FlowRecord};
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use sockmon::CountedFlow;
 use std::net::IpAddr;
 use wire::{AppId, Prefix};
 
 use crate::plane::{Plane, Shared};
-use control::answer::{Answer, bad_query};
+use control::answer::{Answer, Doc};
+use control::extract::Query;
 use documents::refused::{Fault, Refused};
 
 /// The most live flows of one answer.
@@ -16,22 +16,15 @@ const MAX_FLOWS: usize = 10_000;
 
 pub(super) async fn list(
     State(plane): State<Shared>,
-    query: Result<Query<CountedQuery>, QueryRejection>,
+    Query(query): Query<CountedQuery>,
 ) -> Answer<CountedFlows> {
-    Answer(match query {
-        Ok(Query(query)) => answer(&plane, &query).await,
-        Err(error) => Err(bad_query(&error)),
-    })
-}
-
-async fn answer(plane: &Shared, query: &CountedQuery) -> Result<CountedFlows, Refused> {
     let plane = plane.get().await?;
     let Some(mut table) = plane.flow_table() else {
-        return Err(Refused::new(Fault::Conflict, "flows are not counted").remedy(
-            "put [flows] into the configuration and restart the daemon (`ravelin run --take-over`)",
-        ));
+        let refused = Refused::new(Fault::Conflict, "flows are not counted");
+        let remedy = "put [flows] into the configuration and restart the daemon (`ravelin run --take-over`)";
+        return Err(refused.remedy(remedy).into());
     };
-    let wanted = Wanted::of(&plane, query)?;
+    let wanted = Wanted::of(&plane, &query)?;
     let all = plane.counted_flows()?;
     table.flows = all.len();
     let mut chosen: Vec<_> = all.into_iter().filter(|flow| wanted.has_counted(&plane, flow)).collect();
@@ -42,7 +35,7 @@ async fn answer(plane: &Shared, query: &CountedQuery) -> Result<CountedFlows, Re
     let live: Vec<FlowRecord> = chosen.iter().map(|flow| plane.flow_record(flow)).collect();
     let (ended, last) = plane.observers().flows_ended_after(query.after.unwrap_or(u64::MAX));
     let ended = ended.filter(|record| wanted.has(record)).cloned().collect();
-    Ok(CountedFlows { table, live, left_out, ended, last })
+    Ok(Doc(CountedFlows { table, live, left_out, ended, last }))
 }
 
 /// Read a prefix from `ADDRESS` or `ADDRESS/LENGTH`.

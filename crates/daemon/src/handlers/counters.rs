@@ -3,20 +3,19 @@
 use std::collections::BTreeMap;
 
 use api::{Count, Counters};
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 use wire::DropReason;
 
 use crate::kernel_counters;
 use crate::plane::Shared;
 use crate::statistics::{self, Figures};
-use control::answer::{Answer, bad_query};
-use documents::refused::Refused;
+use control::answer::{Answer, Doc};
+use control::extract::Query;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct What {
+pub(super) struct CountersQuery {
     /// Whether counts of zero are answered too.
     #[serde(default)]
     all: bool,
@@ -24,15 +23,8 @@ pub(super) struct What {
 
 pub(super) async fn counters(
     State(plane): State<Shared>,
-    what: Result<Query<What>, QueryRejection>,
+    Query(CountersQuery { all }): Query<CountersQuery>,
 ) -> Answer<Counters> {
-    Answer(match what {
-        Ok(Query(what)) => collect(&plane, what.all).await,
-        Err(error) => Err(bad_query(&error)),
-    })
-}
-
-async fn collect(plane: &Shared, all: bool) -> Result<Counters, Refused> {
     let plane = plane.get().await?;
     let (outbound, inbound, overrun) = plane.halves().statistics().await?;
     let kernel = plane.kernel_counters()?;
@@ -60,7 +52,7 @@ async fn collect(plane: &Shared, all: bool) -> Result<Counters, Refused> {
             .to_owned();
         inbound.push(Count { reason: "socket_overrun".to_owned(), count: overrun, text: Some(text) });
     }
-    Ok(Counters {
+    Ok(Doc(Counters {
         outbound: named(&outbound.drops),
         inbound,
         kernel: kernel
@@ -73,7 +65,7 @@ async fn collect(plane: &Shared, all: bool) -> Result<Counters, Refused> {
             })
             .collect(),
         sections,
-    })
+    }))
 }
 
 fn named(drops: &BTreeMap<DropReason, u64>) -> Vec<Count> {

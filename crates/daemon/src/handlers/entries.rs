@@ -4,11 +4,8 @@ use api::SpdEntries;
 use axum::extract::State;
 
 use crate::plane::Shared;
-use control::answer::Answer;
+use control::answer::{Answer, Doc};
 
 pub(super) async fn list(State(plane): State<Shared>) -> Answer<SpdEntries> {
-    Answer(match plane.get().await {
-        Ok(plane) => plane.entries().await,
-        Err(refused) => Err(refused),
-    })
+    Ok(Doc(plane.get().await?.entries().await?))
 }

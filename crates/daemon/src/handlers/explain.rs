@@ -1,36 +1,30 @@
 //! `/v1/explain`: why a socket's traffic is treated as it is.
 
 mod drops;
+mod subject;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-use api::{AppRef, ExplainQuery, Explanation, FlowInfo, ProcessInfo, SaInfo, SocketExplained};
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use api::{ExplainQuery, Explanation, FlowInfo, ProcessInfo, SaInfo, SocketExplained};
+use axum::extract::State;
 use sadb::spd::{Action, Failure, Level, Negotiating, Terms};
 use sockmon::SocketInfo;
 use wire::{AppId, DropReason, Flow, Services};
 
 use crate::plane::{Plane, Shared};
-use control::answer::{Answer, bad_query};
+use control::answer::{Answer, Doc};
+use control::extract::Query;
 use documents::associations::{SaView, protocol, protocol_word};
 use documents::refused::{Fault, Refused};
+use subject::application;
 
 pub(super) async fn explain(
     State(plane): State<Shared>,
-    query: Result<Query<ExplainQuery>, QueryRejection>,
+    Query(query): Query<ExplainQuery>,
 ) -> Answer<Explanation> {
-    Answer(answer(&plane, query).await)
-}
-
-async fn answer(
-    plane: &Shared,
-    query: Result<Query<ExplainQuery>, QueryRejection>,
-) -> Result<Explanation, Refused> {
-    let Query(query) = query.map_err(|error| bad_query(&error))?;
     let mut plane = plane.get().await?;
-    match (query.pid, query.socket, query.drop, query.app.zip(query.to)) {
+    let explained = match (query.pid, query.socket, query.drop, query.app.zip(query.to)) {
         (Some(pid), None, None, None) => of_process(&plane, pid).await,
         (None, Some(socket), None, None) => of_socket(&plane, &socket).await,
         (None, None, Some(which), None) => drops::of_drop(&mut plane, &which).await,
@@ -39,7 +33,8 @@ async fn answer(
             Fault::BadRequest,
             "ask for one of: a process (pid), a connection (socket), what was refused (drop), a program and a peer (app and to)",
         )),
-    }
+    };
+    Ok(Doc(explained?))
 }
 
 async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
@@ -166,14 +161,6 @@ fn source_towards(flow: &Flow) -> Option<IpAddr> {
     let socket = std::net::UdpSocket::bind(SocketAddr::new(flow.local, 0)).ok()?;
     socket.connect(SocketAddr::new(flow.remote, 9)).ok()?;
     Some(socket.local_addr().ok()?.ip())
-}
-
-fn application(plane: &Plane, id: AppId) -> Option<AppRef> {
-    (id != AppId::NONE).then(|| AppRef {
-        name: plane.policy().app_name(id),
-        id: id.0,
-        block: plane.policy().block(id),
-    })
 }
 
 async fn explained(

@@ -10,23 +10,18 @@ use wire::AppId;
 
 use super::explain::flow_of;
 use crate::plane::{Plane, Shared};
-use control::answer::Answer;
-use documents::refused::Refused;
+use control::answer::{Answer, Doc};
 
 /// The most flows of one answer.
 const MAX_FLOWS: usize = 10_000;
 
 pub(super) async fn list(State(plane): State<Shared>) -> Answer<Flows> {
-    Answer(answer(&plane).await)
-}
-
-async fn answer(plane: &Shared) -> Result<Flows, Refused> {
     let plane = plane.get().await?;
     let sockets = plane.sockets()?;
     // A socket that several processes hold is one flow.
     let all: BTreeSet<LiveFlow> = sockets.iter().filter_map(|socket| live(&plane, socket)).collect();
     let left_out = all.len().saturating_sub(MAX_FLOWS);
-    Ok(Flows { flows: all.into_iter().take(MAX_FLOWS).collect(), left_out })
+    Ok(Doc(Flows { flows: all.into_iter().take(MAX_FLOWS).collect(), left_out }))
 }
 
 fn live(plane: &Plane, socket: &SocketInfo) -> Option<LiveFlow> {

@@ -1,21 +1,17 @@
 //! `/v1/policy/...`: reload, what changes by a plan, and names.
 
 use api::{NameList, PolicyApplied, PolicyApply, PolicyPlan, PolicyReload, PolicyText};
-use axum::body::Bytes;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{ConnectInfo, Query, State};
+use axum::extract::{ConnectInfo, State};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
-use super::whole;
 use crate::plane::{Allow, Shared};
-use control::answer::{Answer, bad_query};
+use control::answer::{Answer, Doc, whole};
 use control::asker::Asker;
-use documents::refused::{Fault, Refused};
+use control::extract::{Body, Query};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct How {
+pub(super) struct ReloadQuery {
     #[serde(default)]
     allow_empty: bool,
     #[serde(default)]
@@ -24,38 +20,26 @@ pub(super) struct How {
 
 pub(super) async fn reload(
     State(plane): State<Shared>,
-    how: Result<Query<How>, QueryRejection>,
+    Query(query): Query<ReloadQuery>,
 ) -> Answer<PolicyReload> {
-    Answer(load(plane, how).await)
+    let allow = Allow { empty: query.allow_empty, missing: query.allow_missing };
+    Ok(Doc(whole(async move { plane.get().await?.reload(allow).await }).await?))
 }
 
 pub(super) async fn names(State(plane): State<Shared>) -> Answer<NameList> {
-    Answer(list(plane).await)
+    Ok(Doc(NameList { names: plane.get().await?.names()? }))
 }
 
-async fn list(plane: Shared) -> Result<NameList, Refused> {
-    Ok(NameList { names: plane.get().await?.names()? })
-}
-
-async fn load(plane: Shared, how: Result<Query<How>, QueryRejection>) -> Result<PolicyReload, Refused> {
-    let Query(how) = how.map_err(|error| bad_query(&error))?;
-    let allow = Allow { empty: how.allow_empty, missing: how.allow_missing };
-    whole(async move { plane.get().await?.reload(allow).await }).await
-}
-
-pub(super) async fn plan(State(plane): State<Shared>, body: Bytes) -> Answer<PolicyPlan> {
-    let answer = async { plane.get().await?.plan(&request::<PolicyText>(&body)?) };
-    Answer(answer.await)
+pub(super) async fn plan(State(plane): State<Shared>, Body(text): Body<PolicyText>) -> Answer<PolicyPlan> {
+    Ok(Doc(plane.get().await?.plan(&text)?))
 }
 
 pub(super) async fn apply(
     State(plane): State<Shared>,
     ConnectInfo(asker): ConnectInfo<Asker>,
-    body: Bytes,
+    Body(request): Body<PolicyApply>,
 ) -> Answer<PolicyApplied> {
-    let request = request::<PolicyApply>(&body);
     let change = async move {
-        let request = request?;
         let mut plane = plane.get().await?;
         let source = request.file.clone().unwrap_or_else(|| plane.policy().file().display().to_string());
         let applied = plane.apply(request).await?;
@@ -65,7 +49,7 @@ pub(super) async fn apply(
         plane.audit(asker, "policy_applied", format!("{source} is in force{trial}"));
         Ok(applied)
     };
-    Answer(whole(change).await)
+    Ok(Doc(whole(change).await?))
 }
 
 pub(super) async fn confirm(
@@ -78,7 +62,7 @@ pub(super) async fn confirm(
         plane.audit(asker, "policy_confirmed", "the policy on trial stays".to_owned());
         Ok(applied)
     };
-    Answer(whole(change).await)
+    Ok(Doc(whole(change).await?))
 }
 
 pub(super) async fn rollback(
@@ -91,10 +75,5 @@ pub(super) async fn rollback(
         plane.audit(asker, "policy_rolled_back", "the policy before is in force again".to_owned());
         Ok(applied)
     };
-    Answer(whole(change).await)
-}
-
-fn request<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
-    serde_json::from_slice(body)
-        .map_err(|error| Refused::new(Fault::BadRequest, format!("the request cannot be read: {error}")))
+    Ok(Doc(whole(change).await?))
 }

@@ -1,21 +1,16 @@
 //! Flows that are scrubbed by policy: status, and the paths of a scrubber in line for what those have in common.
 
 use api::{InlineEvents, InlineFlow, InlineFlows, InlineQuery, InlineRules, ScrubbedProfile, ScrubbedStatus};
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use scrub::{Counters, Profile};
 
 use crate::plane::Shared;
-use control::answer::{Answer, bad_query};
-use documents::refused::Refused;
+use control::answer::{Answer, Doc};
+use control::extract::Query;
 use documents::scrub_record::{EVENTS, FLOWS, KEPT, fits, newest};
 use documents::scrub_report;
 
 pub(super) async fn status(State(plane): State<Shared>) -> Answer<ScrubbedStatus> {
-    Answer(collect(&plane).await)
-}
-
-async fn collect(plane: &Shared) -> Result<ScrubbedStatus, Refused> {
     let plane = &*plane.get().await?;
     let scrubbers = &plane.observers().scrubbed().scrubbers;
     let profiles = scrubbers.reports().into_iter().map(|report| ScrubbedProfile {
@@ -26,11 +21,11 @@ async fn collect(plane: &Shared) -> Result<ScrubbedStatus, Refused> {
     });
     let outer = plane.halves().outer_scrubber().await?;
     let profile = plane.config().scrub.outer.unwrap_or_default();
-    Ok(ScrubbedStatus {
+    Ok(Doc(ScrubbedStatus {
         profiles: profiles.collect(),
         outer: outer.map(|counters| passed(profile, &counters)),
         lost: scrubbers.lost(),
-    })
+    }))
 }
 
 fn passed(profile: Profile, counters: &Counters) -> ScrubbedProfile {
@@ -43,22 +38,15 @@ fn passed(profile: Profile, counters: &Counters) -> ScrubbedProfile {
 }
 
 pub(super) async fn rules(State(plane): State<Shared>) -> Answer<InlineRules> {
-    Answer(counted(&plane).await)
-}
-
-async fn counted(plane: &Shared) -> Result<InlineRules, Refused> {
     let plane = &*plane.get().await?;
     let outer = plane.halves().outer_scrubber().await?;
     let inner = plane.observers().scrubbed().scrubbers.reports().into_iter().map(|report| report.counters);
     let all: Vec<Counters> = inner.chain(outer).collect();
-    Ok(InlineRules { rules: scrub_report::counts(&all) })
+    Ok(Doc(InlineRules { rules: scrub_report::counts(&all) }))
 }
 
 pub(super) async fn flows(State(plane): State<Shared>) -> Answer<InlineFlows> {
-    let plane = match plane.get().await {
-        Ok(plane) => plane,
-        Err(refused) => return Answer(Err(refused)),
-    };
+    let plane = plane.get().await?;
     let (mut flows, mut total) = (Vec::new(), 0);
     plane.observers().scrubbed().scrubbers.each_connection(|profile, outside, inside, state| {
         total += 1;
@@ -67,21 +55,14 @@ pub(super) async fn flows(State(plane): State<Shared>) -> Answer<InlineFlows> {
             flows.push(InlineFlow { worker: profile as usize, outside, inside, state });
         }
     });
-    Answer(Ok(InlineFlows { flows, total }))
+    Ok(Doc(InlineFlows { flows, total }))
 }
 
 pub(super) async fn events(
     State(plane): State<Shared>,
-    query: Result<Query<InlineQuery>, QueryRejection>,
+    Query(query): Query<InlineQuery>,
 ) -> Answer<InlineEvents> {
-    let query = match query {
-        Ok(Query(query)) => query,
-        Err(error) => return Answer(Err(bad_query(&error))),
-    };
-    let plane = match plane.get().await {
-        Ok(plane) => plane,
-        Err(refused) => return Answer(Err(refused)),
-    };
+    let plane = plane.get().await?;
     let most = query.most.unwrap_or(EVENTS).min(KEPT);
     let after = query.number.map_or(query.after.unwrap_or(0), |number| number.saturating_sub(1));
     let rings = plane.observers().scrubbed().rings();
@@ -89,5 +70,5 @@ pub(super) async fn events(
         let events = ring.since(after, most, &|event| fits(&query, event));
         (events, ring.unrecorded)
     });
-    Answer(Ok(newest(found, most)))
+    Ok(Doc(newest(found, most)))
 }

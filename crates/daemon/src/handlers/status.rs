@@ -8,31 +8,27 @@ use api::{
 };
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 
 use crate::device::Device;
 use crate::host::TunFault;
 use crate::kernel_counters;
 use crate::plane::{Plane, Shared, ThreadState, queue_drops};
-use control::answer::Answer;
+use control::answer::{Answer, Doc, Failure};
 use documents::refused::Refused;
 
 pub(super) async fn status(State(plane): State<Shared>) -> Answer<Status> {
-    Answer(collect(&plane).await)
+    Ok(Doc(collect(&plane).await?))
 }
 
 /// HTTP 503 when degraded, for checks that look at nothing else.
-pub(super) async fn health(State(plane): State<Shared>) -> Response {
-    match collect(&plane).await {
-        Ok(Status { state, problems, .. }) => {
-            let code = match state {
-                StatusState::Ok => StatusCode::OK,
-                StatusState::Degraded => StatusCode::SERVICE_UNAVAILABLE,
-            };
-            (code, Answer(Ok(Health { state, problems }))).into_response()
-        }
-        Err(refused) => Answer::<Health>(Err(refused)).into_response(),
-    }
+pub(super) async fn health(State(plane): State<Shared>) -> Result<impl IntoResponse, Failure> {
+    let Status { state, problems, .. } = collect(&plane).await?;
+    let code = match state {
+        StatusState::Ok => StatusCode::OK,
+        StatusState::Degraded => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    Ok((code, Doc(Health { state, problems })))
 }
 
 async fn collect(plane: &Shared) -> Result<Status, Refused> {

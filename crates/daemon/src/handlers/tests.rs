@@ -418,7 +418,7 @@ fn a_change_is_made_to_its_end_when_the_client_hangs_up() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let shared = Shared::new(plane);
-        let body = request("in", "auto", 1).to_string().into();
+        let body = control::extract::Body(serde_json::from_value(request("in", "auto", 1)).unwrap());
         let mut handler = Box::pin(super::sa::add(axum::extract::State(shared.clone()), body));
         // As far as it comes: it waits for the thread, and whoever comes after waits for it.
         let ready = std::future::poll_fn(|cx| Poll::Ready(handler.as_mut().poll(cx).is_ready())).await;

@@ -8,14 +8,9 @@ use wire::AppId;
 
 use crate::flows::sums;
 use crate::plane::Shared;
-use control::answer::Answer;
-use documents::refused::Refused;
+use control::answer::{Answer, Doc};
 
 pub(super) async fn traffic(State(plane): State<Shared>) -> Answer<AppTrafficList> {
-    Answer(collect(&plane).await)
-}
-
-async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
     let plane = &*plane.get().await?;
     let handed_over = plane.handed_over().await?;
     let left = plane.halves().left_by_app().await?;
@@ -46,7 +41,7 @@ async fn collect(plane: &Shared) -> Result<AppTrafficList, Refused> {
     let counters = plane.kernel_counters()?;
     let count = |word: &str| counters.iter().find(|(name, _)| *name == word).map_or(0, |(_, count)| *count);
     let (lost, events_lost) = (count("traffic_lost"), count("events_lost"));
-    Ok(AppTrafficList { applications, lost, events_lost, handed_over })
+    Ok(Doc(AppTrafficList { applications, lost, events_lost, handed_over }))
 }
 
 fn words(reasons: &BTreeMap<&'static str, u64>) -> BTreeMap<String, u64> {

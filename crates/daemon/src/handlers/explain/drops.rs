@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::{DropExplained, Explanation, FlowInfo};
 use wire::{AppId, Flow};
 
-use super::application;
+use super::subject::application;
 use crate::denials::Denial;
 use crate::health::Ended;
 use crate::json_log::utc;
