@@ -2,6 +2,7 @@
 //! checks and refuses to start where one fails; the programs of the kernel half it loads in earnest, once.
 
 mod compat;
+mod finding;
 mod firewall;
 mod hooks;
 mod kernel_sockets;
@@ -12,15 +13,7 @@ use api::{Check, CheckState};
 
 use crate::policy_store;
 use config::Config;
-
-fn check(name: &str, result: Result<String, String>, remedy: &str) -> Check {
-    let (state, found) = match result {
-        Ok(found) => (CheckState::Ok, found),
-        Err(found) => (CheckState::Fail, found),
-    };
-    let remedy = (state != CheckState::Ok).then(|| remedy.to_owned());
-    Check { name: name.to_owned(), state, found, remedy }
-}
+use finding::check;
 
 /// What the kernel half tried.
 fn probed(checks: Vec<sockmon::Check>) -> impl Iterator<Item = Check> {

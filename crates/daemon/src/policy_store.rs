@@ -23,46 +23,21 @@ use host_files::HostFiles;
 /// The file in the instance's run directory that keeps the applications' numbers.
 pub(crate) const NUMBERS: &str = "applications.json";
 
+mod candidate;
 mod closed;
 mod missing;
 mod renamed;
 mod trial;
 mod turn;
 
+pub use candidate::follow::moved_paths;
+pub use candidate::{Candidate, Executable};
 pub use closed::{closed, closed_by};
 pub use missing::missing;
-pub use renamed::{Renamed, moved_paths};
+pub use renamed::Renamed;
 use trial::TrialFiles;
 pub use trial::{Exchanged, Trial, abandon};
 pub use turn::is_same;
-
-/// A policy that was read, not yet in force.
-pub struct Candidate {
-    /// The tables that the policy was compiled to.
-    pub compiled: Compiled,
-    /// Applications whose last good version stands in for a broken block.
-    pub kept: BTreeSet<AppId>,
-    /// Blocks that did not compile.
-    pub refused: Vec<RefusedBlock>,
-    /// Errors, warnings and notes as people read them.
-    pub diagnostics: String,
-    /// Errors in the file.
-    pub errors: usize,
-    /// Warnings in the file.
-    pub warnings: usize,
-    /// Applications of before that have the policy of others; see [`Candidate::follow`].
-    pub renamed: Renamed,
-    /// The text that was read.
-    pub text: Arc<[u8]>,
-    table: AppTable,
-}
-
-impl Candidate {
-    /// No block is broken.
-    pub fn is_sound(&self) -> bool {
-        self.errors == 0 && self.refused.is_empty()
-    }
-}
 
 /// A policy that was in force, to go back to.
 pub struct Previous {
@@ -70,17 +45,6 @@ pub struct Previous {
     pub text: Arc<[u8]>,
     /// Its tables, if this daemon had them in force.
     candidate: Option<Box<Candidate>>,
-}
-
-/// An executable of an application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Executable {
-    /// The application whose subject names the executable; [`AppId::NONE`]: it is named behind `from`.
-    pub app: AppId,
-    /// The path of the executable.
-    pub path: PathBuf,
-    /// Device and inode when it was looked at.
-    pub identity: (u64, u64),
 }
 
 /// The policy in force.
@@ -395,7 +359,7 @@ impl PolicyStore {
 
 /// Pairs of applications that do not compare as their tables do ([`sockmon::Sockmon::load_policy`]).
 pub fn orders(candidate: &Candidate) -> Vec<((AppId, AppId), Order)> {
-    renamed::orders(candidate)
+    candidate::follow::orders(candidate)
 }
 
 /// The executables that the subjects of a policy name, as they are now: a change means that the kernel half should look again. A path

@@ -3,8 +3,11 @@
 //! What enters: [`api::SaAdd`]. What leaves: [`sadb::SaConfig`] for the thread that will own the association,
 //! [`api::SaInfo`] for people. Shared by the control plane and by replay. docs/design/0003.
 
+mod defaults;
 mod options;
 
+pub use defaults::Defaults;
+use defaults::bad;
 pub use options::{check_lifetime, class, limits, state};
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -25,20 +28,6 @@ const NO_SUITE: SuiteId = SuiteId::AES_128_GCM;
 
 /// Examples of names of suites, for remedies.
 const SUITES: &str = "for example aes128gcm, chacha20poly1305, aes256cbc-sha256; for AH sha256";
-
-/// What a request leaves to its surroundings.
-pub struct Defaults<'d> {
-    /// The MTU for requests that name none.
-    pub path_mtu: Option<u16>,
-    /// Seconds of silence for requests that ask for keepalives and say no number.
-    pub keepalive: u16,
-    /// The id of an application's name; `None`: the policy has no block for it.
-    pub app: &'d dyn Fn(&str) -> Option<AppId>,
-    /// A random number, for the jitter of soft limits.
-    pub random: u32,
-    /// What the trailer pads for requests that do not say.
-    pub padding: Padding,
-}
 
 /// The configuration that a request asks for, under this SPI. Consumes the request: its text of the key is wiped.
 ///
@@ -180,10 +169,6 @@ pub fn requested_spi(request: &SaAdd) -> Result<Option<Spi>, Refused> {
                 .remedy("give the SPI of the peer's inbound association"))
         }
     }
-}
-
-fn bad(message: impl Into<String>) -> Refused {
-    Refused::new(Fault::BadRequest, message)
 }
 
 fn prefix(text: Option<&str>, host: IpAddr) -> Result<Prefix, Refused> {

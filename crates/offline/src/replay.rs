@@ -7,6 +7,8 @@
 //! application, unless the caller says which way. The same input gives the same output, octet for octet.
 
 mod arrivals;
+mod batch;
+mod error;
 mod fragments;
 mod gather;
 mod lives;
@@ -21,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
-use crypto::{CryptoError, Registry};
+use crypto::Registry;
 use engine::{IcmpPolicy, Inbound, InboundOutcome, Outbound, Outcome};
 use host_files::HostFiles;
 use netio::pcap::{Frame, LinkType, Reader, Writer};
@@ -32,9 +34,10 @@ use wire::{AppId, Buf, Meta, Packet, Pool, Time, protocol, record};
 use crate::text::different;
 use config::{Config, ESP_PORT};
 use documents::rules::RuleBook;
+pub use error::ReplayError;
+use error::Write;
 use fragments::Fragments;
 use lives::Lives;
-use report::Write;
 
 /// Which half of the engine packets go through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,24 +92,6 @@ pub struct EngineOptions {
     pub gather: bool,
 }
 
-/// Why a replay stopped.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReplayError {
-    /// The policy, the file of associations or an argument is not as it must be.
-    #[error("{0}")]
-    BadInput(String),
-    /// A file could not be read or written.
-    #[error(transparent)]
-    Netio(#[from] netio::Error),
-    /// This machine computes wrong answers.
-    #[error(transparent)]
-    Crypto(#[from] CryptoError),
-    /// Whoever takes the lines does not.
-    #[error("{0}")]
-    Line(#[from] std::io::Error),
-}
-
 /// The engine with everything it needs offline.
 pub struct Replay {
     policy: Compiled,
@@ -133,7 +118,7 @@ pub struct Replay {
     sent: Vec<Outcome>,
     opened: Vec<InboundOutcome>,
     /// Frames that go through the engine together.
-    batch: gather::Batch,
+    batch: batch::Batch,
 }
 
 impl Replay {
@@ -191,7 +176,7 @@ impl Replay {
             lives: Lives::default(),
             sent: Vec::new(),
             opened: Vec::new(),
-            batch: gather::Batch::default(),
+            batch: batch::Batch::default(),
         };
         if let Some((name, file)) = file {
             let path_mtu = config.and_then(|config| config.esp.path_mtu);

@@ -1,5 +1,7 @@
 //! The inbound thread: datagrams from the wire through the engine to the TUN.
 
+mod framed;
+
 use std::os::fd::AsFd;
 
 use engine::{Delivery, Inbound, InboundOutcome};

@@ -16,7 +16,8 @@ pub use losses::Losses;
 use murmur::Murmur;
 pub use outbound_thread::{OutboundHalf, OutboundThread, Unfit};
 pub use teller::{Teller, Told, tellers};
-pub use unsent::{Unsent, Way};
+pub(crate) use unsent::GIVEN_UP;
+pub use unsent::{PATIENCE, Unsent, Way};
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use api::Check;
 use netio::link::Links;
 
-use super::check;
+use super::finding::check;
 use crate::datapath::frames;
 use config::{Config, OuterIo};
 

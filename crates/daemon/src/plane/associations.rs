@@ -5,6 +5,8 @@
 
 mod changes;
 mod live;
+mod name;
+mod served;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,7 +29,7 @@ use documents::associations::{self, Defaults, SaView};
 use documents::refused::{Fault, Refused};
 
 pub use changes::Which;
-use live::Served;
+use served::Served;
 
 /// How long an SPI is kept for a key manager.
 const PROMISE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -197,7 +199,7 @@ impl Associations {
         context: Context<'_>,
     ) -> Result<SaInfo, Refused> {
         let sa = self.find(spi, which, context).await?;
-        let (name, remote) = (changes::name_of(&sa), sa.remote);
+        let (name, remote) = (name::name_of(&sa), sa.remote);
         match sa.direction {
             Direction::In => {
                 context.halves.ask_inbound(move |half| half.engine.remove_sa(name).map(drop)).await??;

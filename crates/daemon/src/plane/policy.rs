@@ -5,8 +5,11 @@
 //! ([`super::transaction`]): that takes the data threads too.
 
 mod files;
+mod hosts;
+mod kernel_load;
 mod load;
 mod names;
+mod pinned;
 mod pins;
 mod plan;
 mod process;
@@ -25,9 +28,9 @@ use crate::translation::Translator;
 use documents::refused::{Fault, Refused};
 
 pub(super) use files::Files;
+pub use hosts::Hosts;
 pub(crate) use load::{load_kernel, report};
-pub use names::Hosts;
-use pins::Pins;
+use pinned::Pins;
 
 /// The policy in force.
 pub struct PolicyInForce {
@@ -136,7 +139,7 @@ impl PolicyInForce {
             pins: self.pinned_files(monitor),
             missing: self.missing(),
             subjects: Default::default(),
-            kernel: Some(load::stats(monitor)),
+            kernel: Some(kernel_load::kernel_load(monitor)),
         }
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use netio::cgroup::{Cgroup, unified_root};
 
-use super::RunError;
+use super::error::RunError;
 use crate::host::Record;
 use config::Config;
 

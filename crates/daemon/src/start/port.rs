@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use netio::udp::{Holder, UdpOptions, UdpTransport, holders};
 
-use super::RunError;
+use super::error::RunError;
 use config::Config;
 
 /// How long a start waits for a port that somebody else holds, and how often it looks.

@@ -13,7 +13,8 @@ use std::path::Path;
 use netio::cgroup::Cgroup;
 use netio::clear::ClearSender;
 
-use super::{RunError, open_errors, open_raw, raw_sender, read_record, unified};
+use super::error::RunError;
+use super::parts::{open_errors, open_raw, raw_sender, read_record, unified};
 use crate::datapath;
 use crate::gateway;
 use crate::host::Record;

@@ -8,7 +8,7 @@ use sadb::sa::{
 use sadb::spd::PortRange;
 use wire::Time;
 
-use super::{Defaults, bad};
+use super::defaults::{Defaults, bad};
 use crate::refused::Refused;
 
 /// The options that a request asks for.

@@ -12,7 +12,8 @@ use sadb::setkey::{
     AddStatement, PolicyAction, PolicyDirection, PolicyLevel, PolicyStatement, Request, Statement,
 };
 
-use super::{Direction, Ends, ImportError, at, directions};
+use super::ends::{Ends, ImportError, at, directions};
+use api::Direction;
 
 /// What the policies of a file say about its associations.
 #[derive(Debug, Default)]

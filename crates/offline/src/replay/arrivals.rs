@@ -11,8 +11,8 @@ use wire::ip::{self, Headers};
 use wire::quote::IcmpError;
 use wire::{DropReason, Meta, Packet, Services, Time, icmp, protocol, record};
 
-use super::report::Write;
-use super::{Replay, ReplayError};
+use super::Replay;
+use super::error::{ReplayError, Write};
 
 impl Replay {
     /// A packet in clear for this host, or for a network behind it.

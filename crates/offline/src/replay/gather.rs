@@ -5,8 +5,6 @@
 //! then go through the engine together. Leaves: the lines and the packets that each would have had by itself, in the same order. A
 //! batch ends where the next frame goes another way, is a fragment, or meets something that the passing of time may change.
 
-use std::time::Duration;
-
 use api::{ReplayDirection, ReplayLine};
 use engine::{Delivery, InboundOutcome, Outcome, Traced};
 use netio::pcap::Frame;
@@ -17,35 +15,12 @@ use wire::stage::Outer;
 use wire::udp::{self, Udp};
 use wire::{Buf, Burst, DropReason, Meta, OuterHeader, Packet, checksum, protocol, record};
 
-use super::{Half, Replay, ReplayError, fragments};
+use super::batch::Common;
+use super::error::{ReplayError, WriteAt};
+use super::{Half, Replay, fragments};
 
 /// Packets of one batch: what one call of the outbound thread reads at most.
 const MOST: usize = MAX_DATAGRAMS;
-
-/// Takes the packets that the engine made, each with the time of the frame that it was made of.
-pub(super) type WriteAt<'w> = dyn FnMut(Duration, &[u8]) -> Result<(), ReplayError> + 'w;
-
-/// Frames that wait for the end of their batch.
-#[derive(Default)]
-pub(super) struct Batch {
-    frames: Vec<(u64, Frame)>,
-    /// Where all of them go; inbound, what is around all of them and how long each is.
-    way: Option<Common>,
-    /// Datagrams and packets that went through the engine together with others.
-    together: u64,
-}
-
-/// What the frames of a batch have in common.
-#[derive(Clone, Copy, PartialEq)]
-enum Common {
-    Out,
-    In {
-        header: OuterHeader,
-        stride: usize,
-        /// A shorter one has come: it is the last.
-        closed: bool,
-    },
-}
 
 impl Replay {
     /// How many packets went through the engine together with others.

@@ -10,7 +10,8 @@ use sadb::sa::{Encapsulation, OutboundState, Padding};
 use sadb::{InboundSa, OutboundSa};
 use zeroize::Zeroizing;
 
-use super::{Replay, ReplayError};
+use super::Replay;
+use super::error::ReplayError;
 use config::without_keys;
 use documents::associations::{self, Defaults};
 use documents::import::{self, Ends, Entry, What};

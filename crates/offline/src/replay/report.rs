@@ -8,13 +8,11 @@ use wire::ip::{self, Headers};
 use wire::stage::Admitted;
 use wire::{AppId, DropReason, Meta, Packet, Time};
 
+use super::error::{ReplayError, Write};
 use super::fragments::{self, Key, Parked, Set};
-use super::{Half, Replay, ReplayError, Way};
+use super::{Half, Replay, Way};
 use documents::decision;
 use documents::text::hex;
-
-/// Takes the packets that the engine made.
-pub(super) type Write<'w> = dyn FnMut(&[u8]) -> Result<(), ReplayError> + 'w;
 
 impl Replay {
     pub(super) fn report_outbound(

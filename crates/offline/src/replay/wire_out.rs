@@ -8,8 +8,8 @@ use wire::ipv4::Ipv4;
 use wire::stage::Outer;
 use wire::{DropReason, Packet, fragment};
 
-use super::report::Write;
-use super::{Replay, ReplayError};
+use super::Replay;
+use super::error::{ReplayError, Write};
 
 impl Replay {
     /// A protected packet for the output. `original`: the packet of the capture that it was made of.

@@ -63,25 +63,6 @@ impl PolicyInForce {
     }
 }
 
-/// What the last load did to the kernel half's maps.
-pub(in crate::plane) fn stats(monitor: &Monitor) -> api::KernelLoad {
-    let did = monitor.get().last_load();
-    api::KernelLoad {
-        tables: did.tables,
-        networks: did.networks,
-        protections: did.protections,
-        orders: did.orders,
-        applications_changed: did.applications_changed,
-        tables_written: did.tables_written,
-        networks_written: did.networks_written,
-        protections_written: did.protections_written,
-        orders_written: did.orders_written,
-        tables_removed: did.tables_removed,
-        orders_left_out: did.orders_left_out,
-        executables_written: did.executables_written,
-    }
-}
-
 /// Load the kernel half; whether something is left to do. An error means that it has what it had. So many octets of files with
 /// digests are hashed here; larger ones are refused until they are.
 pub(crate) fn load_kernel(

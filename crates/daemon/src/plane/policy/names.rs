@@ -7,62 +7,19 @@ use std::time::Duration;
 
 use api::{NameAddress, NameState, NamesState};
 use policy::{Named, Source};
-use tokio::sync::mpsc::{Receiver, channel};
 use wire::{AppId, Time};
 
 use super::PolicyInForce;
 use crate::monitor::Monitor;
-use crate::names::{self, Asker, Book, Heard, Known};
+use crate::names::{self, Heard, Known};
 use crate::plane::halves::{Halves, by_policy};
 use crate::policy_store::{self, Candidate};
-use config::NamesConfig;
 use documents::refused::Refused;
 
 /// Answers of applications that are looked at in one go; more are lost, and counted by nobody but the kernel half.
 const AT_ONCE: usize = 256;
 /// Between two looks at all sockets.
 const LOOK: Duration = Duration::from_secs(2);
-/// Answers on their way to the control plane.
-const ROOM: usize = 64;
-
-/// What the control plane knows of names.
-pub struct Hosts {
-    /// What is known of each.
-    book: Book,
-    asker: Asker,
-    observe: bool,
-    /// What the kernel half was told.
-    observing: bool,
-    /// Servers whose answers count whoever asked, other than an application of the policy.
-    trusted: Vec<IpAddr>,
-    /// When the sockets were last looked at.
-    looked: Time,
-    /// Answers of applications that were looked at, and that said something new.
-    observed: (u64, u64),
-}
-
-impl Hosts {
-    /// Without names yet; what is heard of them comes out of the receiver.
-    pub fn new(config: &NamesConfig) -> (Hosts, Receiver<Heard>) {
-        let (told, heard) = channel(ROOM);
-        let configured = config.resolvers.iter().map(std::net::SocketAddr::ip).collect::<Vec<_>>();
-        let trusted = match configured.is_empty() {
-            true => names::system_servers().unwrap_or_default(),
-            false => configured,
-        };
-        let hosts = Hosts {
-            book: Book::new(config.limits),
-            asker: Asker::new(&config.resolvers, config.timeout, told),
-            observe: config.observe,
-            observing: false,
-            trusted,
-            looked: Time::default(),
-            observed: (0, 0),
-        };
-        (hosts, heard)
-    }
-}
-
 fn hosts_of(named: &Named) -> Vec<String> {
     named.hosts().map(str::to_owned).collect()
 }

@@ -1,13 +1,13 @@
 //! Executables that policy names by their digests: hashed by a thread of its own, told of when something about them changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use api::{PinnedFile, Problem};
 use host_files::{Pin, PinState, pinned_file};
 use policy::Digest;
 use sockmon::{Finding, Suspect};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{Receiver, channel};
 
 use super::PolicyInForce;
 use crate::audit_log::Auditor;
@@ -15,26 +15,6 @@ use crate::monitor::Monitor;
 
 /// Octets that are hashed while policy is loaded, so that programs of usual size are refused for no moment: some milliseconds.
 pub(super) const AT_ONCE: u64 = 16 << 20;
-
-/// What is going on.
-#[derive(Default)]
-pub(super) struct Pins {
-    /// Where findings go; `None`: nobody reads them.
-    found: Option<Sender<Vec<Finding>>>,
-    /// The thread reads files.
-    busy: bool,
-    /// Something is to be looked at before the next round.
-    again: bool,
-    /// What was told last.
-    told: BTreeMap<PathBuf, PinState>,
-}
-
-impl Pins {
-    /// Something is to be looked at before the next round.
-    pub(super) fn look_soon(&mut self) {
-        self.again = true;
-    }
-}
 
 impl PolicyInForce {
     /// Begin: what the thread finds comes out of the receiver.
