@@ -1,6 +1,7 @@
 //! Loading the policy into the kernel half, and what is told of that.
 
-use super::{PolicyInForce, pins};
+use super::PolicyInForce;
+use super::pinned::AT_ONCE;
 use crate::monitor::{KernelHalf, Monitor};
 use crate::policy_store::{self, Candidate, Executable};
 use documents::refused::{Fault, Refused};
@@ -41,7 +42,7 @@ impl PolicyInForce {
         monitor: &Monitor,
     ) -> Result<bool, Refused> {
         self.pins.look_soon();
-        load_kernel(&mut **monitor.get(), candidate, pins::AT_ONCE)
+        load_kernel(&mut **monitor.get(), candidate, AT_ONCE)
     }
 
     /// Look whether executables were exchanged (an upgrade gives them new inodes), a directory of theirs has come or was exchanged, or

@@ -7,6 +7,9 @@ use host_files::PinState;
 use sockmon::Finding;
 use tokio::sync::mpsc::Sender;
 
+/// Octets that are hashed while policy is loaded, so that programs of usual size are refused for no moment: some milliseconds.
+pub(super) const AT_ONCE: u64 = 16 << 20;
+
 /// What is going on.
 #[derive(Default)]
 pub(super) struct Pins {

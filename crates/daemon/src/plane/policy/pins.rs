@@ -13,9 +13,6 @@ use super::PolicyInForce;
 use crate::audit_log::Auditor;
 use crate::monitor::Monitor;
 
-/// Octets that are hashed while policy is loaded, so that programs of usual size are refused for no moment: some milliseconds.
-pub(super) const AT_ONCE: u64 = 16 << 20;
-
 impl PolicyInForce {
     /// Begin: what the thread finds comes out of the receiver.
     pub(in crate::plane) fn begin_pins(&mut self) -> Receiver<Vec<Finding>> {
