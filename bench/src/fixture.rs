@@ -93,7 +93,7 @@ fn spd(networks: Vec<Network>) -> Spd {
 /// # Errors
 /// If one computes a wrong answer.
 pub fn registry() -> anyhow::Result<Registry> {
-    let mut registry = daemon::crypto_units::all()?;
+    let mut registry = documents::crypto_units::all()?;
     registry.choose(&mut || netio::clock::monotonic().0);
     Ok(registry)
 }

@@ -3,7 +3,7 @@
 use crate::process;
 use crate::stage::succeeded;
 use anyhow::{Context, ensure};
-use netio::lab::{Finished, Host, Lab, Program, Running, Side, Transport};
+use lab::{Finished, Host, Lab, Program, Running, Side, Transport};
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;

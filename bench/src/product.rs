@@ -1,10 +1,10 @@
 //! The product as this program meets it: the command beside it, and the daemon inside it.
 
 use anyhow::{Context, bail, ensure};
+use config::Config;
 use crypto::Registry;
-use daemon::config::Config;
-use daemon::crypto_units;
 use daemon::start::RunOptions;
+use documents::crypto_units;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tracing_subscriber::filter::LevelFilter;

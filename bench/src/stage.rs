@@ -2,8 +2,8 @@
 
 use crate::product;
 use anyhow::{Context, ensure};
-use netio::lab::{Finished, Side};
-use ravelin::rig::{Pair, Rig, RigOptions};
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{Finished, Side};
 use std::path::{Path, PathBuf};
 
 /// How the hosts are made.

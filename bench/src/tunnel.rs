@@ -3,8 +3,8 @@
 //! it the same with one system call a packet.
 
 use anyhow::{Context, bail, ensure};
+use lab::Side;
 use netio::cgroup::Cgroup;
-use netio::lab::Side;
 use netio::link::Links;
 use netio::tun::{FromTun, MAX_PACKET, PREFIX_LEN, Tun, TunConfig, TunOptions};
 use netio::udp::{Family, HEADROOM, MAX_DATAGRAM, UdpOptions, UdpTransport};

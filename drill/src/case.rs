@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
-use netio::lab::{Side, Transport};
+use lab::{Side, Transport};
 use serde::Deserialize;
 
 /// The files of entries: a kind of programs each.

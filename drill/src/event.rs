@@ -1,6 +1,6 @@
 //! What happens to a host between and during programs.
 
-use netio::lab::Side;
+use lab::Side;
 
 use crate::dice::Dice;
 

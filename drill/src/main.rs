@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
-use ravelin::rig::Rig;
+use lab::rig::Rig;
 
 use crate::dice::Dice;
 use crate::event::Events;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use lab::rig::{Rig, RigOptions};
+use lab::{Capture, CaptureOptions, Side};
 use netio::cgroup::Cgroup;
-use netio::lab::{Capture, CaptureOptions, Side};
 use netio::link::Links;
-use ravelin::rig::{Rig, RigOptions};
 use tests::{PATIENCE, Scratch, associate, forget_keys};
 
 use crate::event::Event;
@@ -187,8 +187,7 @@ impl Stage {
         let crossed = self.wire.look(|seen| {
             let clear = || {
                 let frames = seen.frames.iter();
-                let clear = frames
-                    .filter(|seen| matches!(seen.class, netio::lab::Class::Clear | netio::lab::Class::Other));
+                let clear = frames.filter(|seen| matches!(seen.class, lab::Class::Clear | lab::Class::Other));
                 clear.take(3).map(ToString::to_string).collect::<Vec<_>>().join("; ")
             };
             let complaint = if seen.clear + seen.other > 0 {

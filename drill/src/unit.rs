@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use netio::lab::{Program, Running, Side};
+use lab::{Program, Running, Side};
 use tests::try_wait_until;
 
 use crate::case::{Case, Server, expand};

@@ -2,7 +2,7 @@
 //! Written again with every value in its place, it is the same.
 #![no_main]
 
-use daemon::config::{Config, ConfigError, GatewayConfig, OuterIo, instance_is_valid};
+use config::{Config, ConfigError, GatewayConfig, OuterIo, instance_is_valid};
 use engine::{IcmpKind, QuotedCheck};
 use libfuzzer_sys::fuzz_target;
 use std::fmt::Write;

@@ -3,7 +3,8 @@
 #![no_main]
 
 use daemon::names::answer::{observed, usable};
-use daemon::names::{Book, Limits, MAX_ADDRESSES};
+use config::NameLimits;
+use daemon::names::{Book, MAX_ADDRESSES};
 use libfuzzer_sys::fuzz_target;
 use wire::Time;
 
@@ -18,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(asked.as_deref(), Some(name.as_str()));
     assert!(list.len() <= 4096 && list.windows(2).all(|two| two[0].0.is_ipv4() == two[1].0.is_ipv4()));
     assert_eq!(observed(bytes, |_| false), None);
-    let mut book = Book::new(Limits::default());
+    let mut book = Book::new(NameLimits::default());
     book.watch(Time(0), [name.clone()]);
     book.observe(Time(1), &name, &list);
     let entry = &book.entries()[&name];

@@ -4,8 +4,8 @@
 //! The first octet says for whom a setkey file speaks.
 #![no_main]
 
-use daemon::import::{Ends, Entry, What, read};
-use daemon::replay::{EngineOptions, Replay, ReplayError};
+use documents::import::{Ends, Entry, What, read};
+use offline::replay::{EngineOptions, Replay, ReplayError};
 use libfuzzer_sys::fuzz_target;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::rdata::CNAME;
 use hickory_proto::rr::{Name, RData, Record, RecordType};
-use netio::lab::Host;
+use lab::Host;
 
 /// What is said of a name.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! What the daemons and the kernels of a rig have counted.
 
-use netio::lab::{Program, Running, Side};
-use ravelin::rig::Rig;
+use lab::rig::Rig;
+use lab::{Program, Running, Side};
 
 use crate::{PATIENCE, binary};
 

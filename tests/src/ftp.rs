@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use netio::lab::{Host, Program, Running, Transport};
+use lab::{Host, Program, Running, Transport};
 
 use crate::{PATIENCE, program};
 

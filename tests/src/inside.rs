@@ -6,8 +6,8 @@ use std::cell::{Ref, RefCell};
 
 use crate::PacketSocket;
 use anyhow::Context;
-use netio::lab::Side;
-use ravelin::rig::Rig;
+use lab::Side;
+use lab::rig::Rig;
 use wire::Record;
 use wire::ip::Headers;
 use wire::tcp::{Flags, Tcp, TcpOption};

@@ -13,8 +13,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
-use netio::lab::{Capture, CaptureOptions, Program, Running, Side};
-use ravelin::rig::{Pair, Rig, RigOptions};
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{Capture, CaptureOptions, Program, Running, Side};
 
 use crate::inside::{Inner, Inside};
 use crate::sites::sh;

@@ -31,8 +31,8 @@ pub use wait::{try_wait_until, wait_for, wait_until};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netio::lab::{Program, Running, Side};
-use ravelin::rig::{Pair, Rig, RigOptions};
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{Program, Running, Side};
 
 /// How long a program may take that has little to do.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -43,7 +43,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// # Panics
 /// If it is not there.
 pub fn binary() -> PathBuf {
-    ravelin::rig::tell(conform::command);
+    lab::rig::tell(conform::command);
     // target/debug/deps/test-hash -> target/debug/ravelin
     let test = std::env::current_exe().expect("this test has a path");
     let folder = test.parent().and_then(Path::parent).expect("a test is in target/PROFILE/deps");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, ensure};
-use netio::lab::{Lab, LabOptions, Program, Running, Side};
+use lab::{Lab, LabOptions, Program, Running, Side};
 use netio::link::Links;
 use serde_json::Value;
 

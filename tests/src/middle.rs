@@ -7,7 +7,7 @@
 
 use crate::PacketSocket;
 use anyhow::Context;
-use netio::lab::{Lab, LabOptions, Side as Host};
+use lab::{Lab, LabOptions, Side as Host};
 use netio::link::{Links, Offload, set_offload};
 use netio::pcap::LinkType;
 use netio::{clock, sysctl};

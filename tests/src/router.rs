@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
-use netio::lab::{Lab, Side};
+use lab::{Lab, Side};
 
 use crate::program;
 use crate::strongswan::ip;

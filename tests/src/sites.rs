@@ -14,10 +14,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use netio::lab::Side;
+use lab::Side;
+use lab::rig::{Pair, Rig, RigOptions};
 use netio::link::{End, Links};
 use netio::netns::Netns;
-use ravelin::rig::{Pair, Rig, RigOptions};
 
 use crate::binary;
 

@@ -1,6 +1,6 @@
 //! An sshd with keys of its own, and a client that gets through by them.
 
-use netio::lab::{Program, Side};
+use lab::{Program, Side};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

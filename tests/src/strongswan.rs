@@ -5,7 +5,7 @@
 //! are those of a lab.
 
 use anyhow::{Context, ensure};
-use netio::lab::{Finished, Host, Program, Running, Side};
+use lab::{Finished, Host, Program, Running, Side};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use netio::lab::{Program, Running, Side};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{Program, Running, Side};
 
 use crate::{PATIENCE, associate, binary, copy_of_python, one_line, programs, tcp_server};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use netio::lab::{Program, Running, Side};
+use lab::{Program, Running, Side};
 
 use crate::kinds::{Over, PORT, Stage};
 use crate::{PATIENCE, try_wait_until};

@@ -94,7 +94,7 @@ pub fn run(options: &Options) -> Result<bool> {
 }
 
 /// Targets that need the daemon, which takes longer to build than all the others together.
-const OF_DAEMON: &[&str] = &["config", "dns_answer", "sa_file"];
+const OF_DAEMON: &[&str] = &["dns_answer"];
 
 /// What a build is for.
 #[derive(Clone, Copy, PartialEq, Eq)]

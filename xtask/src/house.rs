@@ -9,7 +9,7 @@ use std::process::Command;
 /// The level of a room in the house.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// A product room, 0 (bytes) to 6 (assembly).
+    /// A product room, 0 (bytes) to 9 (the command).
     At(u8),
     /// A room that is never shipped: test kit, tests, figures, this one.
     Dev,
@@ -29,7 +29,7 @@ pub enum Use {
 pub struct Room {
     /// Package name, which is the folder's name.
     pub name: String,
-    /// `None`: the manifest does not say, or says something else than 0 to 6 or "dev".
+    /// `None`: the manifest does not say, or says something else than 0 to 9 or "dev".
     pub level: Option<Level>,
     /// The folder that holds the manifest.
     pub folder: PathBuf,
@@ -122,11 +122,11 @@ impl From<Package> for Room {
 }
 
 impl Level {
-    /// `0` to `6`, or `"dev"`.
+    /// `0` to `9`, or `"dev"`.
     fn from_json(value: &serde_json::Value) -> Option<Level> {
         match value {
             serde_json::Value::String(word) if word == "dev" => Some(Level::Dev),
-            number => number.as_u64().and_then(|n| u8::try_from(n).ok()).filter(|n| *n <= 6).map(Level::At),
+            number => number.as_u64().and_then(|n| u8::try_from(n).ok()).filter(|n| *n <= 9).map(Level::At),
         }
     }
 }
@@ -145,19 +145,19 @@ mod tests {
              "metadata": {"ravelin": {"level": 2}}, "dependencies": [
                 {"name": "wire", "kind": null, "path": "/h/crates/wire"},
                 {"name": "ring", "kind": null},
-                {"name": "testkit", "kind": "dev", "path": "/h/crates/testkit"},
+                {"name": "lab", "kind": "dev", "path": "/h/crates/lab"},
                 {"name": "api", "kind": "build", "path": "/h/crates/api"}]},
             {"name": "tests", "manifest_path": "/h/tests/Cargo.toml",
              "metadata": {"ravelin": {"level": "dev"}}, "dependencies": []},
             {"name": "bare", "manifest_path": "/h/crates/bare/Cargo.toml", "metadata": null, "dependencies": []},
             {"name": "wrong", "manifest_path": "/h/crates/wrong/Cargo.toml",
-             "metadata": {"ravelin": {"level": 7}}, "dependencies": []}]}"#;
+             "metadata": {"ravelin": {"level": 10}}, "dependencies": []}]}"#;
         let house = House::read(json).expect("the sample is well formed");
         let room = |name: &str| house.rooms.iter().find(|room| room.name == name).expect("listed");
         let ipsec = room("ipsec");
         assert_eq!(ipsec.level, Some(Level::At(2)));
         assert_eq!(ipsec.folder, Path::new("/h/crates/ipsec"));
-        let uses = [("wire", Use::Normal), ("testkit", Use::Dev), ("api", Use::Normal)];
+        let uses = [("wire", Use::Normal), ("lab", Use::Dev), ("api", Use::Normal)];
         assert_eq!(ipsec.uses, uses.map(|(name, kind)| (name.to_string(), kind)), "ring is not a room");
         let roots = ["/h/crates/ipsec/src/lib.rs", "/h/crates/ipsec/src/bin/tool.rs"].map(PathBuf::from);
         assert_eq!(ipsec.roots, roots, "a test is no root of what is shipped");

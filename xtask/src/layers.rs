@@ -1,17 +1,18 @@
 //! The levels of the house: the picture, and the refusal of edges that go upward.
 //!
-//! A product room uses only strictly lower levels; `ravelin` uses `daemon` inside level 6. Its tests may also use
-//! `testkit`, `conform` and rooms of its own level. Rooms that are never shipped ("dev") may use any room and are used by none
-//! that is shipped. Cargo refuses most cycles itself; the check here also names the way round.
+//! A product room uses only strictly lower levels. Its tests may also use `lab` and `conform`, wherever these stand, and
+//! rooms of its own level. Rooms that are never shipped ("dev") may use any room and are used by none that is shipped. Cargo refuses most cycles itself; the check here also names the way round.
 //!
 //! Inside of every room it looks for circles of modules (`graph.rs`), for structs with many public fields and for
 //! `impl` blocks far from their type (`shape.rs`), and among the headers of the kernel half for circles (`headers.rs`).
-//! What it finds there must stand in `xtask/layers.toml`, with a reason, and what stands there must be found.
+//! It asks Cargo which rooms link the kernel half's loader and the web server (`linked.rs`).
+//! What it finds inside of rooms must stand in `xtask/layers.toml`, with a reason, and what stands there must be found.
 
 mod allowed;
 mod findings;
 mod graph;
 mod headers;
+mod linked;
 mod shape;
 mod source;
 #[cfg(test)]
@@ -28,11 +29,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-/// Edges inside one level that the design allows.
-const INSIDE_A_LEVEL: &[(&str, &str)] = &[("ravelin", "daemon")];
-
 /// The rooms that any room's tests may use.
-const TEST_KIT: [&str; 2] = ["testkit", "conform"];
+const TEST_KIT: [&str; 2] = ["lab", "conform"];
 
 /// Print the picture and every violation; whether there was none.
 pub fn run() -> Result<bool> {
@@ -42,6 +40,7 @@ pub fn run() -> Result<bool> {
     let list = house.root.join(allowed::FILE);
     let list = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
     violations.extend(Allowed::parse(&list)?.violations(&inside(&house)?));
+    violations.extend(linked::violations(&house.root)?);
     for violation in &violations {
         eprintln!("error: {violation}");
     }
@@ -110,7 +109,7 @@ fn picture(rooms: &[Room]) -> String {
     text
 }
 
-/// The rooms that a room uses, such as `-> wire crypto [testkit]`.
+/// The rooms that a room uses, such as `-> wire crypto [lab]`.
 fn edges(room: &Room) -> String {
     let mut names: Vec<String> = Vec::new();
     for (name, kind) in &room.uses {
@@ -129,7 +128,7 @@ fn violations(rooms: &[Room]) -> Vec<String> {
     for room in rooms {
         let Some(level) = room.level else {
             found.push(format!(
-                "room `{}` has no level: its manifest must say [package.metadata.ravelin] level = 0 to 6, or \"dev\"",
+                "room `{}` has no level: its manifest must say [package.metadata.ravelin] level = 0 to 9, or \"dev\"",
                 room.name
             ));
             continue;
@@ -156,17 +155,17 @@ fn violations(rooms: &[Room]) -> Vec<String> {
 /// Why this edge is forbidden, if it is.
 fn refusal(user: &str, level: Level, used: &str, below: Level, kind: Use) -> Option<String> {
     let Level::At(from) = level else { return None };
+    if kind == Use::Dev && TEST_KIT.contains(&used) {
+        return None;
+    }
     let Level::At(to) = below else {
-        if kind == Use::Dev && TEST_KIT.contains(&used) {
-            return None;
-        }
         return Some(format!(
             "room `{user}` (level {from}) uses `{used}`, which is never shipped; only tests may, and only `{}`",
             TEST_KIT.join("` or `")
         ));
     };
     let allowed = match kind {
-        Use::Normal => to < from || INSIDE_A_LEVEL.contains(&(user, used)),
+        Use::Normal => to < from,
         Use::Dev => to <= from,
     };
     if allowed {
@@ -240,14 +239,14 @@ mod tests {
         vec![
             room("wire", at(0), &[]),
             room("crypto", at(0), &[]),
-            room("crypto-std", at(1), &["crypto", "[testkit]"]),
+            room("crypto-std", at(1), &["crypto", "[lab]"]),
             room("sadb", at(1), &["wire", "crypto", "[crypto-std]"]),
             room("ipsec", at(2), &["wire", "sadb"]),
-            room("netio", at(5), &["wire", "[testkit]"]),
+            room("netio", at(5), &["wire", "[lab]"]),
             room("daemon", at(6), &["ipsec", "netio"]),
-            room("ravelin", at(6), &["daemon"]),
-            room("testkit", DEV, &["wire", "netio"]),
-            room("tests", DEV, &["testkit", "ravelin"]),
+            room("ravelin", at(7), &["daemon"]),
+            room("lab", DEV, &["wire", "netio"]),
+            room("tests", DEV, &["lab", "ravelin"]),
         ]
     }
 
@@ -271,13 +270,13 @@ mod tests {
             ("ipsec", "netio", "`ipsec` (level 2) uses `netio` (level 5): that edge goes upward"),
             ("wire", "crypto", "`wire` (level 0) uses `crypto` (level 0): that edge goes sideways"),
             ("sadb", "crypto-std", "`sadb` (level 1) uses `crypto-std` (level 1): that edge goes sideways"),
-            ("daemon", "ravelin", "`daemon` (level 6) uses `ravelin` (level 6): that edge goes sideways"),
+            ("daemon", "ravelin", "`daemon` (level 6) uses `ravelin` (level 7): that edge goes upward"),
             (
                 "sadb",
                 "[ipsec]",
                 "the tests of room `sadb` (level 1) use `ipsec` (level 2): that edge goes upward",
             ),
-            ("netio", "testkit", "`netio` (level 5) uses `testkit`, which is never shipped"),
+            ("netio", "lab", "`netio` (level 5) uses `lab`, which is never shipped"),
             ("netio", "[tests]", "`netio` (level 5) uses `tests`, which is never shipped"),
             ("ipsec", "nowhere", "`ipsec` uses `nowhere`, which is not a room"),
         ];
@@ -292,10 +291,10 @@ mod tests {
         for (from, to) in [
             ("ipsec", "[crypto-std]"),
             ("wire", "[crypto]"),
-            ("sadb", "[testkit]"),
+            ("sadb", "[lab]"),
             ("ravelin", "wire"),
             ("tests", "ipsec"),
-            ("testkit", "ipsec"),
+            ("lab", "ipsec"),
         ] {
             assert_eq!(with_edge(from, to), Vec::<String>::new(), "{from} -> {to}");
         }
@@ -312,8 +311,8 @@ mod tests {
 
     #[test]
     fn a_circle_is_walked_to_its_start() {
-        let violations = with_edge("testkit", "tests");
-        assert_eq!(violations, ["the rooms use each other in a circle: testkit -> tests -> testkit"]);
+        let violations = with_edge("lab", "tests");
+        assert_eq!(violations, ["the rooms use each other in a circle: lab -> tests -> lab"]);
         let violations = with_edge("wire", "netio");
         assert!(
             violations.contains(&"the rooms use each other in a circle: wire -> netio -> wire".to_string())
@@ -322,22 +321,22 @@ mod tests {
 
     #[test]
     fn tests_may_close_a_circle_through_the_test_kit() {
-        assert_eq!(with_edge("wire", "[testkit]"), Vec::<String>::new());
+        assert_eq!(with_edge("wire", "[lab]"), Vec::<String>::new());
     }
 
     #[test]
     fn the_picture_stands_on_its_feet() {
         let rooms = [
-            room("wire", at(0), &["[testkit]"]),
+            room("wire", at(0), &["[lab]"]),
             room("sadb", at(1), &["wire", "[wire]"]),
             room("daemon", at(6), &["sadb"]),
-            room("ravelin", at(6), &["daemon"]),
-            room("testkit", DEV, &["wire"]),
+            room("ravelin", at(7), &["daemon"]),
+            room("lab", DEV, &["wire"]),
         ];
         assert_eq!(
             picture(&rooms),
-            "level 6   daemon   -> sadb\n          ravelin  -> daemon\nlevel 1   sadb     -> wire\n\
-             level 0   wire     -> [testkit]\ndev only  testkit  -> wire\n"
+            "level 7   ravelin  -> daemon\nlevel 6   daemon   -> sadb\nlevel 1   sadb     -> wire\n\
+             level 0   wire     -> [lab]\ndev only  lab      -> wire\n"
         );
     }
 }

@@ -7,7 +7,7 @@
 use crate::product;
 use crate::stage::{program, succeeded};
 use anyhow::{Context, ensure};
-use netio::lab::{Program, Side};
+use lab::{Program, Side};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;

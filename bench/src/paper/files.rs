@@ -3,7 +3,7 @@
 
 use crate::stage::{program, succeeded};
 use anyhow::{Context, ensure};
-use netio::lab::{Host, Lab, Program, Running, Side, Transport};
+use lab::{Host, Lab, Program, Running, Side, Transport};
 use std::fmt::Write as _;
 use std::fs;
 use std::net::Ipv4Addr;

@@ -4,8 +4,8 @@
 use crate::product;
 use anyhow::{Context, ensure};
 use crypto::SuiteId;
-use netio::lab::{Host, Lab, Side};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{Host, Lab, Side};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -90,7 +90,7 @@ impl Bed {
             rig.set_policy(side, &policy)?;
         }
         rig.start_both()?;
-        let options = netio::lab::LabOptions { name: format!("rvl-{name}-clear"), segmentation: true };
+        let options = lab::LabOptions { name: format!("rvl-{name}-clear"), segmentation: true };
         Ok(Bed { rig, clear: Lab::build(&options)?, spi: 0x1000 })
     }
 

@@ -15,7 +15,7 @@ pub use swan::Swan;
 pub use wireguard::WireGuard;
 
 use anyhow::{Context, ensure};
-use netio::lab::{Host, Lab, LabOptions, Program, Side};
+use lab::{Host, Lab, LabOptions, Program, Side};
 use std::any::Any;
 use std::fs;
 use std::net::Ipv4Addr;

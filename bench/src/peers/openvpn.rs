@@ -3,7 +3,7 @@
 use super::install::debian;
 use super::{FrameContent, INNER_MTU, Scratch, inner, lab, run, wait_for_answer};
 use anyhow::Context;
-use netio::lab::{Program, Running, Side};
+use lab::{Program, Running, Side};
 
 /// A tunnel by OpenVPN.
 pub struct OpenVpn;

@@ -3,7 +3,7 @@
 
 use super::install::debian;
 use super::{FrameContent, Scratch, ip, lab, wait_for_answer};
-use netio::lab::Side;
+use lab::Side;
 use tests::strongswan::{Charon, Proposal, add_inner, inner};
 
 /// Packets that may wait at its device: more than the default of 500, which loses more.

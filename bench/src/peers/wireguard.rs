@@ -2,7 +2,7 @@
 
 use super::{FrameContent, INNER_MTU, PATIENCE, Scratch, inner, ip, lab, run, wait, wait_for_answer};
 use crate::peers::install::debian;
-use netio::lab::{Program, Running, Side};
+use lab::{Program, Running, Side};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -9,7 +9,7 @@ use crate::product;
 use crate::stage::program;
 use crate::tunnel::{PORT, Way};
 use anyhow::Context;
-use netio::lab::{Lab, LabOptions, Program, Running, Side, Transport};
+use lab::{Lab, LabOptions, Program, Running, Side, Transport};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -22,7 +22,7 @@ use crate::process;
 use crate::product;
 use crate::stage::{program, succeeded};
 use anyhow::{Context, ensure};
-use netio::lab::{Program, Side, Transport};
+use lab::{Program, Side, Transport};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;

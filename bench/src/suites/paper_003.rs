@@ -25,7 +25,7 @@ use crate::paper::plot::{Mark, Plot};
 use crate::product;
 use crate::stage::{program, succeeded};
 use anyhow::Context;
-use netio::lab::{Program, Running, Side, Transport};
+use lab::{Program, Running, Side, Transport};
 use netio::link::Links;
 use netio::packet::{Flooder, FrameDevice};
 use std::collections::BTreeMap;

@@ -18,8 +18,8 @@ use crate::stage::{Stage, program};
 use crate::tunnel::Way;
 use anyhow::{Context, ensure};
 use crypto::SuiteId;
-use netio::lab::Side;
-use ravelin::rig::{Pair, Rig};
+use lab::Side;
+use lab::rig::{Pair, Rig};
 use std::path::{Path, PathBuf};
 
 const ROUNDS: usize = 5;

@@ -11,8 +11,8 @@ use netio::clock;
 use serde_json::{Map, Value, json};
 use wire::Time;
 
-use crate::config::AuditConfig;
 use crate::json_log::{self, JsonLog, LogCounts, LogOptions};
+use config::AuditConfig;
 
 /// An end for whoever has something to tell. Without a file it takes nothing.
 #[derive(Clone, Debug, Default)]

@@ -7,8 +7,8 @@ use netio::cgroup::Cgroup;
 use netio::link::Links;
 
 use crate::host::Record;
-use crate::socket::{self, SocketError};
 use crate::state;
+use control::socket::{self, SocketError};
 
 /// Why an instance was not, or not wholly, taken off.
 #[derive(Debug, thiserror::Error)]

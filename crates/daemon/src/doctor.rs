@@ -2,6 +2,7 @@
 //! checks and refuses to start where one fails; the programs of the kernel half it loads in earnest, once.
 
 mod compat;
+mod finding;
 mod firewall;
 mod hooks;
 mod kernel_sockets;
@@ -10,17 +11,9 @@ mod queues;
 
 use api::{Check, CheckState};
 
-use crate::config::Config;
 use crate::policy_store;
-
-fn check(name: &str, result: Result<String, String>, remedy: &str) -> Check {
-    let (state, found) = match result {
-        Ok(found) => (CheckState::Ok, found),
-        Err(found) => (CheckState::Fail, found),
-    };
-    let remedy = (state != CheckState::Ok).then(|| remedy.to_owned());
-    Check { name: name.to_owned(), state, found, remedy }
-}
+use config::Config;
+use finding::check;
 
 /// What the kernel half tried.
 fn probed(checks: Vec<sockmon::Check>) -> impl Iterator<Item = Check> {
@@ -92,7 +85,7 @@ fn policy(config: &Config) -> Check {
     let result = match std::fs::read(&config.policy) {
         Err(error) => Err(format!("{file}: {error}")),
         Ok(text) => {
-            let parsed = policy::parse_bytes_for(&file, &text, &policy_store::HostFiles::here());
+            let parsed = policy::parse_bytes_for(&file, &text, &host_files::HostFiles::here());
             let errors = parsed.diagnostics.iter().filter(|one| one.is_error());
             let list: Vec<String> = errors
                 .take(4)
@@ -170,7 +163,7 @@ fn suites() -> Check {
         Some(error) => Err(error.to_string()),
         None => Ok("known answers of every suite are right".to_owned()),
     };
-    let result = crate::crypto_units::all().map_err(|error| error.to_string()).and_then(known);
+    let result = documents::crypto_units::all().map_err(|error| error.to_string()).and_then(known);
     let remedy = "this machine computes wrong answers: do not encrypt on it; test its memory and processor";
     check("cipher suites", result, remedy)
 }
@@ -266,7 +259,7 @@ fn uplinks(config: &Config) -> Check {
 /// The policy as the file has it, as far as it can be read.
 fn policy_of(config: &Config) -> Option<policy::Compiled> {
     let text = std::fs::read(&config.policy).ok()?;
-    let host = policy_store::HostFiles::here();
+    let host = host_files::HostFiles::here();
     let parsed = policy::parse_bytes_for(&config.policy.display().to_string(), &text, &host);
     Some(policy::compile(&parsed, &mut policy::AppTable::new(), 1))
 }

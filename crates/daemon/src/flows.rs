@@ -15,8 +15,8 @@ use serde_json::json;
 use sockmon::{FlowCounting, FlowId};
 use wire::Time;
 
-use crate::config::FlowsConfig;
 use crate::json_log::{JsonLog, LogOptions, fields};
+use config::FlowsConfig;
 
 use programs::Programs;
 

@@ -22,9 +22,9 @@ use wire::ip::Headers;
 use wire::stage::{Admitted, Selected};
 use wire::{Buf, Coalesced, DropReason, Meta, Packet, Prefix, ScrubId, fragment, ipv6, protocol, record};
 
-use crate::config::{Config, GatewayConfig};
 use crate::device::Device;
-use crate::refused::{Fault, Refused};
+use config::{Config, GatewayConfig};
+use documents::refused::{Fault, Refused};
 
 /// Why there are no inside interfaces.
 #[derive(Debug, thiserror::Error)]

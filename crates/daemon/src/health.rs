@@ -19,16 +19,12 @@ use sadb::sa::Selectors;
 use sadb::{Direction, Spi};
 use wire::{AppId, DropReason, Flow, Time, protocol, record};
 
-use crate::associations::groups_of;
-use crate::datapath::Unsent;
+use crate::datapath::{GIVEN_UP, PATIENCE, Unsent};
+use documents::associations::groups_of;
 
 pub use cause::Cause;
 pub(crate) use problem::Found;
 
-/// How long nothing gets through before that is a problem.
-pub const PATIENCE: Duration = Duration::from_secs(10);
-/// A flow that has not tried for so long is given up.
-pub(crate) const GIVEN_UP: Duration = Duration::from_secs(300);
 /// What the kernel half refuses counts for at least so long after the last refusal. It is shorter than the ten
 /// seconds within which `status` must say that all is well again.
 const REFUSAL_QUIET: Duration = Duration::from_secs(8);

@@ -77,7 +77,7 @@ impl JsonLog {
         let counters = Arc::<Counters>::default();
         let out = JsonLog { entries: Some(sender), counters: Arc::clone(&counters) };
         std::thread::Builder::new().name(thread.to_owned()).spawn(move || {
-            crate::privileges::give_up_all();
+            control::privileges::give_up_all();
             write_all(&receiver, &mut log, &counters, what);
         })?;
         Ok(out)

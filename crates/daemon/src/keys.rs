@@ -13,7 +13,7 @@ use crypto::{CryptoError, Registry, Secret};
 use crypto_std::KeyedFingerprint;
 use sadb::{Admission, KeyBook, SaConfig};
 
-use crate::refused::{Fault, Refused};
+use documents::refused::{Fault, Refused};
 
 /// The registry of suites and the book of used keys.
 pub struct Keys {

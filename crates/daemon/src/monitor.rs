@@ -13,23 +13,43 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use documents::{Fault, Refused};
+use host_files::Pin;
 use policy::Image;
 use sadb::SocketEvent;
 use sadb::sa::Selectors;
 use sadb::spd::{Order, Spd};
 use sockmon::{
-    Adopted, AppTraffic, CountedFlow, DnsAnswer, Event, Fault, Finding, FlowId, Identity, LoadStats,
-    LoadWarning, Pin, SocketEvents, SocketInfo, Sockmon, SockmonError, Span, Subjects, Suspect,
+    Adopted, AppTraffic, CountedFlow, DnsAnswer, Event, Finding, FlowId, Identity, LoadStats, LoadWarning,
+    SocketEvents, SocketInfo, Sockmon, SockmonError, Span, Subjects, Suspect,
 };
 use wire::{AppId, Prefix, Time};
 
 /// Two applications and how they compare.
 pub(crate) type Comparison = ((AppId, AppId), Order);
 
+/// Why the kernel half did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct KernelError(#[from] pub SockmonError);
+
+impl KernelError {
+    /// What to do about it.
+    pub(crate) fn remedy(&self) -> String {
+        self.0.remedy()
+    }
+}
+
+impl From<KernelError> for Refused {
+    fn from(error: KernelError) -> Refused {
+        Refused::new(Fault::Failed, error.to_string()).remedy(error.remedy())
+    }
+}
+
 /// What the control plane asks of the kernel half. Each method does what the one of [`Sockmon`] with its name does.
 ///
 /// # Errors
-/// The methods that can fail say why in a [`SockmonError`]; the kernel half then has what it had, unless the method of [`Sockmon`] says
+/// The methods that can fail say why in a [`KernelError`]; the kernel half then has what it had, unless the method of [`Sockmon`] says
 /// otherwise.
 pub(crate) trait KernelHalf: Send {
     /// Load a policy as a whole: tables, executables, names. An error means that the kernel half has what it had.
@@ -38,22 +58,22 @@ pub(crate) trait KernelHalf: Send {
         spd: &Spd,
         subjects: &Subjects,
         orders: &[Comparison],
-    ) -> Result<Vec<LoadWarning>, SockmonError>;
+    ) -> Result<Vec<LoadWarning>, KernelError>;
 
     /// Change the policy in force in networks alone.
-    fn change_networks(&mut self, spd: &Spd, orders: &[Comparison]) -> Result<(), SockmonError>;
+    fn change_networks(&mut self, spd: &Spd, orders: &[Comparison]) -> Result<(), KernelError>;
 
     /// The numbers that sockets go on under which the subjects name otherwise now: before and after.
-    fn moved(&self, subjects: &Subjects) -> Result<Vec<(AppId, AppId)>, SockmonError>;
+    fn moved(&self, subjects: &Subjects) -> Result<Vec<(AppId, AppId)>, KernelError>;
 
     /// The images of the policy's executables, as the kernel knows their files.
-    fn images(&self, subjects: &Subjects) -> Result<HashMap<Identity, BTreeSet<Image>>, SockmonError>;
+    fn images(&self, subjects: &Subjects) -> Result<HashMap<Identity, BTreeSet<Image>>, KernelError>;
 
     /// Stamp the sockets that were open before the policy named their programs.
-    fn adopt(&self) -> Result<Adopted, SockmonError>;
+    fn adopt(&self) -> Result<Adopted, KernelError>;
 
     /// The generation of the policy in force.
-    fn generation(&self) -> Result<u32, SockmonError>;
+    fn generation(&self) -> Result<u32, KernelError>;
 
     /// The counts of the last load.
     fn last_load(&self) -> LoadStats;
@@ -68,100 +88,100 @@ pub(crate) trait KernelHalf: Send {
     fn pins(&self) -> Vec<Pin>;
 
     /// The pinned files that are to be hashed.
-    fn unverified(&mut self, now: Duration) -> Result<Vec<Suspect>, SockmonError>;
+    fn unverified(&mut self, now: Duration) -> Result<Vec<Suspect>, KernelError>;
 
     /// Hash pinned files of up to this many octets together; the number of files.
-    fn verify(&mut self, now: Duration, octets: u64) -> Result<usize, SockmonError>;
+    fn verify(&mut self, now: Duration, octets: u64) -> Result<usize, KernelError>;
 
     /// Let the digest of a file count.
-    fn judge(&mut self, finding: Finding) -> Result<(), SockmonError>;
+    fn judge(&mut self, finding: Finding) -> Result<(), KernelError>;
 
     /// Set the flows that associations serve.
-    fn set_live_sas(&mut self, served: &[Selectors]) -> Result<(), SockmonError>;
+    fn set_live_sas(&mut self, served: &[Selectors]) -> Result<(), KernelError>;
 
     /// Add flows that an association serves.
-    fn add_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError>;
+    fn add_live_sa(&mut self, served: &Selectors) -> Result<(), KernelError>;
 
     /// Remove flows that no association serves any more.
-    fn remove_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError>;
+    fn remove_live_sa(&mut self, served: &Selectors) -> Result<(), KernelError>;
 
     /// The number of prefixes of peers whose selectors are more than can be told apart.
     fn live_widened(&self) -> usize;
 
     /// Guard these devices as uplinks, by index.
-    fn set_uplinks(&mut self, uplinks: &[u32]) -> Result<(), SockmonError>;
+    fn set_uplinks(&mut self, uplinks: &[u32]) -> Result<(), KernelError>;
 
     /// Guard these devices as interfaces of networks behind this host, by index.
-    fn set_insides(&mut self, insides: &[u32]) -> Result<(), SockmonError>;
+    fn set_insides(&mut self, insides: &[u32]) -> Result<(), KernelError>;
 
     /// Guard these devices, which are neither uplinks nor the daemon's, by index.
-    fn set_others(&mut self, others: &[u32]) -> Result<(), SockmonError>;
+    fn set_others(&mut self, others: &[u32]) -> Result<(), KernelError>;
 
     /// Set the addresses of this host.
-    fn set_locals(&mut self, locals: &[Prefix]) -> Result<(), SockmonError>;
+    fn set_locals(&mut self, locals: &[Prefix]) -> Result<(), KernelError>;
 
     /// Copy protected packets in clear to the device of this index; 0: to none.
-    fn set_enc(&mut self, ifindex: u32) -> Result<(), SockmonError>;
+    fn set_enc(&mut self, ifindex: u32) -> Result<(), KernelError>;
 
     /// Take away what these spans do not let pass.
-    fn narrow_spans(&mut self, spans: &[Span]) -> Result<(), SockmonError>;
+    fn narrow_spans(&mut self, spans: &[Span]) -> Result<(), KernelError>;
 
     /// Set the spans by which forwarded packets pass without the engine.
-    fn set_spans(&mut self, spans: &[Span]) -> Result<(), SockmonError>;
+    fn set_spans(&mut self, spans: &[Span]) -> Result<(), KernelError>;
 
     /// Set the users whose packets go to the engine.
-    fn set_users(&mut self, users: &[RangeInclusive<u32>]) -> Result<(), SockmonError>;
+    fn set_users(&mut self, users: &[RangeInclusive<u32>]) -> Result<(), KernelError>;
 
     /// Set whether answers of the DNS that applications receive are told.
-    fn set_observe(&mut self, observe: bool) -> Result<(), SockmonError>;
+    fn set_observe(&mut self, observe: bool) -> Result<(), KernelError>;
 
     /// Answers of the DNS that applications received, up to this many.
-    fn dns_answers(&self, most: usize) -> Result<Vec<DnsAnswer>, SockmonError>;
+    fn dns_answers(&self, most: usize) -> Result<Vec<DnsAnswer>, KernelError>;
 
     /// A descriptor that is readable when there are answers of the DNS.
-    fn dns_answers_fd(&self) -> Result<OwnedFd, SockmonError>;
+    fn dns_answers_fd(&self) -> Result<OwnedFd, KernelError>;
 
     /// Refusals and news of executables since the last time.
-    fn events(&self) -> Result<Vec<Event>, SockmonError>;
+    fn events(&self) -> Result<Vec<Event>, KernelError>;
 
     /// Every counter since the instance was created, by name.
-    fn counters(&self) -> Result<Vec<(&'static str, u64)>, SockmonError>;
+    fn counters(&self) -> Result<Vec<(&'static str, u64)>, KernelError>;
 
     /// Packets and octets of each application since the instance was created.
-    fn traffic(&self) -> Result<BTreeMap<AppId, AppTraffic>, SockmonError>;
+    fn traffic(&self) -> Result<BTreeMap<AppId, AppTraffic>, KernelError>;
 
     /// The flows in the table of flows.
-    fn flows(&self) -> Result<Vec<CountedFlow>, SockmonError>;
+    fn flows(&self) -> Result<Vec<CountedFlow>, KernelError>;
 
     /// The number of flows that the table of flows has room for.
-    fn flow_capacity(&self) -> Result<usize, SockmonError>;
+    fn flow_capacity(&self) -> Result<usize, KernelError>;
 
     /// Take a flow out of the table; `None`: it is not there.
-    fn take_flow(&self, id: &FlowId) -> Result<Option<CountedFlow>, SockmonError>;
+    fn take_flow(&self, id: &FlowId) -> Result<Option<CountedFlow>, KernelError>;
 
     /// Every IPv4 and IPv6 socket of the host, once for each descriptor.
-    fn sockets(&self) -> Result<Vec<SocketInfo>, SockmonError>;
+    fn sockets(&self) -> Result<Vec<SocketInfo>, KernelError>;
 
     /// The network namespace that is guarded, by its cookie.
     fn netns(&self) -> u64;
 
     /// The reader of what sockets do. There may be one at a time.
-    fn socket_events(&self) -> Result<SocketEvents, SockmonError>;
+    fn socket_events(&self) -> Result<SocketEvents, KernelError>;
 
     /// The calls that the open sockets have made, as if they were made now.
-    fn socket_calls(&self, now: Time) -> Result<Vec<SocketEvent>, SockmonError>;
+    fn socket_calls(&self, now: Time) -> Result<Vec<SocketEvent>, KernelError>;
 
     /// The file that a process executes; `None`: there is no such process, or it has none.
-    fn identity_of_pid(&self, pid: u32) -> Result<Option<Identity>, SockmonError>;
+    fn identity_of_pid(&self, pid: u32) -> Result<Option<Identity>, KernelError>;
 
     /// The application of a process; `None`: there is no such process.
-    fn app_of_pid(&self, pid: u32) -> Result<Option<AppId>, SockmonError>;
+    fn app_of_pid(&self, pid: u32) -> Result<Option<AppId>, KernelError>;
 
     /// What is missing or not in its place.
-    fn health(&self) -> Vec<Fault>;
+    fn health(&self) -> Vec<sockmon::Fault>;
 
     /// Attach again what is missing.
-    fn repair(&mut self) -> Result<Adopted, SockmonError>;
+    fn repair(&mut self) -> Result<Adopted, KernelError>;
 }
 
 impl KernelHalf for Sockmon {
@@ -170,28 +190,28 @@ impl KernelHalf for Sockmon {
         spd: &Spd,
         subjects: &Subjects,
         orders: &[Comparison],
-    ) -> Result<Vec<LoadWarning>, SockmonError> {
-        Sockmon::load_policy(self, spd, subjects, orders)
+    ) -> Result<Vec<LoadWarning>, KernelError> {
+        Ok(Sockmon::load_policy(self, spd, subjects, orders)?)
     }
 
-    fn change_networks(&mut self, spd: &Spd, orders: &[Comparison]) -> Result<(), SockmonError> {
-        Sockmon::change_networks(self, spd, orders)
+    fn change_networks(&mut self, spd: &Spd, orders: &[Comparison]) -> Result<(), KernelError> {
+        Ok(Sockmon::change_networks(self, spd, orders)?)
     }
 
-    fn moved(&self, subjects: &Subjects) -> Result<Vec<(AppId, AppId)>, SockmonError> {
-        Sockmon::moved(self, subjects)
+    fn moved(&self, subjects: &Subjects) -> Result<Vec<(AppId, AppId)>, KernelError> {
+        Ok(Sockmon::moved(self, subjects)?)
     }
 
-    fn images(&self, subjects: &Subjects) -> Result<HashMap<Identity, BTreeSet<Image>>, SockmonError> {
-        Sockmon::images(self, subjects)
+    fn images(&self, subjects: &Subjects) -> Result<HashMap<Identity, BTreeSet<Image>>, KernelError> {
+        Ok(Sockmon::images(self, subjects)?)
     }
 
-    fn adopt(&self) -> Result<Adopted, SockmonError> {
-        Sockmon::adopt(self)
+    fn adopt(&self) -> Result<Adopted, KernelError> {
+        Ok(Sockmon::adopt(self)?)
     }
 
-    fn generation(&self) -> Result<u32, SockmonError> {
-        Sockmon::generation(self)
+    fn generation(&self) -> Result<u32, KernelError> {
+        Ok(Sockmon::generation(self)?)
     }
 
     fn last_load(&self) -> LoadStats {
@@ -210,132 +230,132 @@ impl KernelHalf for Sockmon {
         Sockmon::pins(self)
     }
 
-    fn unverified(&mut self, now: Duration) -> Result<Vec<Suspect>, SockmonError> {
-        Sockmon::unverified(self, now)
+    fn unverified(&mut self, now: Duration) -> Result<Vec<Suspect>, KernelError> {
+        Ok(Sockmon::unverified(self, now)?)
     }
 
-    fn verify(&mut self, now: Duration, octets: u64) -> Result<usize, SockmonError> {
-        Sockmon::verify(self, now, octets)
+    fn verify(&mut self, now: Duration, octets: u64) -> Result<usize, KernelError> {
+        Ok(Sockmon::verify(self, now, octets)?)
     }
 
-    fn judge(&mut self, finding: Finding) -> Result<(), SockmonError> {
-        Sockmon::judge(self, finding)
+    fn judge(&mut self, finding: Finding) -> Result<(), KernelError> {
+        Ok(Sockmon::judge(self, finding)?)
     }
 
-    fn set_live_sas(&mut self, served: &[Selectors]) -> Result<(), SockmonError> {
-        Sockmon::set_live_sas(self, served)
+    fn set_live_sas(&mut self, served: &[Selectors]) -> Result<(), KernelError> {
+        Ok(Sockmon::set_live_sas(self, served)?)
     }
 
-    fn add_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError> {
-        Sockmon::add_live_sa(self, served)
+    fn add_live_sa(&mut self, served: &Selectors) -> Result<(), KernelError> {
+        Ok(Sockmon::add_live_sa(self, served)?)
     }
 
-    fn remove_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError> {
-        Sockmon::remove_live_sa(self, served)
+    fn remove_live_sa(&mut self, served: &Selectors) -> Result<(), KernelError> {
+        Ok(Sockmon::remove_live_sa(self, served)?)
     }
 
     fn live_widened(&self) -> usize {
         Sockmon::live_widened(self)
     }
 
-    fn set_uplinks(&mut self, uplinks: &[u32]) -> Result<(), SockmonError> {
-        Sockmon::set_uplinks(self, uplinks)
+    fn set_uplinks(&mut self, uplinks: &[u32]) -> Result<(), KernelError> {
+        Ok(Sockmon::set_uplinks(self, uplinks)?)
     }
 
-    fn set_insides(&mut self, insides: &[u32]) -> Result<(), SockmonError> {
-        Sockmon::set_insides(self, insides)
+    fn set_insides(&mut self, insides: &[u32]) -> Result<(), KernelError> {
+        Ok(Sockmon::set_insides(self, insides)?)
     }
 
-    fn set_others(&mut self, others: &[u32]) -> Result<(), SockmonError> {
-        Sockmon::set_others(self, others)
+    fn set_others(&mut self, others: &[u32]) -> Result<(), KernelError> {
+        Ok(Sockmon::set_others(self, others)?)
     }
 
-    fn set_locals(&mut self, locals: &[Prefix]) -> Result<(), SockmonError> {
-        Sockmon::set_locals(self, locals)
+    fn set_locals(&mut self, locals: &[Prefix]) -> Result<(), KernelError> {
+        Ok(Sockmon::set_locals(self, locals)?)
     }
 
-    fn set_enc(&mut self, ifindex: u32) -> Result<(), SockmonError> {
-        Sockmon::set_enc(self, ifindex)
+    fn set_enc(&mut self, ifindex: u32) -> Result<(), KernelError> {
+        Ok(Sockmon::set_enc(self, ifindex)?)
     }
 
-    fn narrow_spans(&mut self, spans: &[Span]) -> Result<(), SockmonError> {
-        Sockmon::narrow_spans(self, spans)
+    fn narrow_spans(&mut self, spans: &[Span]) -> Result<(), KernelError> {
+        Ok(Sockmon::narrow_spans(self, spans)?)
     }
 
-    fn set_spans(&mut self, spans: &[Span]) -> Result<(), SockmonError> {
-        Sockmon::set_spans(self, spans)
+    fn set_spans(&mut self, spans: &[Span]) -> Result<(), KernelError> {
+        Ok(Sockmon::set_spans(self, spans)?)
     }
 
-    fn set_users(&mut self, users: &[RangeInclusive<u32>]) -> Result<(), SockmonError> {
-        Sockmon::set_users(self, users)
+    fn set_users(&mut self, users: &[RangeInclusive<u32>]) -> Result<(), KernelError> {
+        Ok(Sockmon::set_users(self, users)?)
     }
 
-    fn set_observe(&mut self, observe: bool) -> Result<(), SockmonError> {
-        Sockmon::set_observe(self, observe)
+    fn set_observe(&mut self, observe: bool) -> Result<(), KernelError> {
+        Ok(Sockmon::set_observe(self, observe)?)
     }
 
-    fn dns_answers(&self, most: usize) -> Result<Vec<DnsAnswer>, SockmonError> {
-        Sockmon::dns_answers(self, most)
+    fn dns_answers(&self, most: usize) -> Result<Vec<DnsAnswer>, KernelError> {
+        Ok(Sockmon::dns_answers(self, most)?)
     }
 
-    fn dns_answers_fd(&self) -> Result<OwnedFd, SockmonError> {
-        Sockmon::dns_answers_fd(self)
+    fn dns_answers_fd(&self) -> Result<OwnedFd, KernelError> {
+        Ok(Sockmon::dns_answers_fd(self)?)
     }
 
-    fn events(&self) -> Result<Vec<Event>, SockmonError> {
-        Sockmon::events(self)
+    fn events(&self) -> Result<Vec<Event>, KernelError> {
+        Ok(Sockmon::events(self)?)
     }
 
-    fn counters(&self) -> Result<Vec<(&'static str, u64)>, SockmonError> {
-        Sockmon::counters(self)
+    fn counters(&self) -> Result<Vec<(&'static str, u64)>, KernelError> {
+        Ok(Sockmon::counters(self)?)
     }
 
-    fn traffic(&self) -> Result<BTreeMap<AppId, AppTraffic>, SockmonError> {
-        Sockmon::traffic(self)
+    fn traffic(&self) -> Result<BTreeMap<AppId, AppTraffic>, KernelError> {
+        Ok(Sockmon::traffic(self)?)
     }
 
-    fn flows(&self) -> Result<Vec<CountedFlow>, SockmonError> {
-        Sockmon::flows(self)
+    fn flows(&self) -> Result<Vec<CountedFlow>, KernelError> {
+        Ok(Sockmon::flows(self)?)
     }
 
-    fn flow_capacity(&self) -> Result<usize, SockmonError> {
-        Sockmon::flow_capacity(self)
+    fn flow_capacity(&self) -> Result<usize, KernelError> {
+        Ok(Sockmon::flow_capacity(self)?)
     }
 
-    fn take_flow(&self, id: &FlowId) -> Result<Option<CountedFlow>, SockmonError> {
-        Sockmon::take_flow(self, id)
+    fn take_flow(&self, id: &FlowId) -> Result<Option<CountedFlow>, KernelError> {
+        Ok(Sockmon::take_flow(self, id)?)
     }
 
-    fn sockets(&self) -> Result<Vec<SocketInfo>, SockmonError> {
-        Sockmon::sockets(self)
+    fn sockets(&self) -> Result<Vec<SocketInfo>, KernelError> {
+        Ok(Sockmon::sockets(self)?)
     }
 
     fn netns(&self) -> u64 {
         Sockmon::netns(self)
     }
 
-    fn socket_events(&self) -> Result<SocketEvents, SockmonError> {
-        Sockmon::socket_events(self)
+    fn socket_events(&self) -> Result<SocketEvents, KernelError> {
+        Ok(Sockmon::socket_events(self)?)
     }
 
-    fn socket_calls(&self, now: Time) -> Result<Vec<SocketEvent>, SockmonError> {
-        Sockmon::socket_calls(self, now)
+    fn socket_calls(&self, now: Time) -> Result<Vec<SocketEvent>, KernelError> {
+        Ok(Sockmon::socket_calls(self, now)?)
     }
 
-    fn identity_of_pid(&self, pid: u32) -> Result<Option<Identity>, SockmonError> {
-        Sockmon::identity_of_pid(self, pid)
+    fn identity_of_pid(&self, pid: u32) -> Result<Option<Identity>, KernelError> {
+        Ok(Sockmon::identity_of_pid(self, pid)?)
     }
 
-    fn app_of_pid(&self, pid: u32) -> Result<Option<AppId>, SockmonError> {
-        Sockmon::app_of_pid(self, pid)
+    fn app_of_pid(&self, pid: u32) -> Result<Option<AppId>, KernelError> {
+        Ok(Sockmon::app_of_pid(self, pid)?)
     }
 
-    fn health(&self) -> Vec<Fault> {
+    fn health(&self) -> Vec<sockmon::Fault> {
         Sockmon::health(self)
     }
 
-    fn repair(&mut self) -> Result<Adopted, SockmonError> {
-        Sockmon::repair(self)
+    fn repair(&mut self) -> Result<Adopted, KernelError> {
+        Ok(Sockmon::repair(self)?)
     }
 }
 

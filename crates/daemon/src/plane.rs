@@ -23,7 +23,7 @@ mod transaction;
 mod turn;
 mod upkeep;
 
-pub use self::policy::{Hosts, PolicyInForce, on_this_host};
+pub use self::policy::{Hosts, PolicyInForce};
 pub(crate) use self::policy::{load_kernel, report};
 pub use associations::{Associations, Which};
 pub use halves::Halves;
@@ -32,7 +32,6 @@ pub use host::Host;
 pub use observers::Observers;
 pub(crate) use observers::{Turns, capture, events, queue_drops};
 pub use rules::Rules;
-pub use sockmon::sha256 as digest_of;
 pub use turn::Allow;
 
 use std::sync::Arc;
@@ -43,9 +42,9 @@ use wire::Time;
 
 use context::Context;
 
-use crate::config::Config;
 use crate::monitor::Monitor;
-use crate::refused::{Fault, Refused};
+use config::Config;
+use documents::refused::{Fault, Refused};
 
 /// The control plane's state, by owners.
 pub struct Plane {

@@ -12,58 +12,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use api::{Decision, Position, RefusedBlock};
-use policy::{AppTable, Application, Compiled, Executables, Image, Parsed};
+use policy::{AppTable, Compiled, Executables, Image, Parsed};
 use sadb::spd::{Order, RuleId};
 use wire::{AppId, Flow};
 
 use crate::{last_policy, names};
+use documents::decision::{block_position, decision, rule_position};
+use host_files::HostFiles;
 
 /// The file in the instance's run directory that keeps the applications' numbers.
 pub(crate) const NUMBERS: &str = "applications.json";
 
+mod candidate;
 mod closed;
-mod host;
 mod missing;
-mod programs;
 mod renamed;
 mod trial;
 mod turn;
 
+pub use candidate::follow::moved_paths;
+pub use candidate::{Candidate, Executable};
 pub use closed::{closed, closed_by};
-pub use host::HostFiles;
 pub use missing::missing;
-pub use renamed::{Renamed, moved_paths};
+pub use renamed::Renamed;
 use trial::TrialFiles;
 pub use trial::{Exchanged, Trial, abandon};
 pub use turn::is_same;
-
-/// A policy that was read, not yet in force.
-pub struct Candidate {
-    /// The tables that the policy was compiled to.
-    pub compiled: Compiled,
-    /// Applications whose last good version stands in for a broken block.
-    pub kept: BTreeSet<AppId>,
-    /// Blocks that did not compile.
-    pub refused: Vec<RefusedBlock>,
-    /// Errors, warnings and notes as people read them.
-    pub diagnostics: String,
-    /// Errors in the file.
-    pub errors: usize,
-    /// Warnings in the file.
-    pub warnings: usize,
-    /// Applications of before that have the policy of others; see [`Candidate::follow`].
-    pub renamed: Renamed,
-    /// The text that was read.
-    pub text: Arc<[u8]>,
-    table: AppTable,
-}
-
-impl Candidate {
-    /// No block is broken.
-    pub fn is_sound(&self) -> bool {
-        self.errors == 0 && self.refused.is_empty()
-    }
-}
 
 /// A policy that was in force, to go back to.
 pub struct Previous {
@@ -71,17 +45,6 @@ pub struct Previous {
     pub text: Arc<[u8]>,
     /// Its tables, if this daemon had them in force.
     candidate: Option<Box<Candidate>>,
-}
-
-/// An executable of an application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Executable {
-    /// The application whose subject names the executable; [`AppId::NONE`]: it is named behind `from`.
-    pub app: AppId,
-    /// The path of the executable.
-    pub path: PathBuf,
-    /// Device and inode when it was looked at.
-    pub identity: (u64, u64),
 }
 
 /// The policy in force.
@@ -394,69 +357,9 @@ impl PolicyStore {
     }
 }
 
-/// The place of a rule in a compiled policy.
-pub fn rule_position(compiled: &Compiled, id: RuleId) -> Option<Position> {
-    compiled.rule(id).map(|rule| Position {
-        file: rule.file.clone(),
-        line: rule.line,
-        column: Some(rule.column),
-        text: rule.text.clone(),
-    })
-}
-
-/// The place of an application's block.
-pub fn block_position(compiled: &Compiled, app: &Application) -> Position {
-    Position { file: compiled.file.clone(), line: app.line, column: None, text: app.block.clone() }
-}
-
-/// An explanation of the policy room as the API says it.
-pub fn decision(explanation: &policy::Explanation) -> Decision {
-    let file = &explanation.file;
-    let at = |line: &policy::RuleRef| Position {
-        file: file.clone(),
-        line: line.line,
-        column: Some(line.column),
-        text: line.text.clone(),
-    };
-    let block = explanation.application.as_ref().map(|app| Position {
-        file: file.clone(),
-        line: app.line,
-        column: None,
-        // Of a block with many subjects the one that matched.
-        text: match app.text.len() > app.name.len() + "application ".len() && app.text.contains(',') {
-            true => format!("application {}, one of several in this block", app.name),
-            false => app.text.clone(),
-        },
-    });
-    let network = explanation.network.as_ref().map(at);
-    let item = explanation.item.as_ref().map(at);
-    Decision {
-        verdict: match explanation.verdict {
-            policy::Verdict::Bypass => api::Verdict::Bypass,
-            policy::Verdict::Discard => api::Verdict::Discard,
-            policy::Verdict::Protect => api::Verdict::Protect,
-        },
-        service: explanation.service.clone(),
-        level: explanation.level.clone(),
-        why: explanation.why.clone(),
-        notes: explanation.notes.clone(),
-        line: item.clone().or_else(|| network.clone()).or_else(|| block.clone()),
-        block,
-        network,
-        protection: explanation.protection.clone(),
-        item,
-        observed: explanation.observed.clone(),
-        scrub: explanation.scrub.as_ref().map(|by| api::ScrubbedBy {
-            profile: by.profile.clone(),
-            application: by.application.clone(),
-            item: by.item.as_ref().map(at),
-        }),
-    }
-}
-
 /// Pairs of applications that do not compare as their tables do ([`sockmon::Sockmon::load_policy`]).
 pub fn orders(candidate: &Candidate) -> Vec<((AppId, AppId), Order)> {
-    renamed::orders(candidate)
+    candidate::follow::orders(candidate)
 }
 
 /// The executables that the subjects of a policy name, as they are now: a change means that the kernel half should look again. A path
@@ -475,7 +378,7 @@ pub fn executables(compiled: &Compiled) -> Vec<Executable> {
     }
     let paths: BTreeSet<PathBuf> = wanted.iter().map(|(_, path)| path.clone()).collect();
     let paths: Vec<PathBuf> = paths.into_iter().collect();
-    let found = sockmon::foreign::each(&paths, |path| executable(path).ok());
+    let found = host_files::foreign::each(&paths, |path| executable(path).ok());
     let found: HashMap<&PathBuf, (u64, u64)> =
         paths.iter().zip(found).filter_map(|(path, found)| Some((path, found.flatten()?))).collect();
     let mut seen = BTreeSet::new();
@@ -501,7 +404,7 @@ fn candidates(image: &Image) -> Vec<PathBuf> {
 /// Device and inode of an executable file; a script is none, as its processes execute the interpreter.
 fn executable(path: &Path) -> io::Result<(u64, u64)> {
     let file = fs::metadata(path)?;
-    if !programs::is_executable(&file) || programs::interpreter(path).is_some() {
+    if !host_files::is_executable(&file) || host_files::interpreter(path).is_some() {
         return Err(io::Error::other("not an executable file"));
     }
     Ok((file.dev(), file.ino()))

@@ -13,7 +13,7 @@ use sadb::sa::Selectors;
 use wire::probe::Message;
 use wire::{AppId, Time};
 
-use crate::refused::Refused;
+use documents::refused::Refused;
 
 /// Paths that are probed at most.
 const PATHS: usize = 1024;
@@ -189,7 +189,7 @@ impl Probing {
         };
         self.paths.retain(|_, known| !forgotten(known));
         match failed {
-            Some(error) => Err(Refused::new(crate::refused::Fault::Failed, error.to_string())),
+            Some(error) => Err(Refused::new(documents::refused::Fault::Failed, error.to_string())),
             None => Ok((orders, proved)),
         }
     }

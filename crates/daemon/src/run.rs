@@ -2,17 +2,18 @@
 
 use crypto::Registry;
 
-use crate::config::Config;
 use crate::keys::KeysError;
 use crate::start::{RunError, RunOptions};
-use crate::{harden, privileges, serve, start};
+use crate::{serve, start};
+use config::Config;
+use control::{harden, privileges};
 
 /// Run a daemon in the foreground until a signal or a hand-over ends it.
 ///
 /// # Errors
 /// [`RunError`].
 pub fn run(config: Config, options: RunOptions) -> Result<(), RunError> {
-    let registry = crate::crypto_units::registry(&config).map_err(KeysError::from)?;
+    let registry = documents::crypto_units::registry(&config).map_err(KeysError::from)?;
     run_with(config, options, registry)
 }
 

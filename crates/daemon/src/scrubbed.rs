@@ -8,7 +8,7 @@ use engine::{Incident, Scrubbers};
 use scrub::Profile;
 use wire::ScrubId;
 
-use crate::scrub::record::{Head, Ring};
+use documents::scrub_record::{Head, Ring};
 
 /// The scrubbers of the data path, and the last packets that their rules met.
 #[derive(Clone)]

@@ -15,9 +15,10 @@ use crate::enc::Enc;
 use crate::handover::Giving;
 use crate::plane::paths::Paths;
 use crate::plane::{Allow, Plane, Shared, Turns};
-use crate::signals::{Asked, Signals, registered};
 use crate::start::{Daemon, Held, RunError, hand_over, own_request};
-use crate::{control, detach, notify};
+use crate::{detach, handlers};
+use control::notify;
+use control::signals::{Asked, Signals, registered};
 
 /// How often refusals are logged and news of devices are read.
 const TICK: Duration = Duration::from_secs(1);
@@ -52,7 +53,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
     let plane = Shared::new(plane);
 
     let (stop, stopped) = oneshot::channel::<()>();
-    let api = tokio::spawn(control::serve(control, plane.clone(), async {
+    let api = tokio::spawn(handlers::serve(control, plane.clone(), async {
         let _ = stopped.await;
     }));
     let told = match plane.get().await {
@@ -191,7 +192,7 @@ impl Answers {
     }
 }
 
-fn report_names(outcome: Result<(), crate::refused::Refused>) {
+fn report_names(outcome: Result<(), documents::refused::Refused>) {
     if let Err(refused) = outcome {
         tracing::warn!("addresses of names are not followed: {refused}");
     }

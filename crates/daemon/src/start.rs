@@ -15,9 +15,8 @@ use crypto::Registry;
 use engine::IcmpPolicy;
 use netio::cgroup::Cgroup;
 use netio::clear::ClearSender;
-use netio::raw::{Kind, RawReceiver, RawSender};
 use netio::tun::{Tun, TunConfig, TunOptions};
-use netio::udp::{Family, UdpTransport};
+use netio::udp::UdpTransport;
 use sadb::handover::HandOver;
 use sadb::sa::DEFAULT_PATH_MTU;
 use sadb::{InboundSa, OutboundSa};
@@ -25,35 +24,39 @@ use sockmon::Sockmon;
 use tokio::sync::oneshot;
 
 use crate::audit_log::Auditor;
-use crate::config::{Config, OuterIo};
-use crate::datapath::frames::FramesError;
 use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, Told};
 use crate::device::Device;
 use crate::flows::{self, FlowBook};
 use crate::gateway::HandedRules;
 use crate::handover::{self, Taken};
 use crate::host::{self, Record};
-use crate::keys::{Keys, KeysError};
+use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::network_stack::NetworkStack;
 use crate::paths::route_mtu;
 use crate::plane::{Associations, Halves, Host, Hosts, Observers, Plane, PolicyInForce};
 use crate::policy_store::Candidate;
-use crate::refused::Refused;
 use crate::scrubbed::Scrubbed;
-use crate::socket::{self, Lock, SocketError};
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink};
-use crate::{detach, doctor, gateway, notify, privileges, state, translation};
+use crate::{detach, doctor, gateway, state, translation};
+use config::{Config, OuterIo};
+use control::socket::{self, Lock, SocketError};
+use control::{notify, privileges};
+use documents::refused::Refused;
 
 mod boot;
+mod error;
 mod first;
 mod group;
+mod parts;
 mod port;
 mod rehearsal;
 
 pub use boot::{Booted, boot};
+pub use error::RunError;
 use first::First;
+use parts::{open_errors, open_raw, raw_sender, read_record, unified};
 
 /// The options of a daemon's start and end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,71 +65,6 @@ pub struct RunOptions {
     pub take_over: bool,
     /// Take everything off the host at the end.
     pub detach_on_exit: bool,
-}
-
-/// Why a daemon did not start, or ended.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The policy has errors: the text that says which.
-    #[error("{0}")]
-    Policy(String),
-    /// The host lacks something.
-    #[error("{0}")]
-    Unfit(String),
-    /// Another daemon, a socket's path.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// The take-over from the daemon before failed.
-    #[error(transparent)]
-    TakeOver(#[from] handover::TakeError),
-    /// A device, a cgroup, a setting.
-    #[error(transparent)]
-    Netio(#[from] netio::Error),
-    /// The uplinks could not be found.
-    #[error("{0}; set one up, or name it in `uplinks`")]
-    Uplinks(#[from] uplinks::UplinkError),
-    /// Gateway mode cannot be set up.
-    #[error("{0}; `ravelin doctor --config FILE` looks at what gateway mode needs")]
-    Gateway(#[from] gateway::GatewayError),
-    /// The kernel half could not be loaded or used.
-    #[error("{0}; {remedy}", remedy = .0.remedy())]
-    Kernel(#[from] sockmon::SockmonError),
-    /// A request that the start makes itself.
-    #[error("{0}{remedy}", remedy = .0.remedy.as_ref().map_or(String::new(), |r| format!("; {r}")))]
-    Refused(#[from] Refused),
-    /// This machine can have no keys at all.
-    #[error(transparent)]
-    Keys(#[from] KeysError),
-    /// The operating system refused a call.
-    #[error("{doing}: {source}")]
-    System {
-        /// What was being done.
-        doing: &'static str,
-        /// The error that the system gave.
-        source: std::io::Error,
-    },
-    /// A start that failed when the daemon before had handed over.
-    #[error(
-        "{0}\nthe daemon before has handed over and ended, and its associations are gone: what must be protected is refused until a daemon \
-         runs and has keys"
-    )]
-    AfterTake(Box<RunError>),
-    /// A data thread broke.
-    #[error(
-        "a data thread has ended by itself; protected traffic is refused until the daemon runs again (this is a bug: see the log)"
-    )]
-    Thread,
-}
-
-impl From<FramesError> for RunError {
-    fn from(error: FramesError) -> RunError {
-        match error {
-            FramesError::Unfit(text) => RunError::Unfit(text),
-            FramesError::Netio(error) => RunError::Netio(error),
-            FramesError::Kernel(error) => RunError::Kernel(error),
-        }
-    }
 }
 
 /// A daemon that is up.
@@ -341,8 +279,8 @@ fn bring_up(
     out_half.engine.set_audit(per_second);
     in_half.engine.set_audit(per_second);
     (out_half.auditor, in_half.auditor) = (auditor.clone(), auditor.clone());
-    let (outbound, out_inbox) = datapath::channel()?;
-    let (inbound, in_inbox) = datapath::channel()?;
+    let (outbound, out_inbox) = control::channel::channel()?;
+    let (inbound, in_inbox) = control::channel::channel()?;
     in_half.outbound = Some(outbound.waker()?);
     let (hosts, heard) = Hosts::new(&config.names);
     let tun_device = Device { name: tun.name().to_owned(), index: tun.index() };
@@ -383,12 +321,15 @@ fn bring_up(
         OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, clear, errors, heard: Vec::new() };
     let frames = frames_in.unwrap_or_default();
     let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()?, frames };
-    let outbound_ended =
-        datapath::start("rvl-outbound", out_half, out_inbox, privileges::keep_sending, |half, inbox| {
-            outbound_thread.serve(half, inbox)
-        })?;
+    let outbound_ended = control::channel::start(
+        "rvl-outbound",
+        out_half,
+        out_inbox,
+        privileges::keep_sending,
+        |half, inbox| outbound_thread.serve(half, inbox),
+    )?;
     let inbound_ended =
-        datapath::start("rvl-inbound", in_half, in_inbox, privileges::give_up_all, |half, inbox| {
+        control::channel::start("rvl-inbound", in_half, in_inbox, privileges::give_up_all, |half, inbox| {
             inbound_thread.serve(half, inbox)
         })?;
     let held = Held { lock, outbound_ended, inbound_ended, tun, udp, options, told, heard };
@@ -434,11 +375,6 @@ fn become_the_daemon(
     Ok((socket::lock(run_dir)?, Some(taken)))
 }
 
-/// The cgroup to attach to.
-fn unified(config: &Config) -> Result<std::path::PathBuf, RunError> {
-    Ok(config.cgroup.clone().map_or_else(netio::cgroup::unified_root, Ok)?)
-}
-
 /// Programs of the kernel half that a test leaves out, to see that it fails without them (docs/design/0005); in debug builds alone.
 fn left_out() -> Vec<String> {
     let names: Vec<String> = if cfg!(debug_assertions) {
@@ -450,11 +386,6 @@ fn left_out() -> Vec<String> {
         tracing::warn!("left out for a test, which opens holes: {}", names.join(", "));
     }
     names
-}
-
-fn read_record(run_dir: &Path) -> Result<Option<Record>, RunError> {
-    let doing = "reading what an earlier daemon changed on the host";
-    Record::read(run_dir).map_err(|source| RunError::System { doing, source })
 }
 
 fn note_host(config: &Config, run_dir: &Path, exempt: &Cgroup) -> Result<(), RunError> {
@@ -471,36 +402,6 @@ fn note_host(config: &Config, run_dir: &Path, exempt: &Cgroup) -> Result<(), Run
     };
     record.note_settings(before.as_ref())?;
     record.write(run_dir).map_err(file)
-}
-
-/// Where bare ESP and AH come from, and IP in IP where it is asked for, of each family that the host has.
-fn open_raw(config: &Config) -> Result<Vec<RawReceiver>, RunError> {
-    let mut out = Vec::new();
-    let kinds: &[Kind] = match config.tunnels_from.is_empty() {
-        true => &[Kind::Esp, Kind::Ah],
-        false => &[Kind::Esp, Kind::Ah, Kind::Ipv4, Kind::Ipv6],
-    };
-    for family in [Family::V4, Family::V6] {
-        for kind in kinds.iter().copied() {
-            out.extend(RawReceiver::open(family, kind)?);
-        }
-    }
-    Ok(out)
-}
-
-/// Where ICMP errors come from, of each family that the host has.
-fn open_errors() -> Result<Vec<RawReceiver>, RunError> {
-    let mut out = Vec::new();
-    for family in [Family::V4, Family::V6] {
-        out.extend(RawReceiver::open(family, Kind::Errors)?);
-    }
-    Ok(out)
-}
-
-fn raw_sender() -> Result<RawSender, RunError> {
-    let first = netio::random::number()
-        .map_err(|source| RunError::System { doing: "reading random octets", source })?;
-    Ok(RawSender::open(first)?)
 }
 
 fn open_tun(config: &Config, handed_over: Option<OwnedFd>, uplinks: &[Uplink]) -> Result<Tun, RunError> {

@@ -10,8 +10,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::config::{control_dir, run_dir};
-use crate::socket::{self, SocketError};
+use config::{control_dir, run_dir};
+use control::socket::{self, SocketError};
 
 /// Make the folder of an instance's state, and move into it what an earlier version has.
 ///

@@ -4,7 +4,7 @@
 use netio::link::Links;
 use wire::Prefix;
 
-use crate::config::Config;
+use config::Config;
 
 /// Devices and addresses of the calling thread's network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

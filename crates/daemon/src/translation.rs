@@ -13,8 +13,9 @@ use sadb::{EntryLimits, SocketEvent};
 use sockmon::SocketEvents;
 use wire::Time;
 
-use crate::config::Translation;
-use crate::datapath::{Handle, InboundHalf, OutboundHalf};
+use crate::datapath::{InboundHalf, OutboundHalf};
+use config::Translation;
+use control::channel::Handle;
 
 /// How long the thread waits before it looks whether it is to end.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -71,7 +72,7 @@ impl Translator {
         let (stop, meters) = (Arc::new(AtomicBool::new(false)), Arc::new(Meters::default()));
         let (stopped, measured) = (Arc::clone(&stop), Arc::clone(&meters));
         let run = move || {
-            crate::privileges::give_up_all();
+            control::privileges::give_up_all();
             let served = events.serve(PATIENCE, |batch| {
                 !stopped.load(Ordering::Relaxed)
                     && (batch.is_empty() || pass(batch, &outbound, &inbound, &measured))

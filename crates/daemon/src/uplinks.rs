@@ -3,9 +3,9 @@
 
 use netio::link::{Link, Links};
 
-use crate::config::Config;
 use crate::device::Device;
 use crate::network_stack::NetworkStack;
+use config::Config;
 
 /// Why there are no uplinks.
 #[derive(Debug, thiserror::Error)]

@@ -37,7 +37,8 @@ impl Error {
         }
     }
 
-    pub(crate) fn unfit(what: impl Into<String>, remedy: impl Into<String>) -> Error {
+    /// An error about what is there and does not fit, with what to do next.
+    pub fn unfit(what: impl Into<String>, remedy: impl Into<String>) -> Error {
         Error::Unfit { what: what.into(), remedy: remedy.into() }
     }
 }
@@ -55,8 +56,12 @@ fn hint(source: &io::Error) -> &'static str {
     }
 }
 
-/// An extension of results that adds to the kernel's error what was being done.
-pub(crate) trait IoContext<T> {
+/// Says what was being done when an answer of the kernel was an error.
+pub trait IoContext<T> {
+    /// The value, or an error that begins with `what`.
+    ///
+    /// # Errors
+    /// [`Error::System`].
     fn doing(self, what: impl FnOnce() -> String) -> Result<T>;
 }
 
@@ -67,7 +72,10 @@ impl<T, E: Into<io::Error>> IoContext<T> for std::result::Result<T, E> {
 }
 
 /// The result of a raw system call: -1 means errno.
-pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+///
+/// # Errors
+/// The error that errno has.
+pub fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 

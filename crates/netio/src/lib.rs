@@ -19,7 +19,6 @@
 //! | [`pcap`] | capture files, read and written |
 //! | [`random`], [`clock`] | the two inputs the pure rooms must be given |
 //! | [`secret`] | memory with keys: wiped as it is freed, or on its way to another process |
-//! | [`lab`] | two hosts and an eavesdropped wire, for demonstration and tests |
 
 pub mod bpffs;
 pub mod cgroup;
@@ -28,7 +27,6 @@ pub mod clock;
 pub mod enc;
 mod error;
 pub mod eventfd;
-pub mod lab;
 pub mod line;
 pub mod link;
 mod mountinfo;
@@ -39,11 +37,11 @@ pub mod poll;
 pub mod random;
 pub mod raw;
 pub mod secret;
-mod sockopt;
+pub mod sockopt;
 pub mod sysctl;
 pub mod tun;
 pub mod udp;
 mod vnet;
 pub mod xdp;
 
-pub use error::{Error, Result};
+pub use error::{Error, IoContext, Result, check};

@@ -5,23 +5,19 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 
-/// Set a socket option to an integer.
-pub(crate) fn set_int(
-    fd: impl AsFd,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: libc::c_int,
-) -> io::Result<()> {
+/// Set an integer option.
+///
+/// # Errors
+/// The error that the kernel answers.
+pub fn set_int(fd: impl AsFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
     set(fd, level, name, &value)
 }
 
-/// Set a socket option whose value is a plain C struct.
-pub(crate) fn set<T: Copy>(
-    fd: impl AsFd,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: &T,
-) -> io::Result<()> {
+/// Set an option whose value is a plain C struct.
+///
+/// # Errors
+/// The error that the kernel answers.
+pub fn set<T: Copy>(fd: impl AsFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is readable for `len` octets; the kernel copies them.
     check(unsafe { libc::setsockopt(fd.as_fd().as_raw_fd(), level, name, ptr::from_ref(value).cast(), len) })
@@ -30,13 +26,12 @@ pub(crate) fn set<T: Copy>(
 
 /// Get a socket option whose value is plain old data.
 ///
+/// # Errors
+/// The error that the kernel answers.
+///
 /// # Safety
 /// Every bit pattern must be a valid `T`, and the kernel must write a whole `T` for this option.
-pub(crate) unsafe fn get<T: Copy + Default>(
-    fd: impl AsFd,
-    level: libc::c_int,
-    name: libc::c_int,
-) -> io::Result<T> {
+pub unsafe fn get<T: Copy + Default>(fd: impl AsFd, level: libc::c_int, name: libc::c_int) -> io::Result<T> {
     let mut value = T::default();
     let mut len = size_of::<T>() as libc::socklen_t;
     let out = ptr::from_mut(&mut value).cast();
@@ -45,8 +40,11 @@ pub(crate) unsafe fn get<T: Copy + Default>(
     Ok(value)
 }
 
-/// Get a socket option whose value is an integer.
-pub(crate) fn get_int(fd: impl AsFd, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
+/// Get an integer option.
+///
+/// # Errors
+/// The error that the kernel answers.
+pub fn get_int(fd: impl AsFd, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
     // SAFETY: every pattern is an int.
     unsafe { get(fd, level, name) }
 }

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug, Args)]
 pub struct Connect {
     /// The instance of the daemon that is asked.
-    #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance,
+    #[arg(long, value_name = "NAME", default_value = config::INSTANCE, value_parser = instance,
         add = ArgValueCandidates::new(complete::instances))]
     pub instance: String,
     /// The daemon's control socket [default: /run/ravelin/INSTANCE/control.sock].
@@ -57,7 +57,7 @@ impl Ask {
 
 /// An instance's name, as an argument.
 pub fn instance(name: &str) -> Result<String, String> {
-    if daemon::config::instance_is_valid(name) {
+    if config::instance_is_valid(name) {
         return Ok(name.to_owned());
     }
     Err("an instance's name has 1 to 32 letters, digits, `-` or `_`, not starting with `-`".to_owned())
@@ -66,7 +66,7 @@ pub fn instance(name: &str) -> Result<String, String> {
 impl Connect {
     /// The path of the socket where the daemon listens.
     pub fn socket(&self) -> PathBuf {
-        self.control.clone().unwrap_or_else(|| daemon::config::default_control_socket(&self.instance))
+        self.control.clone().unwrap_or_else(|| config::default_control_socket(&self.instance))
     }
 
     /// GET a document from the daemon.

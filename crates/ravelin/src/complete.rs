@@ -56,7 +56,7 @@ pub fn rules() -> Vec<CompletionCandidate> {
 
 /// Instances with a folder below `/run/ravelin`.
 pub fn instances() -> Vec<CompletionCandidate> {
-    let socket = daemon::config::default_control_socket(daemon::config::INSTANCE);
+    let socket = config::default_control_socket(config::INSTANCE);
     let above = socket.parent().and_then(|folder| folder.parent()).map(std::fs::read_dir);
     let entries = above.and_then(Result::ok).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -89,7 +89,7 @@ fn of_words(words: &[OsString]) -> Connect {
     let instance =
         value("--instance").and_then(OsStr::to_str).and_then(|name| crate::client::instance(name).ok());
     Connect {
-        instance: instance.unwrap_or_else(|| daemon::config::INSTANCE.to_owned()),
+        instance: instance.unwrap_or_else(|| config::INSTANCE.to_owned()),
         control: value("--control").map(PathBuf::from),
     }
 }

@@ -18,7 +18,6 @@ mod digest;
 mod error;
 mod flows;
 mod folders;
-pub mod foreign;
 mod frames;
 mod gateway;
 mod groups;
@@ -51,20 +50,18 @@ mod walk;
 
 pub use ::policy::Subjects;
 pub use detach::{Detached, detach, instances};
-pub use digest::sha256;
 pub use error::SockmonError;
 pub use flows::{CountedFlow, FlowId, FlowInitiator, Sender};
 pub use frames::{FrameSteering, is_frame_steering};
 pub use gateway::Span;
 pub use inside_icmp::InsideIcmp;
-pub use marks::{Marks, MaskError};
 pub use model::{
     Adopted, Attempt, Check, Event, Fault, FlowCounting, Identity, LoadWarning, Options, ProgramStats,
     SocketInfo, SocketState,
 };
 pub use monitor::{Sockmon, Statistics, check_pins, exempt};
 pub use names::DnsAnswer;
-pub use pins::{Finding, Pin, PinState, Suspect};
+pub use pins::{Finding, Suspect};
 pub use probe::{cgroup_root, probe, probe_programs};
 pub use rehearsal::Rehearsal;
 pub use security::{OptionHook, option_hook};

@@ -3,10 +3,10 @@
 use crate::abi;
 use crate::gateway::Span;
 use crate::inside_icmp::InsideIcmp;
-use crate::marks::Marks;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use wire::Marks;
 use wire::{AppId, Flow, Prefix, addr};
 
 pub use crate::abi::Identity;

@@ -21,7 +21,6 @@ use crate::links::{self, Links, Places};
 use crate::lists::Lists;
 use crate::live::{Change, LiveTable};
 use crate::locals;
-use crate::marks::Marks;
 use crate::model::{
     Adopted, Event, Fault, FlowCounting, Identity, LoadWarning, Options, ProgramStats, SocketInfo,
 };
@@ -29,6 +28,7 @@ use crate::pins::PinnedFile;
 use crate::places::{self, PathAnswers};
 use crate::policy;
 use crate::programs::{self, Loaded, Pins};
+use wire::Marks;
 
 use crate::spans::BypassTable;
 use crate::sys;

@@ -7,14 +7,13 @@
 use crate::abi::{Executable, Identity};
 use crate::digest::{self, Stat};
 use crate::error::SockmonError;
-use crate::foreign;
 use crate::identities::{self, IdentityTables};
 use crate::lists::Lists;
 use crate::places::Place;
 use crate::programs::Maps;
+use host_files::{PinState, foreign};
 use policy::Digest;
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,52 +24,6 @@ pub(crate) const TICKS: Duration = Duration::from_millis(20);
 /// The least age of a file's change before the file is hashed, on file systems whose change times are whole seconds (or
 /// every second one).
 pub(crate) const SECONDS: Duration = Duration::from_secs(3);
-
-/// The knowledge about the file at a pinned path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PinState {
-    /// There is no file at the path.
-    Missing,
-    /// The file is to be hashed. With a reason, that must wait.
-    Unverified(Option<&'static str>),
-    /// The file has a digest that policy asks for.
-    Verified(Digest),
-    /// The file has this digest, which policy does not ask for.
-    Differs(Digest),
-    /// The digest of the file cannot be known, for this reason.
-    Unknown(String),
-}
-
-impl PinState {
-    /// Whether processes of the file have the policy that names them.
-    pub fn is_verified(&self) -> bool {
-        matches!(self, PinState::Verified(_))
-    }
-}
-
-impl fmt::Display for PinState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PinState::Missing => f.write_str("there is no file"),
-            PinState::Unverified(None) => f.write_str("not verified yet"),
-            PinState::Unverified(Some(reason)) => write!(f, "not verified yet: {reason}"),
-            PinState::Verified(_) => f.write_str("digest verified"),
-            PinState::Differs(found) => write!(f, "digest differs: the file has {found}"),
-            PinState::Unknown(reason) => write!(f, "cannot be verified: {reason}"),
-        }
-    }
-}
-
-/// A path of the policy in force that must have a digest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pin {
-    /// The path, without symbolic links in its directory.
-    pub path: PathBuf,
-    /// The digests that it may have.
-    pub wanted: Vec<Digest>,
-    /// The knowledge about the file at the path.
-    pub state: PinState,
-}
 
 /// A path that must have a digest, with the file that is there.
 #[derive(Clone, Debug)]

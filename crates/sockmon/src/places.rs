@@ -8,10 +8,10 @@
 use crate::abi::{self, Identity};
 use crate::adopt;
 use crate::error::SockmonError;
-use crate::foreign;
 use crate::model::LoadWarning;
 use crate::programs::Loaded;
 use crate::walk::{self, Link, Step, Walk};
+use host_files::foreign;
 use policy::{Digest, Executables, Image, Subjects};
 use rustix::fs::{FileType, Stat};
 use std::collections::hash_map::Entry;

@@ -8,7 +8,6 @@ use crate::groups;
 use crate::identities::{self, IdentityTables};
 use crate::limits;
 use crate::lists::{self, Bits, Lists, Slots, mask};
-use crate::marks::Marks;
 use crate::model::LoadWarning;
 use crate::pins::{self, PinnedFile};
 use crate::places::{self, PathAnswers, Place};
@@ -22,6 +21,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use wire::AppId;
+use wire::Marks;
 
 /// The generation after `current`.
 fn next_generation(current: u32) -> u32 {

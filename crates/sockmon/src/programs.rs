@@ -3,7 +3,6 @@
 use crate::abi::{self, Wire};
 use crate::error::SockmonError;
 use crate::inside_icmp::InsideIcmp;
-use crate::marks::Marks;
 use crate::security::{self, OptionHook};
 use crate::sys::{self, Tcx};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder, OpenObject};
@@ -12,6 +11,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use wire::Marks;
 
 /// The object that is compiled from `bpf/sockmon.bpf.c`.
 pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockmon.bpf.o"));
@@ -547,7 +547,7 @@ pub fn load(
             map.set_pin_path(pins.map(name)).map_err(fail)?;
         }
         if map.name().to_string_lossy().ends_with(LAYOUT) {
-            map.set_initial_value(marks.layout().bytes()).map_err(fail)?;
+            map.set_initial_value(crate::marks::layout(marks).bytes()).map_err(fail)?;
         }
         if map.name().to_string_lossy().ends_with(INSIDE) {
             map.set_initial_value(&inside.octets()).map_err(fail)?;

@@ -5,7 +5,6 @@
 
 use crate::abi::{self, Executable, Identity};
 use crate::error::SockmonError;
-use crate::marks::Marks;
 use crate::monitor::check_marks;
 use crate::places::{self, PathAnswers, Places};
 use crate::policy::{self, Policy};
@@ -16,6 +15,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use wire::AppId;
+use wire::Marks;
 
 /// The state that an instance has in the kernel, which a rehearsal only reads.
 #[derive(Debug)]

@@ -446,28 +446,6 @@ pub fn netns_cookie() -> io::Result<u64> {
     socket_option(socket.as_fd(), libc::SO_NETNS_COOKIE)
 }
 
-/// The calling thread may search folders and read files whoever's they are, if it could, and nothing else that needs a
-/// capability. Other threads keep what they have.
-pub fn keep_read_search_alone() -> io::Result<()> {
-    const VERSION_3: u32 = 0x2008_0522;
-    const DAC_READ_SEARCH: u32 = 1 << 2;
-    const IPC_LOCK: u32 = 1 << 14;
-    let header: [u32; 2] = [VERSION_3, 0];
-    // Twice effective, permitted, inheritable: the low words of the sets, then the high ones.
-    let mut sets = [0u32; 6];
-    // SAFETY: a header of version 3 and room for the two triples that belong to it.
-    last(unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) })?;
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: room for the limit.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } == 0;
-    // Where all memory of the process is locked, that of the thread is too.
-    let locks = if known && limit.rlim_cur == libc::RLIM_INFINITY { 0 } else { IPC_LOCK };
-    let kept = sets[1] & (DAC_READ_SEARCH | locks);
-    sets = [kept, kept, 0, 0, 0, 0];
-    // SAFETY: as above; the kernel only reads.
-    last(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) }).map(drop)
-}
-
 /// Mount bpffs on [`BPFFS`] unless it is.
 pub fn ensure_bpffs() -> io::Result<()> {
     const BPF_FS_MAGIC: i64 = 0xcafe_4a11;

@@ -278,6 +278,41 @@ fn behind_labels(frame: &[u8], mut place: Place) -> FrameContent {
     FrameContent::Unread
 }
 
+/// Octets that Ethernet fills a frame's payload up to: 60 without header and check sequence, and 4 for a tag that the card took off.
+const PADDED: usize = 50;
+
+/// A packet without the zeros that fill a short frame up.
+pub fn without_padding(octets: &[u8]) -> &[u8] {
+    match declared_len(octets).and_then(|len| octets.split_at_checked(len)) {
+        Some((packet, rest)) if octets.len() <= PADDED && rest.iter().all(|octet| *octet == 0) => packet,
+        _ => octets,
+    }
+}
+
+/// The octets that a packet says it has; `None`: its header is cut off before that.
+pub fn declared_len(octets: &[u8]) -> Option<usize> {
+    let field = |at: usize| Some(usize::from(u16::from_be_bytes(*octets.get(at..)?.first_chunk()?)));
+    match octets.first()? >> 4 {
+        4 => field(2),
+        6 => field(4).map(|payload| payload + 40),
+        // No packet; there is no use in waiting for more of it.
+        _ => Some(0),
+    }
+}
+
+/// The type of a service provider's tag (IEEE 802.1ad), as on the wire.
+const SERVICE: [u8; 2] = [0x88, 0xa8];
+
+/// Tags, four octets each, and an interface as one number: fragments of different links never mix.
+pub fn vlans(tags: &[u8], interface: u32) -> u32 {
+    tags.chunks(4).fold(interface, |sum, tag| {
+        let id = tag.get(2..4).map_or(0, |id| u32::from(id[0] & 0x0f) << 8 | u32::from(id[1]));
+        let service = u32::from(tag.starts_with(&SERVICE));
+        // Number 0 is none: the tag has a priority only, and hosts take the frame as one without (IEEE 802.1Q section 9.6).
+        if id == 0 { sum } else { sum.wrapping_mul(8191).wrapping_add(id << 1 | service) }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use super::reading::Reading;
 use super::stage::Inside;
 use super::{PORT, packet};
 use crate::{PATIENCE, PacketSocket, wait_until};
-use netio::lab::{Lab, LabOptions, Side};
+use lab::{Lab, LabOptions, Side};
 use netio::link::{Links, Scope};
 use netio::sysctl;
 use socket2::{Domain, Protocol, Socket, Type};

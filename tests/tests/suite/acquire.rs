@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use netio::lab::{CaptureOptions, Program, Running, Side, Transport};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{CaptureOptions, Program, Running, Side, Transport};
 use tests::{PATIENCE, binary, counted, program, programs, protect, retransmitted, wait_for, wait_until};
 
 const TCP: u16 = 7020;

@@ -1,8 +1,8 @@
 //! Outer packets as Ethernet frames: two daemons, and what their kernels' IP stacks saw of it.
 
-use netio::lab::{CaptureOptions, Program, Side, Transport};
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{CaptureOptions, Program, Side, Transport};
 use netio::netns::Netns;
-use ravelin::rig::{Pair, Rig, RigOptions};
 use tests::sites::sh;
 use tests::{PATIENCE, associate, binary, program, programs, protect, wait_for};
 

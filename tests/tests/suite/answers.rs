@@ -1,8 +1,8 @@
 //! What the kernel answers to an encrypted packet (echo replies, unreachables) quotes it, so it leaves encrypted as well, also
 //! where an association that only authenticates has the same selectors.
 
-use netio::lab::{CaptureOptions, Program, Side};
-use ravelin::rig::{Pair, Rig, RigOptions};
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{CaptureOptions, Program, Side};
 use tests::{PATIENCE, binary, copy_of_python, program, protect};
 
 /// What must not be on the wire: two of `ping -p`'s patterns, one of the datagram's.

@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use netio::lab::{Program, Side};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{Program, Side};
 use tests::{PATIENCE, Scratch, binary, json_lines, program, protect, wait_for};
 
 /// Sends datagrams to the port of ESP (address, SPI in front of each, how many).

@@ -1,7 +1,7 @@
 //! Without UDP: ESP and AH under IP protocol numbers of their own, between two daemons, carry unmodified programs.
 
-use netio::lab::{CaptureOptions, Program, Running, Side, Transport};
-use ravelin::rig::{Pair, Rig, RigOptions};
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{CaptureOptions, Program, Running, Side, Transport};
 use tests::sites::sh;
 use tests::{PATIENCE, binary, copy_of_python, counted, program, programs, wait_until};
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use netio::lab::{CaptureOptions, Class, Program, Side};
+use lab::{CaptureOptions, Class, Program, Side};
 use tests::inside::Inner;
 use tests::kinds::{Over, Stage, Table};
 use tests::sites::sh;

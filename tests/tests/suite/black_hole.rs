@@ -1,8 +1,8 @@
 //! Routers that drop what is too long for them and say nothing: found by probing, and said until it is (docs/pmtu.md,
 //! docs/design/0029).
 
-use netio::lab::{Program, Side};
-use ravelin::rig::{Pair, Rig, RigOptions};
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{Program, Side};
 use serde_json::Value;
 use tests::exchange::{CLIENT, PATIENCE_SECONDS, SERVER};
 use tests::sites::{self, Sites};

@@ -1,6 +1,6 @@
 //! `ravelin boot` (docs/design/0016): the last policy is in force before the network is up and before a daemon runs.
 
-use netio::lab::{Program, Side};
+use lab::{Program, Side};
 use tests::kinds::{Over, PORT, Stage};
 use tests::sites::sh;
 use tests::{PATIENCE, wait_until};

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use netio::lab::{Program, Running, Side, Transport};
-use ravelin::rig::Rig;
+use lab::rig::Rig;
+use lab::{Program, Running, Side, Transport};
 use serde_json::Value;
 use tests::{
     PATIENCE, Scratch, binary, copy_of_python, one_line, program, programs, protected_rig, tcp_server,

@@ -1,6 +1,6 @@
 //! A gateway whose surroundings change: its devices, the daemon that runs it, the rules that are handed over.
 
-use netio::lab::Side;
+use lab::Side;
 use serde_json::Value;
 use tests::sites::{Sites, WORLD, host, network, python, sh};
 use tests::{PATIENCE, wait_for, wait_until};

@@ -1,8 +1,8 @@
 //! Completeness (paper 000 section 3.4): every packet of a protected program is protected, whatever the program and the
 //! network do, and whatever happens to the daemon. The eavesdropper counts clear packets; there must be none.
 
-use netio::lab::{Capture, CaptureOptions, Program, Running, Side, Transport};
-use ravelin::rig::Rig;
+use lab::rig::Rig;
+use lab::{Capture, CaptureOptions, Program, Running, Side, Transport};
 use std::path::PathBuf;
 use std::time::Duration;
 use tests::{PATIENCE, associate, forget_keys, program, programs, protected_rig, retransmitted, wait_until};

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use netio::lab::Side;
+use lab::Side;
 use tests::inside::Inner;
 use tests::kinds::{Over, PORT, Stage, Table, finish};
 

@@ -2,7 +2,7 @@
 //! hand-over to the next, all under load. A chorus of sockets of every kind goes on all the time.
 
 use anyhow::Context;
-use netio::lab::Side;
+use lab::Side;
 use tests::kinds::{Over, PORT, Stage, Table};
 use tests::voices::Voices;
 use tests::{PATIENCE, forget_keys};

@@ -1,6 +1,6 @@
 //! Completeness (paper 000 section 3.4): sockets without ports, and sockets that are used past the usual calls.
 
-use netio::lab::Side;
+use lab::Side;
 use tests::inside::Inner;
 use tests::kinds::{Over, PORT, Stage, Table};
 use wire::tcp::Flags;

@@ -2,7 +2,7 @@
 //! nobody any more.
 
 use anyhow::ensure;
-use netio::lab::{Program, Side};
+use lab::{Program, Side};
 use tests::inside::Inner;
 use tests::kinds::{Over, PORT, Stage, Table, finish, second};
 use tests::sites::sh;

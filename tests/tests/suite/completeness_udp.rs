@@ -1,7 +1,7 @@
 //! Completeness (paper 000 section 3.4), UDP: "every datagram", in every way in which a program can send one.
 
 use anyhow::ensure;
-use netio::lab::Side;
+use lab::Side;
 use tests::inside::Inner;
 use tests::kinds::{Over, PORT, Stage, Table, second};
 

@@ -1,7 +1,7 @@
 //! `ravelin debug` and `ravelin stats`: the log says more while it is asked to, and everything that is counted is shown.
 
-use netio::lab::{Program, Side};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{Program, Side};
 use tests::{PATIENCE, associate, binary, counted, program, protect, wait_for, wait_until};
 
 /// Sends a datagram to nobody every 50 ms.

@@ -1,7 +1,7 @@
 //! The language server beside a real daemon: live flows are those of real sockets, for the policy as it is in the editor.
 
-use netio::lab::{Program, Side, Transport};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{Program, Side, Transport};
 use serde_json::{Value, json};
 use tests::{PATIENCE, binary, program};
 

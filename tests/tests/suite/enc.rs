@@ -1,8 +1,8 @@
 //! The enc device (paper 001 section 2.2, docs/enc.md): tcpdump sees protected packets in clear, and a packet filter admits
 //! only what came out of protection.
 
-use netio::lab::{Program, Side};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{Program, Side};
 use tests::{
     PATIENCE, Scratch, associate, binary, copy_of_python, counted, one_line, program, protect, protected_rig,
     tcp_server, wait_for, wait_until,

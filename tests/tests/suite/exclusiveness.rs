@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use netio::lab::{Program, Running, Side};
+use lab::{Program, Running, Side};
 use tests::kinds::Stage;
 use tests::sites::sh;
 use tests::{PATIENCE, copy_of_python, wait_for};

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use netio::lab::{CaptureOptions, Program, Side};
+use lab::{CaptureOptions, Program, Side};
 use tests::{PATIENCE, Scratch, binary, program, programs, protected_rig};
 
 const PORT: u16 = 7070;

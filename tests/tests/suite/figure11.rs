@@ -2,8 +2,8 @@
 //! both can be read. Under the fast policy (Figure 9) the control connection is ESP and the data connection AH; under the
 //! secure policy everything is ESP.
 
-use netio::lab::{CaptureOptions, Evidence, Program, Side};
-use ravelin::rig::{Pair, Rig, RigOptions};
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{CaptureOptions, Evidence, Program, Side};
 use tests::{PATIENCE, binary, ftp, program};
 use wire::protocol;
 

@@ -1,7 +1,7 @@
 //! Gateway mode: hosts with nothing installed, behind two gateways, talk over somebody else's router; some flows protected, others
 //! clear, as the rules say.
 
-use netio::lab::{Capture, CaptureOptions, Evidence, Program, Side, Transport};
+use lab::{Capture, CaptureOptions, Evidence, Program, Side, Transport};
 use tests::sites::{Sites, WORLD, host, network, python, serve, sh};
 use tests::{PATIENCE, counted, program, programs, wait_until};
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use netio::lab::{Program, Running, Side};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{Program, Running, Side};
 use serde_json::Value;
 use tests::sites::sh;
 use tests::{

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use netio::lab::{Program, Side};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{Program, Side};
 use tests::{PATIENCE, binary, program, protect, protected_rig};
 
 fn pins(rig: &Rig) -> PathBuf {

@@ -1,6 +1,6 @@
 //! The scrubber in line: what goes from one interface to the other goes through it, or not at all (docs/design/0024).
 
-use netio::lab::{Program, Running, Side};
+use lab::{Program, Running, Side};
 use std::io::{Read, Write};
 use tests::line::LineRig;
 use tests::{PATIENCE, program, programs, wait_for, wait_until};

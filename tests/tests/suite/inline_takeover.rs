@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netio::lab::{Program, Side};
+use lab::{Program, Side};
 use tests::line::LineRig;
 use tests::{PATIENCE, Scratch, program, programs, wait_until};
 

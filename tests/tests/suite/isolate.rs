@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use netio::lab::{CaptureOptions, Program, Running, Side};
-use ravelin::rig::{Pair, Rig, RigOptions};
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{CaptureOptions, Program, Running, Side};
 use serde_json::Value;
 use tests::{PATIENCE, binary, copy_of_python, program, programs, wait_for};
 

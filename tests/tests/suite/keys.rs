@@ -1,7 +1,7 @@
 //! The life of keys and sequence numbers (docs/design/0003), seen from outside.
 
-use netio::lab::{CaptureOptions, Finished, Program, Side, Transport};
-use ravelin::rig::Rig;
+use lab::rig::Rig;
+use lab::{CaptureOptions, Finished, Program, Side, Transport};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;

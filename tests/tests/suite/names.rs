@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use netio::lab::{Program, Running, Side, Transport};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{Program, Running, Side, Transport};
 use serde_json::Value;
 use tests::dns::{NameServer, Says};
 use tests::sites::sh;

@@ -1,7 +1,7 @@
 //! Two daemons with a NAT between them: keepalives, a peer that gets another port and another address, dummy packets.
 
-use netio::lab::{CaptureOptions, Program, Running, Side, Transport};
-use ravelin::rig::{Pair, Rig, RigOptions};
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{CaptureOptions, Program, Running, Side, Transport};
 use serde_json::Value;
 use tests::{PATIENCE, binary, counted, monitor, program, programs, protect, router, wait_until};
 

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use netio::lab::{CaptureOptions, Program, Running, Side};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{CaptureOptions, Program, Running, Side};
 use serde_json::Value;
 use tests::{PATIENCE, associate, binary, copy_of_python, wait_for};
 

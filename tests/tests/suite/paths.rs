@@ -4,10 +4,10 @@
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use netio::lab::{Program, Running, Side};
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{Program, Running, Side};
 use netio::link::{End, Links};
 use netio::netns::Netns;
-use ravelin::rig::{Pair, Rig, RigOptions};
 use serde_json::Value;
 use tests::exchange::{CLIENT, PATIENCE_SECONDS, SERVER};
 use tests::sites::{self, Sites, sh};

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use netio::lab::{Program, Running, Side};
-use ravelin::rig::{Pair, Rig, RigOptions};
+use lab::Eavesdropper;
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{Program, Running, Side};
 use serde_json::Value;
-use testkit::Eavesdropper;
 use tests::{PATIENCE, binary, counted, program, wait_for, wait_until};
 
 const PER_SOCKET: &str = "translation = \"per-socket\"\n[per_socket]\nttl = 6\ntime_wait = 2\n";

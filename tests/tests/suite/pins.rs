@@ -5,8 +5,8 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use netio::lab::{Program, Running, Side};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{Program, Running, Side};
 use serde_json::Value;
 use tests::{
     PATIENCE, associate, binary, copy_of_python, json_lines, one_line, protect, tcp_server, wait_for,

@@ -1,8 +1,8 @@
 //! Path MTU discovery through associations (RFC 4301 section 8): two daemons, a router between them whose way is narrower, and
 //! the ICMP errors that it really sends.
 
-use netio::lab::{Program, Running, Side, Transport};
-use ravelin::rig::{Pair, Rig, RigOptions};
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{Program, Running, Side, Transport};
 use serde_json::Value;
 use tests::{PATIENCE, binary, counted, monitor, program, programs, protect, router, wait_until};
 

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use netio::lab::{Program, Running, Side};
+use lab::{Program, Running, Side};
 use tests::kinds::{Over, PORT, Stage};
 use tests::sites::sh;
 use tests::{PATIENCE, counted, wait_until};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use netio::lab::{Program, Side};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{Program, Side};
 use serde_json::Value;
 use tests::{PATIENCE, binary, copy_of_python, wait_for};
 

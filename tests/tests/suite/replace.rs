@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use netio::lab::{Program, Running, Side};
-use ravelin::rig::Rig;
+use lab::rig::Rig;
+use lab::{Program, Running, Side};
 use tests::{PATIENCE, binary, program, protected_rig, wait_for, wait_until};
 
 const PORT: u16 = 7080;

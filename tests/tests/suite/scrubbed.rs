@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use netio::lab::{Program, Side};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{Program, Side};
 use tests::inside::Inside;
 use tests::{PATIENCE, associate, binary, copy_of_python, protect, wait_until};
 

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use netio::lab::{Program, Running, Side};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{Program, Running, Side};
 use tests::{PATIENCE, binary, copy_of_python, program, protect};
 
 /// Mounts a file system whose server reads no request (folder), says `mounted`, and stays.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::Context;
-use netio::lab::{Capture, CaptureOptions, Program, Running, Side};
+use lab::{Capture, CaptureOptions, Program, Running, Side};
 use tests::kinds::{Over, PORT, Stage};
 use tests::{PATIENCE, forget_keys, wait_until};
 

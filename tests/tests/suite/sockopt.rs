@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use netio::lab::{Capture, CaptureOptions, Evidence, Program, Running, Side, Transport};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{Capture, CaptureOptions, Evidence, Program, Running, Side, Transport};
 use tests::sites::sh;
 use tests::{PATIENCE, associate, binary, program, programs, protect, ssh, wait_until};
 

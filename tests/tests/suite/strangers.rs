@@ -1,8 +1,8 @@
 //! What strangers on the host do while no daemon runs: attach to its TUN, take its port (docs/design/0002).
 
-use netio::lab::{Program, Running, Side};
+use lab::rig::{Rig, RigOptions};
+use lab::{Program, Running, Side};
 use netio::link::Links;
-use ravelin::rig::{Rig, RigOptions};
 use serde_json::Value;
 use tests::{PATIENCE, Scratch, binary, copy_of_python, protected_rig};
 

@@ -1,9 +1,9 @@
 //! strongSwan with its own data path in user space (kernel-libipsec) as the other implementation: what two of its daemons said to
 //! each other opens here, and one of them is replaced by Ravelin while the other goes on.
 
-use netio::lab::{CaptureOptions, Evidence, Host, Lab, LabOptions, Program, Side, Transport};
+use lab::rig::{Rig, RigOptions};
+use lab::{CaptureOptions, Evidence, Host, Lab, LabOptions, Program, Side, Transport};
 use netio::pcap::Reader;
-use ravelin::rig::{Rig, RigOptions};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -84,7 +84,7 @@ fn connect(from: &Host, to: Side) {
     assert_eq!(done.out().trim(), "same", "{}", done.err());
 }
 
-fn serve(host: &Host) -> netio::lab::Running {
+fn serve(host: &Host) -> lab::Running {
     let server = Program::new(program("python3")).args(["-c", SERVER, &PORT.to_string()]);
     let mut server = host.spawn(server).unwrap();
     host.wait_for_listener(Transport::Tcp, PORT, &mut server, PATIENCE).unwrap();

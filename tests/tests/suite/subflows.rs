@@ -1,8 +1,8 @@
 //! MPTCP: whose a connection is holds for all its subflows, also for those on which a worker of the kernel sends first
 //! (docs/design/0028). Needs root.
 
-use netio::lab::{CaptureOptions, Program, Running, Side};
-use ravelin::rig::{Pair, Rig, RigOptions};
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{CaptureOptions, Program, Running, Side};
 use tests::sites::sh;
 use tests::{PATIENCE, binary, copy_of_python, program};
 

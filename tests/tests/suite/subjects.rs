@@ -4,9 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
+use lab::rig::{Rig, RigOptions};
+use lab::{Capture, CaptureOptions, Program, Running, Side};
 use netio::cgroup::{Cgroup, unified_root};
-use netio::lab::{Capture, CaptureOptions, Program, Running, Side};
-use ravelin::rig::{Rig, RigOptions};
 use serde_json::Value;
 use tests::{PATIENCE, binary, copy_of_python, wait_for};
 

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use netio::lab::{CaptureOptions, Evidence, Program, Side};
-use ravelin::rig::Rig;
+use lab::rig::Rig;
+use lab::{CaptureOptions, Evidence, Program, Side};
 use serde_json::Value;
 use tests::verdicts::{LINE, Ports};
 use tests::{PATIENCE, associate, wait_for};

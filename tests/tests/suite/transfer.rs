@@ -1,6 +1,6 @@
 //! Bulk: what arrives is what was sent, with and without segmentation offload, and no packet of it is readable.
 
-use netio::lab::{CaptureOptions, Program, Side, Transport};
+use lab::{CaptureOptions, Program, Side, Transport};
 use std::time::Duration;
 use tests::{PATIENCE, program, programs, protected_rig};
 

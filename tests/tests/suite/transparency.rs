@@ -1,7 +1,7 @@
 //! Honest traffic of real programs passes the scrubber as it is: nothing is dropped that its receiver would not throw
 //! away, and a packet that is changed is changed by one of few rules, in one way.
 
-use netio::lab::{Program, Running, Side as Host, Transport};
+use lab::{Program, Running, Side as Host, Transport};
 use scrub::{Config, Profile, Rule};
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,7 +1,7 @@
 //! Rules that name users, in host mode: programs without a policy, of two users, to one peer.
 
-use netio::lab::{CaptureOptions, Evidence, Program, Running, Side, Transport};
-use ravelin::rig::{Pair, Rig, RigOptions};
+use lab::rig::{Pair, Rig, RigOptions};
+use lab::{CaptureOptions, Evidence, Program, Running, Side, Transport};
 use tests::{PATIENCE, binary, program, programs, protect};
 
 /// Served by user 65534 of bob's, who has rules too.

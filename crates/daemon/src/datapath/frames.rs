@@ -4,23 +4,18 @@
 
 use std::os::fd::AsFd;
 
-use netio::packet::{self, FrameDevice, FrameReceiver, FrameSender, Frames};
+use netio::packet::{self, FrameDevice, FrameReceiver, FrameSender};
 use netio::raw::RawReceiver;
 use netio::udp::{Sent, UdpTransport};
-use netio::{clock, poll, xdp};
+use netio::{clock, xdp};
 use sockmon::FrameSteering;
-use wire::{Burst, DropReason, Packet, Time, stage};
+use wire::{Burst, DropReason, Packet, stage};
 
-use super::inbound_thread::{InboundHalf, InboundThread, Tapped, gather};
-use super::{Due, HOUSEKEEPING, Inbox, Murmur, Next, RECOVERY, pool};
-use crate::config::{Config, OuterIo};
 use crate::uplinks::Uplink;
+use config::{Config, OuterIo};
 
 /// Uplinks whose frames can be waited for.
-const DEVICES: usize = 4;
-/// Times that a device is asked for frames before the thread looks at its channel again.
-const CALLS: usize = 16;
-
+pub(super) const DEVICES: usize = 4;
 /// Why there are no frames.
 #[derive(Debug, thiserror::Error)]
 pub enum FramesError {
@@ -140,88 +135,4 @@ fn tell(frames: &mut Option<FrameSender>) {
     if let Some(news) = frames.as_mut().and_then(FrameSender::take_news) {
         tracing::warn!("{news}");
     }
-}
-
-impl InboundThread {
-    /// Serve as [`InboundThread::serve`] does, with frames instead of the kernel's sockets.
-    pub(super) fn serve_frames(mut self, half: &mut InboundHalf, inbox: &Inbox<InboundHalf>) {
-        self.drain(half);
-        let mut receivers = std::mem::take(&mut self.frames.receivers);
-        let mut work = Work {
-            pool: pool(),
-            frames: Frames::default(),
-            delivery: engine::Delivery::new(),
-            outcomes: Vec::new(),
-        };
-        let mut due = Due::new(clock::monotonic());
-        let mut murmur = Murmur::default();
-        loop {
-            // A device that is not there stands in the set as the eventfd.
-            let wake = inbox.wake().as_fd();
-            let fd = |at: usize| receivers.get(at).map_or(wake, AsFd::as_fd);
-            let set = [wake, fd(0), fd(1), fd(2), fd(3)];
-            let [woken, ready @ ..] = poll::readable(set, Some(HOUSEKEEPING)).unwrap_or([true; DEVICES + 1]);
-            if woken && inbox.run(half) == Next::End {
-                return;
-            }
-            let now = clock::monotonic();
-            for (receiver, _) in receivers.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
-                if !self.take(half, receiver, now, &mut work) {
-                    let _ = poll::readable([inbox.wake().as_fd()], Some(RECOVERY));
-                }
-            }
-            if due.reached(now) {
-                half.engine.expire(now);
-                half.overrun = receivers.iter_mut().map(FrameReceiver::lost).sum();
-                murmur.say("inbound", half.engine.stats().drops().chain(half.losses.drops()));
-            }
-            half.tell();
-        }
-    }
-
-    /// Take frames until there is none or it was often enough; `false` if the device does not work.
-    fn take(
-        &mut self,
-        half: &mut InboundHalf,
-        receiver: &mut FrameReceiver,
-        now: Time,
-        work: &mut Work,
-    ) -> bool {
-        let Work { pool, frames, delivery, outcomes } = work;
-        for _ in 0..CALLS {
-            let losses = &mut half.losses;
-            let more = match receiver.recv(now, pool, frames, &mut |reason| losses.count(reason, 1)) {
-                Ok(more) => more,
-                Err(error) => {
-                    half.losses.broke("a packet socket", &error);
-                    return false;
-                }
-            };
-            for burst in frames.bursts.drain(..) {
-                half.losses.received += burst.count() as u64;
-                half.burst(now, burst, Tapped { pool, outcomes, delivery });
-            }
-            for packet in frames.packets.drain(..) {
-                half.losses.received += 1;
-                half.packet(now, packet, pool, outcomes);
-            }
-            gather(outcomes, delivery);
-            delivery
-                .coalesced(|coalesced| half.losses.count_delivery(&half.cutter.send(&self.tun, coalesced)));
-            delivery.clear(pool);
-            if !more {
-                break;
-            }
-        }
-        half.losses.works("a packet socket");
-        true
-    }
-}
-
-/// What one call received, and what became of it.
-struct Work {
-    pool: wire::Pool,
-    frames: Frames,
-    delivery: engine::Delivery,
-    outcomes: Vec<engine::InboundOutcome>,
 }

@@ -1,5 +1,7 @@
 //! The inbound thread: datagrams from the wire through the engine to the TUN.
 
+mod framed;
+
 use std::os::fd::AsFd;
 
 use engine::{Delivery, Inbound, InboundOutcome};
@@ -13,9 +15,10 @@ use wire::{Burst, DropReason, Packet, Pool, Time, stage};
 use crate::gateway::Cutter;
 
 use super::frames::FramesIn;
-use super::{BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, pool};
+use super::{BATCH, Due, HOUSEKEEPING, Losses, Murmur, RECOVERY, Teller, pool};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
+use control::channel::{Inbox, Next};
 
 /// Times that a socket is asked for bursts before the thread looks at its channel again.
 const CALLS: usize = 8;

@@ -12,16 +12,15 @@ use netio::tun::{FromTun, Tun};
 use netio::udp::UdpTransport;
 use netio::{clock, poll};
 use sadb::Spi;
-use sockmon::Marks;
+use wire::Marks;
 use wire::ip::{self, Headers};
 use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
 
-use super::{
-    BATCH, Due, HOUSEKEEPING, Inbox, Losses, Murmur, Next, RECOVERY, Teller, Unsent, Way, frames, pool,
-};
+use super::{BATCH, Due, HOUSEKEEPING, Losses, Murmur, RECOVERY, Teller, Unsent, Way, frames, pool};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use crate::gateway;
+use control::channel::{Inbox, Next};
 
 /// What the thread owns and the control plane asks about.
 pub struct OutboundHalf {

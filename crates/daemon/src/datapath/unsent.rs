@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use sadb::Spi;
 use wire::{DropReason, Time};
 
-use crate::health::{GIVEN_UP, PATIENCE};
-
+/// How long nothing gets through before that is a problem.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// A flow that has not tried for so long is given up.
+pub(crate) const GIVEN_UP: Duration = Duration::from_secs(300);
 /// Associations that are remembered at once; others are when these are done.
 const WAYS: usize = 256;
 

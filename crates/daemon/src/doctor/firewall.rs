@@ -6,7 +6,7 @@ use std::process::Command;
 use api::{Check, CheckState};
 use serde_json::Value;
 
-use crate::config::Config;
+use config::Config;
 
 /// Rules that are told.
 const TOLD: usize = 8;

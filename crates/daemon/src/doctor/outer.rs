@@ -3,9 +3,9 @@
 use api::Check;
 use netio::link::Links;
 
-use super::check;
-use crate::config::{Config, OuterIo};
+use super::finding::check;
 use crate::datapath::frames;
+use config::{Config, OuterIo};
 
 /// The check of `[io]`: whether frames of the uplinks can be had; `None`: nobody asks for them.
 pub(super) fn io(config: &Config) -> Option<Check> {

@@ -9,10 +9,10 @@ use api::SpdAdd;
 use serde::{Deserialize, Serialize};
 
 use super::GatewayError;
-use crate::config::{Config, GatewayConfig};
-use crate::import::{self, Ends, What};
-use crate::refused::{Fault, Refused};
-use crate::rules::RuleBook;
+use config::{Config, GatewayConfig};
+use documents::import::{self, Ends, What};
+use documents::refused::{Fault, Refused};
+use documents::rules::RuleBook;
 
 /// The rules of a daemon, for the one that takes over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use wire::addr;
 
 use super::first::rules_of;
 use super::*;
-use crate::rules::RuleBook;
+use documents::rules::RuleBook;
 
 fn request(selector: &str, action: Verdict, direction: SpdDirection) -> SpdAdd {
     SpdAdd {
@@ -74,7 +74,7 @@ fn without_rules_nothing_passes_unless_the_rest_does() {
     book.set_bypass_the_rest(true);
     assert_eq!(passes(&spans(&book.in_order()), "192.0.2.1"), (true, true));
     assert!(book.snapshot().unwrap().has_rules_for(Direction::In));
-    assert!(book.list(&crate::rules::RuleCounts::default()).is_empty());
+    assert!(book.list(&documents::rules::RuleCounts::default()).is_empty());
     // A rule that bypasses only a part leaves the rest to those behind it.
     book.add(&request("proto udp", Verdict::Bypass, SpdDirection::In)).unwrap();
     assert_eq!(passes(&spans(&book.in_order()), "192.0.2.1"), (true, true));

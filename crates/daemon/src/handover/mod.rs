@@ -20,8 +20,6 @@
 //! A daemon that does not ask to be shown the rules gets everything at once, and one that shows nothing gives
 //! everything at once: both were built before rules were shown.
 
-pub(crate) mod channel;
-
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -191,17 +189,17 @@ pub fn take(
     let stream = UnixStream::connect(socket(run_dir)).map_err(TakeError::Nobody)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    channel::peer_is_root(&stream)?;
+    control::handover::peer_is_root(&stream)?;
     let text = serde_json::to_vec(request).map_err(io::Error::from)?;
-    channel::send(&stream, &text, &[])?;
+    control::handover::send(&stream, &text, &[])?;
     let (mut answer, mut fds) = answered(&stream)?;
     if answer.shown {
         let missing = || io::Error::new(io::ErrorKind::InvalidData, "the rules are missing");
-        let rules = channel::unseal(fds.pop().ok_or_else(missing)?, MAX_SEALED)?;
+        let rules = control::handover::unseal(fds.pop().ok_or_else(missing)?, MAX_SEALED)?;
         let refused = fits(rules.expose()).err();
         let verdict = Verdict { takes: refused.is_none(), refused: refused.clone() };
         let verdict = serde_json::to_vec(&verdict).map_err(io::Error::from)?;
-        let sent = channel::send(&stream, &verdict, &[]);
+        let sent = control::handover::send(&stream, &verdict, &[]);
         if let Some(reason) = refused {
             return Err(TakeError::Unfit(reason));
         }
@@ -215,7 +213,7 @@ pub fn take(
     let (Some(memory), Some(tun)) = (fds.next(), fds.next()) else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "descriptors are missing").into());
     };
-    let state = HandOver::from_bytes(channel::unseal(memory, MAX_SEALED)?.expose())?;
+    let state = HandOver::from_bytes(control::handover::unseal(memory, MAX_SEALED)?.expose())?;
     // The end of the old process closes the connection.
     (&stream).read_to_end(&mut Vec::new())?;
     Ok(Taken { state, tun, udp: fds.collect() })
@@ -223,7 +221,7 @@ pub fn take(
 
 /// What the old daemon answers, with descriptors.
 fn answered(stream: &UnixStream) -> Result<(Answer, Vec<OwnedFd>), TakeError> {
-    let (text, fds) = channel::receive(stream)?;
+    let (text, fds) = control::handover::receive(stream)?;
     let answer: Answer = serde_json::from_slice(&text).map_err(io::Error::from)?;
     match answer.refused {
         Some(reason) => Err(TakeError::Refused(reason)),
@@ -248,8 +246,8 @@ impl Giving {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        channel::peer_is_root(&stream)?;
-        let (text, _) = channel::receive(&stream)?;
+        control::handover::peer_is_root(&stream)?;
+        let (text, _) = control::handover::receive(&stream)?;
         let request = serde_json::from_slice::<Request>(&text);
         let (refusal, most, secret, look) = match request {
             Ok(request) => {
@@ -271,14 +269,14 @@ impl Giving {
 
     /// The process at the other end.
     pub fn peer(&self) -> Option<u32> {
-        channel::peer(&self.stream).ok().map(|peer| peer.pid.as_raw_pid().unsigned_abs())
+        control::handover::peer(&self.stream).ok().map(|peer| peer.pid.as_raw_pid().unsigned_abs())
     }
 
     /// Say why not; this daemon goes on.
     pub fn refuse(self, reason: &str) {
         let answer = Answer { refused: Some(reason.to_owned()), shown: false };
         let text = serde_json::to_vec(&answer).unwrap_or_default();
-        if let Err(error) = channel::send(&self.stream, &text, &[]) {
+        if let Err(error) = control::handover::send(&self.stream, &text, &[]) {
             tracing::debug!(%error, "the refusal of a hand-over did not arrive");
         }
     }
@@ -316,10 +314,10 @@ impl Giving {
 
     fn ask(&self, rules: &[u8]) -> io::Result<Verdict> {
         // They hold no key.
-        let memory = channel::seal(&Secret::new(rules.to_vec()))?;
+        let memory = control::handover::seal(&Secret::new(rules.to_vec()))?;
         let text = serde_json::to_vec(&Answer { refused: None, shown: true })?;
-        channel::send(&self.stream, &text, &[memory.as_fd()])?;
-        let (text, _) = channel::receive(&self.stream)?;
+        control::handover::send(&self.stream, &text, &[memory.as_fd()])?;
+        let (text, _) = control::handover::receive(&self.stream)?;
         Ok(Verdict::read(&text)?)
     }
 
@@ -328,7 +326,7 @@ impl Giving {
     /// # Errors
     /// That nobody does; this daemon goes on.
     pub fn is_awaited(self) -> Result<Giving, String> {
-        match channel::is_open(&self.stream) {
+        match control::handover::is_open(&self.stream) {
             Ok(true) => Ok(self),
             Ok(false) => Err("the daemon that would take over has gone".to_owned()),
             Err(error) => {
@@ -357,12 +355,12 @@ impl Giving {
         }
         let octets = state.to_bytes();
         drop(state);
-        let memory = channel::enclose(&octets, self.secret)?;
+        let memory = control::handover::enclose(&octets, self.secret)?;
         drop(octets);
         let mut fds = vec![memory.as_fd(), tun];
         fds.extend_from_slice(udp);
         let text = serde_json::to_vec(&Answer { refused: None, shown: false })?;
-        channel::send(&self.stream, &text, &fds)?;
+        control::handover::send(&self.stream, &text, &fds)?;
         Ok(self.stream)
     }
 }

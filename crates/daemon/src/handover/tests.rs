@@ -87,7 +87,7 @@ fn rules_are_shown_before_anything_is_given_and_who_cannot_have_them_leaves_the_
 fn who_goes_away_when_the_rules_are_shown_leaves_the_old_daemon_as_it_is() {
     let (a, b) = UnixStream::pair().unwrap();
     let have = Request::new("main", "rvl0", 4500);
-    channel::send(&a, &serde_json::to_vec(&have).unwrap(), &[]).unwrap();
+    control::handover::send(&a, &serde_json::to_vec(&have).unwrap(), &[]).unwrap();
     let giving = Giving::answer(b, &have).unwrap();
     drop(a);
     assert!(giving.show(b"[rules]").map(drop).unwrap_err().contains("did not say"));
@@ -96,7 +96,7 @@ fn who_goes_away_when_the_rules_are_shown_leaves_the_old_daemon_as_it_is() {
 /// The other end of a hand-over whose request was sent and read.
 fn asked(request: &Request) -> (UnixStream, Giving) {
     let (a, b) = UnixStream::pair().unwrap();
-    channel::send(&a, &serde_json::to_vec(request).unwrap(), &[]).unwrap();
+    control::handover::send(&a, &serde_json::to_vec(request).unwrap(), &[]).unwrap();
     let giving = Giving::answer(b, &Request::new("main", "rvl0", 4500)).unwrap();
     (a, giving)
 }
@@ -104,7 +104,7 @@ fn asked(request: &Request) -> (UnixStream, Giving) {
 /// What is shown, answered with this.
 fn answered_with(verdict: &[u8]) -> Result<Giving, String> {
     let (a, giving) = asked(&Request::new("main", "rvl0", 4500));
-    channel::send(&a, verdict, &[]).unwrap();
+    control::handover::send(&a, verdict, &[]).unwrap();
     giving.show(b"[rules]")
 }
 
@@ -140,7 +140,7 @@ fn who_asked_and_has_gone_since_takes_nothing() {
     for look in [false, true] {
         let request = Request { look, ..request.clone() };
         let (a, giving) = asked(&request);
-        channel::send(&a, br#"{"takes":true}"#, &[]).unwrap();
+        control::handover::send(&a, br#"{"takes":true}"#, &[]).unwrap();
         let giving = giving.show(b"[rules]").unwrap().is_awaited().unwrap();
         drop(a);
         assert!(giving.is_awaited().map(drop).unwrap_err().contains("has gone"), "{look}");
@@ -245,8 +245,8 @@ fn without_a_daemon_there_is_nothing_to_take() {
 #[test]
 fn a_connection_that_says_nothing_sensible_ends_the_attempt_only() {
     let (a, b) = UnixStream::pair().unwrap();
-    channel::send(&a, b"{}", &[]).unwrap();
+    control::handover::send(&a, b"{}", &[]).unwrap();
     assert!(Giving::answer(b, &Request::new("main", "rvl0", 4500)).is_err());
-    let (text, _) = channel::receive(&a).unwrap();
+    let (text, _) = control::handover::receive(&a).unwrap();
     assert!(String::from_utf8(text).unwrap().contains("refused"));
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::associations::{self, Defaults};
+use documents::associations::{self, Defaults};
 
 struct Folder(PathBuf);
 

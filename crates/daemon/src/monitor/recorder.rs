@@ -116,12 +116,12 @@ impl Recorder {
     }
 
     /// Record a call, and refuse it if that is wanted.
-    fn change(&self, method: &'static str, call: Call) -> Result<MutexGuard<'_, State>, SockmonError> {
+    fn change(&self, method: &'static str, call: Call) -> Result<MutexGuard<'_, State>, KernelError> {
         self.state().calls.push(call);
         self.asked(method)
     }
 
-    fn asked(&self, method: &'static str) -> Result<MutexGuard<'_, State>, SockmonError> {
+    fn asked(&self, method: &'static str) -> Result<MutexGuard<'_, State>, KernelError> {
         assert!(FALLIBLE.contains(&method), "{method}");
         let state = self.state();
         match state.failing.contains(method) {
@@ -131,16 +131,14 @@ impl Recorder {
     }
 }
 
-fn refused(what: String) -> SockmonError {
-    SockmonError::System { what, source: io::Error::other("refused") }
+fn refused(what: String) -> KernelError {
+    SockmonError::System { what, source: io::Error::other("refused") }.into()
 }
 
 /// What the recorder has no part for.
-fn unknown<T>(method: &str) -> Result<T, SockmonError> {
-    Err(SockmonError::System {
-        what: format!("the recorder does not know {method}"),
-        source: io::ErrorKind::Unsupported.into(),
-    })
+fn unknown<T>(method: &str) -> Result<T, KernelError> {
+    let what = format!("the recorder does not know {method}");
+    Err(SockmonError::System { what, source: io::ErrorKind::Unsupported.into() }.into())
 }
 
 fn networks_of(spd: &Spd) -> Networks {
@@ -154,7 +152,7 @@ impl KernelHalf for Recorder {
         spd: &Spd,
         subjects: &Subjects,
         orders: &[Comparison],
-    ) -> Result<Vec<LoadWarning>, SockmonError> {
+    ) -> Result<Vec<LoadWarning>, KernelError> {
         let networks = networks_of(spd);
         let generation = spd.generation;
         let mut state =
@@ -170,14 +168,14 @@ impl KernelHalf for Recorder {
         let pin = |(path, digests): (&String, &BTreeSet<policy::Digest>)| Pin {
             path: path.into(),
             wanted: digests.iter().copied().collect(),
-            state: sockmon::PinState::Unverified(None),
+            state: host_files::PinState::Unverified(None),
         };
         state.pins = subjects.pins().iter().map(pin).collect();
         state.policy = Some((generation, networks));
         Ok(Vec::new())
     }
 
-    fn change_networks(&mut self, spd: &Spd, _: &[Comparison]) -> Result<(), SockmonError> {
+    fn change_networks(&mut self, spd: &Spd, _: &[Comparison]) -> Result<(), KernelError> {
         let (generation, networks) = (spd.generation, networks_of(spd));
         let call = Call::ChangeNetworks { generation, networks: networks.clone() };
         let mut state = self.change("change_networks", call)?;
@@ -188,16 +186,16 @@ impl KernelHalf for Recorder {
         Ok(())
     }
 
-    fn moved(&self, _: &Subjects) -> Result<Vec<(AppId, AppId)>, SockmonError> {
+    fn moved(&self, _: &Subjects) -> Result<Vec<(AppId, AppId)>, KernelError> {
         // A number moves where a file of the policy before is known by another name: this has no files.
         self.asked("moved").map(|_| Vec::new())
     }
 
-    fn images(&self, _: &Subjects) -> Result<HashMap<Identity, BTreeSet<Image>>, SockmonError> {
+    fn images(&self, _: &Subjects) -> Result<HashMap<Identity, BTreeSet<Image>>, KernelError> {
         Ok(HashMap::new())
     }
 
-    fn adopt(&self) -> Result<Adopted, SockmonError> {
+    fn adopt(&self) -> Result<Adopted, KernelError> {
         let state = self.asked("adopt")?;
         match &state.policy {
             Some(_) => Ok(Adopted { sockets: state.sockets.len(), ..Adopted::default() }),
@@ -205,7 +203,7 @@ impl KernelHalf for Recorder {
         }
     }
 
-    fn generation(&self) -> Result<u32, SockmonError> {
+    fn generation(&self) -> Result<u32, KernelError> {
         match self.policy_generation() {
             Some(generation) => Ok(u32::try_from(generation).unwrap_or(u32::MAX)),
             None => Ok(0),
@@ -228,25 +226,25 @@ impl KernelHalf for Recorder {
         self.state().pins.clone()
     }
 
-    fn unverified(&mut self, _: Duration) -> Result<Vec<Suspect>, SockmonError> {
+    fn unverified(&mut self, _: Duration) -> Result<Vec<Suspect>, KernelError> {
         if self.state().pins.is_empty() { Ok(Vec::new()) } else { unknown("unverified") }
     }
 
-    fn verify(&mut self, _: Duration, _: u64) -> Result<usize, SockmonError> {
+    fn verify(&mut self, _: Duration, _: u64) -> Result<usize, KernelError> {
         let state = self.asked("verify")?;
         if state.pins.is_empty() { Ok(0) } else { unknown("verify") }
     }
 
-    fn judge(&mut self, _: Finding) -> Result<(), SockmonError> {
+    fn judge(&mut self, _: Finding) -> Result<(), KernelError> {
         unknown("judge")
     }
 
-    fn set_live_sas(&mut self, served: &[Selectors]) -> Result<(), SockmonError> {
+    fn set_live_sas(&mut self, served: &[Selectors]) -> Result<(), KernelError> {
         self.change("set_live_sas", Call::SetLive(served.to_vec()))?.live = served.to_vec();
         Ok(())
     }
 
-    fn add_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError> {
+    fn add_live_sa(&mut self, served: &Selectors) -> Result<(), KernelError> {
         let mut state = self.change("add_live_sa", Call::AddLive(*served))?;
         if state.live.contains(served) {
             return Err(refused(format!("associations serve {served:?} already")));
@@ -255,7 +253,7 @@ impl KernelHalf for Recorder {
         Ok(())
     }
 
-    fn remove_live_sa(&mut self, served: &Selectors) -> Result<(), SockmonError> {
+    fn remove_live_sa(&mut self, served: &Selectors) -> Result<(), KernelError> {
         let mut state = self.change("remove_live_sa", Call::RemoveLive(*served))?;
         let Some(at) = state.live.iter().position(|live| live == served) else {
             return Err(refused(format!("no association serves {served:?}")));
@@ -268,80 +266,80 @@ impl KernelHalf for Recorder {
         0
     }
 
-    fn set_uplinks(&mut self, uplinks: &[u32]) -> Result<(), SockmonError> {
+    fn set_uplinks(&mut self, uplinks: &[u32]) -> Result<(), KernelError> {
         self.change("set_uplinks", Call::SetUplinks(uplinks.to_vec())).map(drop)
     }
 
-    fn set_insides(&mut self, insides: &[u32]) -> Result<(), SockmonError> {
+    fn set_insides(&mut self, insides: &[u32]) -> Result<(), KernelError> {
         self.change("set_insides", Call::SetInsides(insides.to_vec())).map(drop)
     }
 
-    fn set_others(&mut self, _: &[u32]) -> Result<(), SockmonError> {
+    fn set_others(&mut self, _: &[u32]) -> Result<(), KernelError> {
         unknown("set_others")
     }
 
-    fn set_locals(&mut self, _: &[Prefix]) -> Result<(), SockmonError> {
+    fn set_locals(&mut self, _: &[Prefix]) -> Result<(), KernelError> {
         unknown("set_locals")
     }
 
-    fn set_enc(&mut self, _: u32) -> Result<(), SockmonError> {
+    fn set_enc(&mut self, _: u32) -> Result<(), KernelError> {
         unknown("set_enc")
     }
 
-    fn narrow_spans(&mut self, spans: &[Span]) -> Result<(), SockmonError> {
+    fn narrow_spans(&mut self, spans: &[Span]) -> Result<(), KernelError> {
         let mut state = self.change("narrow_spans", Call::NarrowSpans(spans.to_vec()))?;
         state.spans.retain(|span| spans.contains(span));
         Ok(())
     }
 
-    fn set_spans(&mut self, spans: &[Span]) -> Result<(), SockmonError> {
+    fn set_spans(&mut self, spans: &[Span]) -> Result<(), KernelError> {
         self.change("set_spans", Call::SetSpans(spans.to_vec()))?.spans = spans.to_vec();
         Ok(())
     }
 
-    fn set_users(&mut self, users: &[RangeInclusive<u32>]) -> Result<(), SockmonError> {
+    fn set_users(&mut self, users: &[RangeInclusive<u32>]) -> Result<(), KernelError> {
         self.change("set_users", Call::SetUsers(users.to_vec()))?.users = users.to_vec();
         Ok(())
     }
 
-    fn set_observe(&mut self, observe: bool) -> Result<(), SockmonError> {
+    fn set_observe(&mut self, observe: bool) -> Result<(), KernelError> {
         self.change("set_observe", Call::SetObserve(observe)).map(drop)
     }
 
-    fn dns_answers(&self, _: usize) -> Result<Vec<DnsAnswer>, SockmonError> {
+    fn dns_answers(&self, _: usize) -> Result<Vec<DnsAnswer>, KernelError> {
         unknown("dns_answers")
     }
 
-    fn dns_answers_fd(&self) -> Result<OwnedFd, SockmonError> {
+    fn dns_answers_fd(&self) -> Result<OwnedFd, KernelError> {
         unknown("dns_answers_fd")
     }
 
-    fn events(&self) -> Result<Vec<Event>, SockmonError> {
+    fn events(&self) -> Result<Vec<Event>, KernelError> {
         Ok(Vec::new())
     }
 
-    fn counters(&self) -> Result<Vec<(&'static str, u64)>, SockmonError> {
+    fn counters(&self) -> Result<Vec<(&'static str, u64)>, KernelError> {
         // No packet passes here.
         self.asked("counters").map(|_| sockmon::abi::COUNTERS.iter().map(|word| (*word, 0)).collect())
     }
 
-    fn traffic(&self) -> Result<BTreeMap<AppId, AppTraffic>, SockmonError> {
+    fn traffic(&self) -> Result<BTreeMap<AppId, AppTraffic>, KernelError> {
         Ok(BTreeMap::new())
     }
 
-    fn flows(&self) -> Result<Vec<CountedFlow>, SockmonError> {
+    fn flows(&self) -> Result<Vec<CountedFlow>, KernelError> {
         unknown("flows")
     }
 
-    fn flow_capacity(&self) -> Result<usize, SockmonError> {
+    fn flow_capacity(&self) -> Result<usize, KernelError> {
         unknown("flow_capacity")
     }
 
-    fn take_flow(&self, _: &FlowId) -> Result<Option<CountedFlow>, SockmonError> {
+    fn take_flow(&self, _: &FlowId) -> Result<Option<CountedFlow>, KernelError> {
         unknown("take_flow")
     }
 
-    fn sockets(&self) -> Result<Vec<SocketInfo>, SockmonError> {
+    fn sockets(&self) -> Result<Vec<SocketInfo>, KernelError> {
         Ok(self.asked("sockets")?.sockets.clone())
     }
 
@@ -349,27 +347,27 @@ impl KernelHalf for Recorder {
         1
     }
 
-    fn socket_events(&self) -> Result<SocketEvents, SockmonError> {
+    fn socket_events(&self) -> Result<SocketEvents, KernelError> {
         unknown("socket_events")
     }
 
-    fn socket_calls(&self, _: Time) -> Result<Vec<SocketEvent>, SockmonError> {
+    fn socket_calls(&self, _: Time) -> Result<Vec<SocketEvent>, KernelError> {
         unknown("socket_calls")
     }
 
-    fn identity_of_pid(&self, _: u32) -> Result<Option<Identity>, SockmonError> {
+    fn identity_of_pid(&self, _: u32) -> Result<Option<Identity>, KernelError> {
         unknown("identity_of_pid")
     }
 
-    fn app_of_pid(&self, _: u32) -> Result<Option<AppId>, SockmonError> {
+    fn app_of_pid(&self, _: u32) -> Result<Option<AppId>, KernelError> {
         unknown("app_of_pid")
     }
 
-    fn health(&self) -> Vec<Fault> {
+    fn health(&self) -> Vec<sockmon::Fault> {
         Vec::new()
     }
 
-    fn repair(&mut self) -> Result<Adopted, SockmonError> {
+    fn repair(&mut self) -> Result<Adopted, KernelError> {
         unknown("repair")
     }
 }

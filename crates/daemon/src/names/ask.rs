@@ -91,7 +91,7 @@ impl Asker {
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let run = move || {
-            crate::privileges::give_up_all();
+            control::privileges::give_up_all();
             runtime.block_on(desk.serve(asked));
         };
         std::thread::Builder::new().name("rvl-names".to_owned()).spawn(run)?;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use config::NameLimits;
 use policy::{Names, Source};
 use wire::Time;
 
@@ -19,26 +20,6 @@ pub const MAX_ADDRESSES: usize = 64;
 const ASKING: usize = 32;
 /// Behind its end an address counts until the sockets have been looked at, but no longer than this.
 const UNSEEN: Duration = Duration::from_secs(5);
-
-/// How long answers count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Not asked again before this, whatever the answer says.
-    pub floor: Duration,
-    /// Asked again after this, whatever the answer says.
-    pub ceiling: Duration,
-    /// Behind the end of an answer, and of the last flow.
-    pub grace: Duration,
-    /// Until a failed question is asked again, the first time; later ones wait longer.
-    pub retry: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        let seconds = Duration::from_secs;
-        Limits { floor: seconds(5), ceiling: seconds(3600), grace: seconds(600), retry: seconds(5) }
-    }
-}
 
 /// What one question came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,13 +53,13 @@ pub struct Known {
 
 impl Known {
     /// When the grace ends.
-    fn end(&self, limits: &Limits) -> Time {
+    fn end(&self, limits: &NameLimits) -> Time {
         self.until.max(self.used.unwrap_or_default()) + limits.grace
     }
 
     /// Whether the resolver's word still counts for everything. Between the end and the next look at the sockets it does: whether a
     /// flow uses the address is not known yet.
-    fn is_fresh(&self, now: Time, limits: &Limits) -> bool {
+    fn is_fresh(&self, now: Time, limits: &NameLimits) -> bool {
         !self.restored && !self.over && self.end(limits) + UNSEEN >= now
     }
 }
@@ -108,7 +89,7 @@ impl Entry {
     }
 
     /// Make room for one more of a kind: that which would go first goes, unless the resolver's last answer has it.
-    fn make_room(&mut self, observed: bool, limits: &Limits) -> bool {
+    fn make_room(&mut self, observed: bool, limits: &NameLimits) -> bool {
         // Those of earlier answers beside those of the last.
         let room = if observed { MAX_ADDRESSES } else { 2 * MAX_ADDRESSES };
         if self.of(observed).count() < room {
@@ -125,13 +106,13 @@ impl Entry {
 /// Every name of the policy.
 #[derive(Debug, Default)]
 pub struct Book {
-    limits: Limits,
+    limits: NameLimits,
     entries: BTreeMap<String, Entry>,
 }
 
 impl Book {
     /// An empty book with these limits.
-    pub fn new(limits: Limits) -> Book {
+    pub fn new(limits: NameLimits) -> Book {
         Book { limits, entries: BTreeMap::new() }
     }
 
@@ -170,7 +151,7 @@ impl Book {
     }
 
     /// The limits that the book keeps to.
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &NameLimits {
         &self.limits
     }
 

@@ -4,8 +4,12 @@ const HOST: &str = "host.example";
 
 fn book() -> Book {
     let seconds = Duration::from_secs;
-    let mut book =
-        Book::new(Limits { floor: seconds(1), ceiling: seconds(100), grace: seconds(10), retry: seconds(2) });
+    let mut book = Book::new(NameLimits {
+        floor: seconds(1),
+        ceiling: seconds(100),
+        grace: seconds(10),
+        retry: seconds(2),
+    });
     book.watch(at(0), [HOST.to_owned()]);
     book
 }

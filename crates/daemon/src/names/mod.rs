@@ -10,5 +10,5 @@ mod book;
 mod saved;
 
 pub use ask::{Asker, Heard, system_servers};
-pub use book::{Book, Entry, Known, Limits, MAX_ADDRESSES, Reply};
+pub use book::{Book, Entry, Known, MAX_ADDRESSES, Reply};
 pub use saved::{forget, read, write};

@@ -5,6 +5,8 @@
 
 mod changes;
 mod live;
+mod name;
+mod served;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,14 +21,15 @@ use wire::Time;
 
 use super::context::Context;
 use super::halves::Halves;
-use crate::associations::{self, Defaults, SaView};
-use crate::datapath::{InboundHalf, OutboundHalf, Unanswered};
+use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::keys::Keys;
 use crate::paths::look;
-use crate::refused::{Fault, Refused};
+use control::channel::Unanswered;
+use documents::associations::{self, Defaults, SaView};
+use documents::refused::{Fault, Refused};
 
 pub use changes::Which;
-use live::Served;
+use served::Served;
 
 /// How long an SPI is kept for a key manager.
 const PROMISE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -196,7 +199,7 @@ impl Associations {
         context: Context<'_>,
     ) -> Result<SaInfo, Refused> {
         let sa = self.find(spi, which, context).await?;
-        let (name, remote) = (changes::name_of(&sa), sa.remote);
+        let (name, remote) = (name::name_of(&sa), sa.remote);
         match sa.direction {
             Direction::In => {
                 context.halves.ask_inbound(move |half| half.engine.remove_sa(name).map(drop)).await??;

@@ -3,9 +3,9 @@
 use api::SaInfo;
 
 use super::{Halves, Host, PolicyInForce, Rules};
-use crate::associations::SaView;
-use crate::config::Config;
 use crate::monitor::Monitor;
+use config::Config;
+use documents::associations::SaView;
 
 /// The owners beside the one whose verb is called.
 #[derive(Clone, Copy)]

@@ -4,8 +4,8 @@ use super::Plane;
 use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::gateway::Mtus;
 use crate::policy_store::Candidate;
-use crate::refused::Refused;
-use crate::rules::RuleBook;
+use documents::refused::Refused;
+use documents::rules::RuleBook;
 
 impl Plane {
     /// Tell the kernel half which flows the associations of both engines serve, whose threads do not run yet.

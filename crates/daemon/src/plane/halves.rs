@@ -12,9 +12,10 @@ use sadb::rules::Snapshot;
 use sadb::spd::{Action, Spd, Terms};
 use wire::{AppId, DropReason, Flow, Services};
 
-use crate::associations::SaView;
-use crate::datapath::{Handle, InboundHalf, Losses, OutboundHalf, Unanswered};
+use crate::datapath::{InboundHalf, Losses, OutboundHalf};
 use crate::statistics::Half;
+use control::channel::{Handle, Unanswered};
+use documents::associations::SaView;
 
 /// The handles of the two data threads.
 pub struct Halves {

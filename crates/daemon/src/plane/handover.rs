@@ -3,8 +3,8 @@
 use crypto::Secret;
 
 use super::Plane;
-use crate::datapath::Unanswered;
-use crate::refused::Refused;
+use control::channel::Unanswered;
+use documents::refused::Refused;
 
 impl Plane {
     /// At most so many octets a hand-over of all that must not be left out takes.

@@ -11,15 +11,15 @@ use sadb::sa::DEFAULT_PATH_MTU;
 
 use super::halves::Halves;
 use super::report;
-use crate::config::{Config, GatewayConfig};
 use crate::device::Device;
 use crate::gateway::{self, Mtus, Surroundings, among};
 use crate::host::{self, TunFault};
 use crate::monitor::Monitor;
 use crate::network_stack::NetworkStack;
-use crate::refused::{Fault, Refused};
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink, UplinkFault};
+use config::{Config, GatewayConfig};
+use documents::refused::{Fault, Refused};
 
 /// What is known of the host.
 #[derive(Debug)]

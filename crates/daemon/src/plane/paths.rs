@@ -13,7 +13,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, sleep_until};
 
 use super::Plane;
-use crate::signals::registered;
+use control::signals::registered;
 
 /// How long the news of one change may take to come in; routes are looked at once for all of them.
 const TOGETHER: Duration = Duration::from_millis(20);

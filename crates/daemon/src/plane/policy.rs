@@ -5,8 +5,11 @@
 //! ([`super::transaction`]): that takes the data threads too.
 
 mod files;
+mod hosts;
+mod kernel_load;
 mod load;
 mod names;
+mod pinned;
 mod pins;
 mod plan;
 mod process;
@@ -21,14 +24,13 @@ use wire::{AppId, Flow};
 
 use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, Exchanged, Executable, PolicyStore, Trial};
-use crate::refused::{Fault, Refused};
 use crate::translation::Translator;
+use documents::refused::{Fault, Refused};
 
 pub(super) use files::Files;
+pub use hosts::Hosts;
 pub(crate) use load::{load_kernel, report};
-pub use names::Hosts;
-use pins::Pins;
-pub use pins::on_this_host;
+use pinned::Pins;
 
 /// The policy in force.
 pub struct PolicyInForce {
@@ -100,7 +102,7 @@ impl PolicyInForce {
 
     /// Where a rule stands.
     pub(crate) fn rule_position(&self, rule: RuleId) -> Option<Position> {
-        policy_store::rule_position(self.compiled(), rule)
+        documents::decision::rule_position(self.compiled(), rule)
     }
 
     /// Blocks that did not compile.
@@ -137,7 +139,7 @@ impl PolicyInForce {
             pins: self.pinned_files(monitor),
             missing: self.missing(),
             subjects: Default::default(),
-            kernel: Some(load::stats(monitor)),
+            kernel: Some(kernel_load::kernel_load(monitor)),
         }
     }
 

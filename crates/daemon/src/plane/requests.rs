@@ -13,8 +13,8 @@ use wire::AppId;
 use zeroize::Zeroizing;
 
 use super::{Plane, Which};
-use crate::audit::Asker;
-use crate::refused::Refused;
+use control::asker::Asker;
+use documents::refused::Refused;
 
 /// Requests about the associations.
 impl Plane {

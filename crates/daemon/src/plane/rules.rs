@@ -1,7 +1,7 @@
 //! The rules of the operator: the SPD, in both data threads and, where the kernel half acts on them, there.
 //!
 //! What enters: requests for the SPD. What leaves: the rules for both halves of the engine, and for the kernel half the spans by which
-//! forwarded packets pass without the engine ([`crate::gateway`]) and the users whose packets go to it ([`crate::users`]). A change is in
+//! forwarded packets pass without the engine ([`crate::gateway`]) and the users whose packets go to it ([`documents::users`]). A change is in
 //! force in all of them, or in none.
 
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use sockmon::Span;
 use super::halves::{Halves, by_rules};
 use crate::gateway::{self, HandedRules};
 use crate::monitor::Monitor;
-use crate::refused::{Fault, Refused};
-use crate::rules::{RuleBook, RuleCounts};
-use crate::users::users;
+use documents::refused::{Fault, Refused};
+use documents::rules::{RuleBook, RuleCounts};
+use documents::users::users;
 
 /// The rules in force.
 #[derive(Debug)]
@@ -200,7 +200,7 @@ mod tests {
     use api::{SpdDirection, Verdict};
 
     use super::*;
-    use crate::control::tests::{Folder, plane_over};
+    use crate::handlers::tests::{Folder, plane_over};
     use crate::monitor::recorder::{Call, Recorder};
 
     fn request(selector: &str, action: Verdict) -> SpdAdd {

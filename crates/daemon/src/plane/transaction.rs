@@ -11,7 +11,7 @@ use super::Plane;
 use super::halves::by_policy;
 use super::policy::Files;
 use crate::policy_store::{Candidate, Exchanged, Executable};
-use crate::refused::Refused;
+use documents::refused::Refused;
 
 impl Plane {
     /// Put a policy in force, everywhere or nowhere.

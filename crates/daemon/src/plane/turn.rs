@@ -6,9 +6,9 @@ use api::{MAX_CONFIRM_SECONDS, MissingProgram, PolicyApplied, PolicyApply, Polic
 
 use super::Plane;
 use super::policy::Files;
-use crate::config::Config;
 use crate::policy_store::{self, Candidate};
-use crate::refused::{Fault, Refused};
+use config::Config;
+use documents::refused::{Fault, Refused};
 
 /// What a change of policy may do that looks like a mistake.
 #[derive(Clone, Copy, Debug, Default)]
@@ -178,7 +178,7 @@ impl Plane {
             Ok(_) => {
                 let detail =
                     format!("{source} was not confirmed in time: the policy before is in force again");
-                self.audit(crate::audit::Asker::myself(), "policy_rolled_back", detail);
+                self.audit(control::asker::Asker::myself(), "policy_rolled_back", detail);
                 None
             }
             Err(refused) => Some(format!("a policy that was not confirmed cannot be taken back: {refused}")),

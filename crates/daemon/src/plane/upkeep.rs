@@ -3,14 +3,15 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use sockmon::{Finding, SockmonError};
+use crate::monitor::KernelError;
+use sockmon::Finding;
 use tokio::sync::mpsc::Receiver;
 use wire::Time;
 
 use super::Plane;
 use crate::enc::Enc;
 use crate::names::Heard;
-use crate::refused::Refused;
+use documents::refused::Refused;
 
 /// Upkeep of the host.
 impl Plane {
@@ -121,7 +122,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half has none.
-    pub(crate) fn dns_answers_fd(&self) -> Result<OwnedFd, SockmonError> {
+    pub(crate) fn dns_answers_fd(&self) -> Result<OwnedFd, KernelError> {
         self.monitor.get().dns_answers_fd()
     }
 

@@ -7,7 +7,9 @@ use std::path::Path;
 use api::MissingProgram;
 use policy::{Code, Compiled, Executables, Host, Image, ProgramFile};
 
-use super::{Executable, HostFiles, block_position, candidates};
+use super::{Executable, candidates};
+use documents::decision::block_position;
+use host_files::HostFiles;
 
 /// Subjects that are told of one policy.
 const TOLD: usize = 64;

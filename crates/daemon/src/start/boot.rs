@@ -10,11 +10,12 @@ use super::{
     Before, First, RunError, RunOptions, become_the_daemon, explained, filter_queue, fit, left_out,
     note_host, note_tun, open_tun, take_back, translation, unified,
 };
-use crate::config::Config;
 use crate::keys::{Keys, KeysError};
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink, UplinkError};
-use crate::{doctor, harden, host, last_policy, plane, privileges, state};
+use crate::{doctor, host, last_policy, plane, state};
+use config::Config;
+use control::{harden, privileges};
 
 /// What [`boot`] has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Boote
     let (file, First { mut store, candidate, .. }) = last(config, run_dir)?;
     let uplinks = guarded(config)?;
     // The book of used keys begins with the instance: a daemon that finds a record and no book takes it for lost.
-    let registry = crate::crypto_units::registry(config).map_err(KeysError::from)?;
+    let registry = documents::crypto_units::registry(config).map_err(KeysError::from)?;
     Keys::open(registry, run_dir, before.record)?;
     let parent = unified(config)?;
     let exempt = Cgroup::create(&parent, &format!("ravelin-{}", config.instance))?;

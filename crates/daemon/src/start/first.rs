@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::RunError;
+use super::error::RunError;
 use crate::last_policy;
 use crate::policy_store::{Candidate, PolicyStore};
 

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use netio::cgroup::{Cgroup, unified_root};
 
-use super::RunError;
-use crate::config::Config;
+use super::error::RunError;
 use crate::host::Record;
+use config::Config;
 
 /// Make the group, or find the one of the daemon that handed its sockets over (`taken`): they were made there.
 ///

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use netio::udp::{Holder, UdpOptions, UdpTransport, holders};
 
-use super::RunError;
-use crate::config::Config;
+use super::error::RunError;
+use config::Config;
 
 /// How long a start waits for a port that somebody else holds, and how often it looks.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -13,15 +13,16 @@ use std::path::Path;
 use netio::cgroup::Cgroup;
 use netio::clear::ClearSender;
 
-use super::{RunError, open_errors, open_raw, raw_sender, read_record, unified};
-use crate::config::Config;
+use super::error::RunError;
+use super::parts::{open_errors, open_raw, raw_sender, read_record, unified};
 use crate::datapath;
 use crate::gateway;
 use crate::host::Record;
 use crate::policy_store::{self, Candidate};
-use crate::socket;
 use crate::surveyed::Surveyed;
 use crate::uplinks::Uplink;
+use config::Config;
+use control::socket;
 
 /// Try what the start needs; `candidate` is the policy that it would put in force.
 ///

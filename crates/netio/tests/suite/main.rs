@@ -3,7 +3,6 @@
 mod burst;
 mod common;
 mod frames;
-mod lab;
 mod netns;
 mod packet;
 mod pcap;

@@ -21,7 +21,7 @@ pub struct Boot {
 impl Boot {
     pub fn execute(self) -> anyhow::Result<()> {
         let config = super::run::load(&self.config)?;
-        daemon::debug::start(config.log.word(), crate::color::on_stderr());
+        control::debug::start(config.log.word(), crate::color::on_stderr());
         let booted = daemon::start::boot(&config).map_err(|error| {
             let kind = if matches!(error, RunError::Policy(_)) { Kind::BadInput } else { Kind::Failed };
             Failure::of(kind, error.to_string())

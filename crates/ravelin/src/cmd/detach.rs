@@ -15,7 +15,7 @@ use crate::output;
 #[derive(Debug, Args)]
 pub struct Detach {
     /// The instance that leaves the host.
-    #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance, add = ArgValueCandidates::new(complete::instances))]
+    #[arg(long, value_name = "NAME", default_value = config::INSTANCE, value_parser = instance, add = ArgValueCandidates::new(complete::instances))]
     instance: String,
     /// Go ahead without a question.
     #[arg(long, short)]

@@ -38,7 +38,7 @@ impl Doctor {
 }
 
 /// What a daemon that runs says of itself; nothing where none runs.
-fn of_daemon(config: &daemon::config::Config) -> Vec<Check> {
+fn of_daemon(config: &config::Config) -> Vec<Check> {
     let control = Some(config.control_socket.clone());
     let connect = Connect { instance: config.instance.clone(), control };
     let traffic = connect.get::<AppTrafficList>(path::TRAFFIC).ok();
@@ -65,7 +65,7 @@ fn degraded(problem: &api::Problem) -> Check {
 }
 
 /// No daemon answers: nothing to say where none was, but whom the kernel half keeps closed where it is there.
-fn dead(config: &daemon::config::Config, error: &anyhow::Error) -> Vec<Check> {
+fn dead(config: &config::Config, error: &anyhow::Error) -> Vec<Check> {
     let closed = daemon::policy_store::closed_by(&config.run_dir(), &config.instance);
     if !closed.is_empty() {
         let found = format!("no daemon runs, and what must be protected is refused: {}", closed.join(", "));

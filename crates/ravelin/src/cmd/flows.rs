@@ -106,7 +106,7 @@ fn row(record: &FlowRecord) -> Vec<String> {
     };
     vec![
         name_of(record),
-        daemon::associations::protocol_word(record.protocol),
+        documents::associations::protocol_word(record.protocol),
         format!("{} {way} {}", record.local, record.remote),
         both(out.clear, inn.clear),
         both(out.authenticated, inn.authenticated),

@@ -13,10 +13,10 @@ use api::{
     SpdDeleted, SpdList, Spi, SpiRequest, path,
 };
 use clap::Args;
-use daemon::associations;
-use daemon::import::{self, Ends, Entry, MAX_FILE, SETKEY_RULE, What};
-use daemon::refused::{Fault, Refused};
-use daemon::rules::RuleBook;
+use documents::associations;
+use documents::import::{self, Ends, Entry, MAX_FILE, SETKEY_RULE, What};
+use documents::refused::{Fault, Refused};
+use documents::rules::RuleBook;
 use zeroize::Zeroizing;
 
 use crate::client::Connect;

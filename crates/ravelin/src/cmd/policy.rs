@@ -15,7 +15,7 @@ use api::{
 };
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
-use daemon::policy_store::HostFiles;
+use host_files::HostFiles;
 use policy::{AppTable, Host, Parsed, Process, ProgramFile, RunningProgram, Target, counted};
 
 use crate::client::Connect;
@@ -179,7 +179,7 @@ impl Check {
                 failed: parsed.tested.failed,
                 skipped: parsed.tested.skipped,
             }),
-            pins: daemon::plane::on_this_host(compiled.subjects.pins()),
+            pins: host_files::on_this_host(compiled.subjects.pins()),
         };
         if self.json {
             output::json(&report)?;
@@ -284,7 +284,7 @@ impl Explain {
             eprint!("{}", parsed.render(color::on_stderr()));
         }
         let pins = match compiled.find(&self.app) {
-            Some(app) => daemon::plane::on_this_host(&app.pins),
+            Some(app) => host_files::on_this_host(&app.pins),
             None => Vec::new(),
         };
         if self.json {
@@ -292,11 +292,11 @@ impl Explain {
             output::json(&PolicyExplanation {
                 application: self.app,
                 flow: FlowInfo {
-                    protocol: daemon::associations::protocol_word(flow.protocol),
+                    protocol: documents::associations::protocol_word(flow.protocol),
                     local: (self.from_port != 0).then(|| at(flow.local, self.from_port)),
                     remote: Some(at(flow.remote, flow.remote_port)),
                 },
-                decision: daemon::policy_store::decision(&explanation),
+                decision: documents::decision::decision(&explanation),
                 pins,
             })?;
         } else {

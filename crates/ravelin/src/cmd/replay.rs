@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use api::{ReplayEnd, ReplayLine, ReplaySummary};
 use clap::{Args, ValueEnum};
-use daemon::replay::{self, EngineOptions, ReplayError, ReplayOptions};
+use offline::replay::{self, EngineOptions, ReplayError, ReplayOptions};
 
 use crate::exit::{Failure, Kind};
 use crate::output;

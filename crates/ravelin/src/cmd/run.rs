@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use daemon::config::{Config, ConfigError};
+use config::{Config, ConfigError};
 use daemon::start::{RunError, RunOptions};
 
 use crate::exit::{Failure, Kind};
@@ -27,7 +27,7 @@ pub struct Run {
 impl Run {
     pub fn execute(self) -> anyhow::Result<()> {
         let config = load(&self.config)?;
-        daemon::debug::start(config.log.word(), crate::color::on_stderr());
+        control::debug::start(config.log.word(), crate::color::on_stderr());
         let options = RunOptions { take_over: self.take_over, detach_on_exit: self.detach_on_exit };
         daemon::run::run(config, options).map_err(|error| {
             let kind = if matches!(error, RunError::Policy(_)) { Kind::BadInput } else { Kind::Failed };

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use api::{ScrubEnd, ScrubExplained, ScrubRule, ScrubSummary, ScrubVerdict};
 use clap::{Args, ValueEnum};
-use daemon::scrub::{self, Done, Files, ScrubError, Settings};
+use config::scrub_text;
+use offline::scrub::{self, Done, Files, ScrubError, Settings};
 
 use crate::exit::{Failure, Kind};
 use crate::output;
@@ -34,7 +35,7 @@ pub struct Scrub {
     #[arg(long = "rule", value_name = "RULE=MODE")]
     rule: Vec<String>,
     /// A network that is inside. May be repeated [default: the receiver of the first packet between two hosts is inside].
-    #[arg(long, value_name = "PREFIX", value_parser = scrub::prefix)]
+    #[arg(long, value_name = "PREFIX", value_parser = scrub_text::prefix)]
     inside: Vec<scrub::Prefix>,
     /// The side whose data are recorded, so that no copy can differ [default: both; with --inside: inside].
     #[arg(long, value_enum)]
@@ -55,7 +56,7 @@ pub struct Scrub {
     #[arg(long, value_enum, default_value_t = Urgent::InBand)]
     urgent: Urgent,
     /// Two networks between whose hosts ESP, AH and IKE may pass, as in 192.0.2.0/24=198.51.100.7 (rule V.1). May be repeated.
-    #[arg(long, value_name = "PREFIX=PREFIX", value_parser = scrub::pair)]
+    #[arg(long, value_name = "PREFIX=PREFIX", value_parser = scrub_text::pair)]
     sanctioned: Vec<(scrub::Prefix, scrub::Prefix)>,
     /// The capture was made on a sending host, whose card computes checksums: those that are not computed yet are not wrong.
     #[arg(long)]

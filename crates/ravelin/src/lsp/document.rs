@@ -167,7 +167,7 @@ impl Document {
     pub fn analysed(&mut self, name: &str) -> Option<(&Text, &Analysis)> {
         let text = self.text.as_ref()?;
         let analysis = self.analysis.get_or_insert_with(|| {
-            let host = daemon::policy_store::HostFiles::here();
+            let host = host_files::HostFiles::here();
             let parsed = policy::parse_for(name, text.as_str(), &host);
             let compiled = policy::compile(&parsed, &mut AppTable::new(), 1);
             Analysis { parsed, compiled }

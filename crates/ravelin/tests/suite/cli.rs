@@ -371,7 +371,7 @@ fn init_writes_what_the_other_commands_read_and_changes_nothing() {
     let policy = dir.join("main.policy");
     let check = ravelin(&["policy", "check", policy.to_str().unwrap()], "");
     assert_eq!(code(&check), 0, "{}", err(&check));
-    let config = daemon::config::Config::load(&dir.join("ravelin.toml")).unwrap();
+    let config = config::Config::load(&dir.join("ravelin.toml")).unwrap();
     assert_eq!(config.policy, policy);
     // The example is a policy too.
     let text = std::fs::read_to_string(&policy).unwrap();

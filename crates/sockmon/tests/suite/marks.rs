@@ -5,7 +5,8 @@ use crate::common;
 
 use common::packets::*;
 use common::*;
-use sockmon::{Marks, SockmonError};
+use sockmon::SockmonError;
+use wire::Marks;
 
 const PROOF: u32 = 0x8000_0000;
 const FULL: u32 = PROOF | 0x0300_0000;

@@ -3,9 +3,10 @@
 use crate::common;
 
 use common::*;
+use host_files::PinState;
 use policy::{Digest, Executables, Image, Pins, Selector, Subjects};
 use program::Program;
-use sockmon::{LoadWarning, PinState};
+use sockmon::LoadWarning;
 use std::collections::BTreeSet;
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -21,7 +22,7 @@ fn now() -> Duration {
 }
 
 fn digest(path: &Path) -> Digest {
-    sockmon::sha256(path).unwrap()
+    host_files::sha256(path).unwrap()
 }
 
 fn pins(path: &Path, digests: &[Digest]) -> Pins {

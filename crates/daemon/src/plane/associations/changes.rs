@@ -4,14 +4,15 @@ use std::net::IpAddr;
 
 use api::{Direction, Keymat, ReplaceOne, SaInfo, SaReplace, SaReplaced, SaUpdate, SpiRequest};
 use crypto::{Secret, SuiteId};
-use sadb::sa::{KeyClass, Lifetime};
+use sadb::sa::Lifetime;
 use sadb::{InboundSa, OutboundSa, SaConfig, SaName, Spi, wireshark};
 use wire::Time;
 use zeroize::Zeroizing;
 
+use super::name::name_of;
 use super::{Associations, Context, Halves, allocate_spi, settle};
-use crate::associations::{self, SaView};
-use crate::refused::{Fault, Refused};
+use documents::associations::{self, SaView};
+use documents::refused::{Fault, Refused};
 
 /// Which association is meant, where its SPI does not say it alone.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
@@ -23,16 +24,6 @@ pub struct Which {
     pub local: Option<IpAddr>,
     /// The outer address of the peer.
     pub remote: Option<IpAddr>,
-}
-
-/// An inbound association as its thread names it.
-pub(super) fn name_of(sa: &SaInfo) -> SaName {
-    let (destination, source) = match associations::class(sa.class.as_deref()) {
-        Ok(KeyClass::SpiDestination) => (Some(sa.local), None),
-        Ok(KeyClass::SpiDestinationSource) => (Some(sa.local), Some(sa.remote)),
-        Ok(KeyClass::Spi) | Err(_) => (None, None),
-    };
-    SaName { spi: Spi(sa.spi.0), destination, source }
 }
 
 fn bad(message: impl Into<String>) -> Refused {

@@ -4,99 +4,19 @@
 //! Counted as associations come and go, for walking all of them in the inbound thread would stop its packets. Where the count
 //! does not tell, it is made anew.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use api::SaInfo;
 use sadb::sa::{LifeState, SaProtocol};
 use sadb::{Direction, InboundSa, OutboundSa, Selectors, Spi};
 
+use super::served::{Left, LiveName, Served};
 use super::{Associations, Context};
-use crate::associations::groups_of;
 use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::monitor::Monitor;
-use crate::refused::Refused;
-
-/// An association by what events say of it.
-type LiveName = (Direction, Spi, IpAddr);
-
-/// The selectors, with how many associations have each.
-#[derive(Debug, Default)]
-pub(super) struct Served {
-    of: HashMap<LiveName, Vec<Selectors>>,
-    counts: HashMap<Selectors, usize>,
-}
-
-/// What the end of an association means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
-    /// No association has these selectors any more.
-    Nobody(Selectors),
-    /// Another association has them.
-    Others,
-    /// It was not counted, or several may be meant.
-    Unclear,
-}
-
-impl Served {
-    /// The count of what these associations serve.
-    fn of(all: impl IntoIterator<Item = (LiveName, Selectors)>) -> Served {
-        let mut live = Served::default();
-        for (name, served) in all {
-            live.add(name, served);
-        }
-        live
-    }
-
-    /// All selectors, each once.
-    pub(super) fn list(&self) -> Vec<Selectors> {
-        self.counts.keys().copied().collect()
-    }
-
-    /// Whether none had these selectors before.
-    fn add(&mut self, name: LiveName, served: Selectors) -> bool {
-        self.of.entry(name).or_default().push(served);
-        let count = self.counts.entry(served).or_default();
-        *count += 1;
-        *count == 1
-    }
-
-    /// Take back an [`Served::add`].
-    fn undo(&mut self, name: LiveName, served: Selectors) {
-        if let Some(of) = self.of.get_mut(&name) {
-            // The last one of these selectors is the one that was added.
-            if let Some(at) = of.iter().rposition(|other| *other == served) {
-                of.remove(at);
-            }
-            if of.is_empty() {
-                self.of.remove(&name);
-            }
-        }
-        self.release(served);
-    }
-
-    /// Whether nobody has these selectors any more.
-    fn release(&mut self, served: Selectors) -> bool {
-        let Some(count) = self.counts.get_mut(&served) else { return true };
-        *count -= 1;
-        let is_last = *count == 0;
-        if is_last {
-            self.counts.remove(&served);
-        }
-        is_last
-    }
-
-    /// Whether an association of this name is counted.
-    fn has(&self, name: LiveName) -> bool {
-        self.of.contains_key(&name)
-    }
-
-    fn remove(&mut self, name: LiveName) -> Left {
-        let Some(&[served]) = self.of.get(&name).map(Vec::as_slice) else { return Left::Unclear };
-        self.of.remove(&name);
-        if self.release(served) { Left::Nobody(served) } else { Left::Others }
-    }
-}
+use documents::associations::groups_of;
+use documents::refused::Refused;
 
 /// What [`Served`] wants to know of an association; `None`: nothing. IP in IP that is taken bare of its peer (`tunnels_from`) protects no
 /// flow, so clear text is no less than what it serves.
@@ -195,7 +115,7 @@ impl Associations {
         let told = if first { tell_of_live(served, context.monitor) } else { Ok(()) };
         if told.is_err() {
             self.live.undo(name_of(sa), served);
-            let name = super::changes::name_of(sa);
+            let name = super::name::name_of(sa);
             // Its key stays burnt: the peer may have sealed with it already.
             let _ = context.halves.ask_inbound(move |half| half.engine.remove_sa(name).map(drop)).await;
         }

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Sender, channel};
 
 use super::*;
-use crate::control::tests::{Folder, plane};
+use crate::handlers::tests::{Folder, plane};
 
 /// The thread has more to do than its channel holds, until the sender goes.
 fn occupied<T: 'static>(handle: &Handle<T>) -> Sender<()> {

@@ -3,7 +3,7 @@
 use api::{Audit, Event};
 
 use super::Observers;
-use crate::audit::{Asker, TARGET};
+use control::asker::{Asker, TARGET};
 
 impl Observers {
     /// Leave the trace of an action: a line of the log, one of the audit log, and an event.

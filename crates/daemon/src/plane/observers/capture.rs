@@ -6,4 +6,4 @@ mod names;
 mod text;
 mod writer;
 
-pub use desk::{Desk, Stream, start};
+pub use desk::{Desk, start};

@@ -3,11 +3,11 @@
 use sockmon::{Attempt, Event};
 
 use super::Observers;
-use crate::config::Config;
 use crate::denials::PER_SECOND;
 use crate::health::Cause;
 use crate::monitor::Monitor;
 use crate::plane::PolicyInForce;
+use config::Config;
 
 /// What the kernel half tells of files that the policy names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,12 +10,12 @@ use tokio::sync::{broadcast, mpsc};
 use wire::Services;
 
 use super::Observers;
-use crate::associations;
 use crate::datapath::OutboundHalf;
 use crate::events::Lines;
 use crate::plane::context::Context;
 use crate::plane::{Halves, Shared};
-use crate::refused::Refused;
+use documents::associations;
+use documents::refused::Refused;
 
 /// Lines that wait for one reader's socket.
 const LINES: usize = 64;

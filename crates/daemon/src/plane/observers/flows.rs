@@ -14,7 +14,7 @@ use crate::flows::sums;
 use crate::json_log::utc;
 use crate::monitor::Monitor;
 use crate::plane::PolicyInForce;
-use crate::refused::Refused;
+use documents::refused::Refused;
 
 /// Flows that are taken out at a time, so that a flood of short ones stops nobody else for long.
 const MOST_ENDS: usize = 8192;

@@ -16,7 +16,7 @@ use super::Observers;
 use crate::health::{ASSOCIATIONS, Ended, Outlook, Progress, Question, Sample, Who};
 use crate::plane::Halves;
 use crate::plane::context::Context;
-use crate::refused::Refused;
+use documents::refused::Refused;
 
 /// Every so many looks, associations are compared.
 const ROUND: u32 = 2;

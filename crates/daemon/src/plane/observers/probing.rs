@@ -14,12 +14,12 @@ use wire::probe::Message;
 use wire::{AppId, Time};
 
 use super::Observers;
-use crate::config::Config;
 use crate::datapath::OutboundHalf;
 use crate::plane::context::Context;
 use crate::plane::{Halves, Plane};
 use crate::probing::Known;
-use crate::refused::Refused;
+use config::Config;
+use documents::refused::Refused;
 
 /// From one look to the next.
 const TURN: Duration = Duration::from_millis(500);

@@ -6,7 +6,7 @@ use super::Observers;
 use crate::monitor::Monitor;
 use crate::plane::Host;
 use crate::plane::context::Context;
-use crate::refused::Refused;
+use documents::refused::Refused;
 
 /// The kernel half's count of packets that it put into the TUN.
 const HANDED: &str = "tun_recorded";

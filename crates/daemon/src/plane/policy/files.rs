@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use super::PolicyInForce;
 use crate::policy_store::{Candidate, Exchanged, Previous, Trial};
-use crate::refused::{Fault, Refused};
+use documents::refused::{Fault, Refused};
 
 /// What becomes of the files with a change.
 pub(in crate::plane) enum Files {

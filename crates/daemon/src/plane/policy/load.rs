@@ -1,9 +1,10 @@
 //! Loading the policy into the kernel half, and what is told of that.
 
-use super::{PolicyInForce, pins};
+use super::PolicyInForce;
+use super::pinned::AT_ONCE;
 use crate::monitor::{KernelHalf, Monitor};
 use crate::policy_store::{self, Candidate, Executable};
-use crate::refused::{Fault, Refused};
+use documents::refused::{Fault, Refused};
 
 impl PolicyInForce {
     /// What comes before a candidate is in force anywhere: sockets go on under the numbers that they have, and the numbers of its
@@ -41,7 +42,7 @@ impl PolicyInForce {
         monitor: &Monitor,
     ) -> Result<bool, Refused> {
         self.pins.look_soon();
-        load_kernel(&mut **monitor.get(), candidate, pins::AT_ONCE)
+        load_kernel(&mut **monitor.get(), candidate, AT_ONCE)
     }
 
     /// Look whether executables were exchanged (an upgrade gives them new inodes), a directory of theirs has come or was exchanged, or
@@ -60,25 +61,6 @@ impl PolicyInForce {
         tracing::info!("the kernel half has the executables of the policy as they are now");
         self.executables = now;
         Ok(true)
-    }
-}
-
-/// What the last load did to the kernel half's maps.
-pub(in crate::plane) fn stats(monitor: &Monitor) -> api::KernelLoad {
-    let did = monitor.get().last_load();
-    api::KernelLoad {
-        tables: did.tables,
-        networks: did.networks,
-        protections: did.protections,
-        orders: did.orders,
-        applications_changed: did.applications_changed,
-        tables_written: did.tables_written,
-        networks_written: did.networks_written,
-        protections_written: did.protections_written,
-        orders_written: did.orders_written,
-        tables_removed: did.tables_removed,
-        orders_left_out: did.orders_left_out,
-        executables_written: did.executables_written,
     }
 }
 

@@ -8,63 +8,20 @@ use std::time::Duration;
 
 use api::{NameAddress, NameState, NamesState};
 use policy::{Named, Source};
-use tokio::sync::mpsc::{Receiver, channel};
 use wire::{AppId, Time};
 
 use super::PolicyInForce;
-use crate::config::NamesConfig;
 use crate::monitor::Monitor;
-use crate::names::{self, Asker, Book, Heard, Known};
+use crate::names::{self, Heard, Known};
 use crate::plane::halves::{Halves, by_policy};
 use crate::policy_store::{self, Candidate};
-use crate::refused::Refused;
+use documents::refused::Refused;
 
 /// The most DNS answers to applications that are examined at once. Further ones are lost, and only the kernel half
 /// counts them.
 const AT_ONCE: usize = 256;
 /// The time between two looks at all sockets.
 const LOOK: Duration = Duration::from_secs(2);
-/// The room of the channel that brings answers to the control plane.
-const ROOM: usize = 64;
-
-/// The state of the control plane about host names.
-pub struct Hosts {
-    /// The known addresses of each name.
-    book: Book,
-    asker: Asker,
-    observe: bool,
-    /// Whether the kernel half was told to report DNS answers.
-    observing: bool,
-    /// The servers whose answers count whoever asked, unless the server is an application of the policy.
-    trusted: Vec<IpAddr>,
-    /// The time when the sockets were last looked at.
-    looked: Time,
-    /// The number of answers to applications that were examined, and the number of those that said something new.
-    observed: (u64, u64),
-}
-
-impl Hosts {
-    /// Makes the state without any name. The receiver gives the answers of the resolver.
-    pub fn new(config: &NamesConfig) -> (Hosts, Receiver<Heard>) {
-        let (told, heard) = channel(ROOM);
-        let configured = config.resolvers.iter().map(std::net::SocketAddr::ip).collect::<Vec<_>>();
-        let trusted = match configured.is_empty() {
-            true => names::system_servers().unwrap_or_default(),
-            false => configured,
-        };
-        let hosts = Hosts {
-            book: Book::new(config.limits),
-            asker: Asker::new(&config.resolvers, config.timeout, told),
-            observe: config.observe,
-            observing: false,
-            trusted,
-            looked: Time::default(),
-            observed: (0, 0),
-        };
-        (hosts, heard)
-    }
-}
-
 fn hosts_of(named: &Named) -> Vec<String> {
     named.hosts().map(str::to_owned).collect()
 }

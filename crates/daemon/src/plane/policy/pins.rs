@@ -1,39 +1,17 @@
 //! Executables that policy names by their digests: hashed by a thread of its own, told of when something about them changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use api::{PinnedFile, PinnedState, Problem};
+use api::{PinnedFile, Problem};
+use host_files::{Pin, PinState, pinned_file};
 use policy::Digest;
-use sockmon::{Finding, Pin, PinState, Suspect};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use sockmon::{Finding, Suspect};
+use tokio::sync::mpsc::{Receiver, channel};
 
 use super::PolicyInForce;
 use crate::audit_log::Auditor;
 use crate::monitor::Monitor;
-
-/// Octets that are hashed while policy is loaded, so that programs of usual size are refused for no moment: some milliseconds.
-pub(super) const AT_ONCE: u64 = 16 << 20;
-
-/// What is going on.
-#[derive(Default)]
-pub(super) struct Pins {
-    /// Where findings go; `None`: nobody reads them.
-    found: Option<Sender<Vec<Finding>>>,
-    /// The thread reads files.
-    busy: bool,
-    /// Something is to be looked at before the next round.
-    again: bool,
-    /// What was told last.
-    told: BTreeMap<PathBuf, PinState>,
-}
-
-impl Pins {
-    /// Something is to be looked at before the next round.
-    pub(super) fn look_soon(&mut self) {
-        self.again = true;
-    }
-}
 
 impl PolicyInForce {
     /// Begin: what the thread finds comes out of the receiver.
@@ -59,7 +37,7 @@ impl PolicyInForce {
         self.pins.again = !suspects.is_empty();
         if let Some(found) = self.pins.found.clone().filter(|_| !suspects.is_empty()) {
             let hash = move || {
-                crate::privileges::keep_reading();
+                control::privileges::keep_reading();
                 let findings = suspects.iter().map(Suspect::examine).collect();
                 // The daemon may have ended meanwhile.
                 let _ = found.blocking_send(findings);
@@ -121,7 +99,7 @@ impl PolicyInForce {
 
     /// The pinned files, for an answer.
     pub(super) fn pinned_files(&self, monitor: &Monitor) -> Vec<PinnedFile> {
-        monitor.get().pins().iter().map(told).collect()
+        monitor.get().pins().iter().map(pinned_file).collect()
     }
 
     /// Those at these paths, or at the end of these links. A path may be that of a file that was deleted, as `/proc` shows it.
@@ -132,7 +110,7 @@ impl PolicyInForce {
     ) -> Vec<PinnedFile> {
         let ends = |path: &str| {
             let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-            let end = sockmon::foreign::one(Path::new(path), |path| std::fs::canonicalize(path).ok());
+            let end = host_files::foreign::one(Path::new(path), |path| std::fs::canonicalize(path).ok());
             [Some(PathBuf::from(path)), end.flatten()]
         };
         let asked: Vec<PathBuf> = paths.flat_map(ends).flatten().collect();
@@ -153,7 +131,7 @@ impl PolicyInForce {
                 Some(digest) => PinState::Differs(digest),
                 None => PinState::Unverified(Some("it is hashed when the policy is loaded")),
             };
-            told(&Pin { path: path.into(), wanted: digests.iter().copied().collect(), state })
+            pinned_file(&Pin { path: path.into(), wanted: digests.iter().copied().collect(), state })
         };
         pins.iter().map(judged).collect()
     }
@@ -228,41 +206,10 @@ fn remedy(pin: &Pin) -> String {
     }
 }
 
-fn told(pin: &Pin) -> PinnedFile {
-    let (state, found) = match &pin.state {
-        PinState::Missing => (PinnedState::Missing, None),
-        PinState::Unverified(_) => (PinnedState::Unverified, None),
-        PinState::Verified(digest) => (PinnedState::Verified, Some(digest)),
-        PinState::Differs(digest) => (PinnedState::Differs, Some(digest)),
-        PinState::Unknown(_) => (PinnedState::Unknown, None),
-    };
-    PinnedFile {
-        path: pin.path.display().to_string(),
-        state,
-        text: pin.state.to_string(),
-        found: found.map(ToString::to_string),
-        wanted: pin.wanted.iter().map(ToString::to_string).collect(),
-    }
-}
-
-/// The files at the pinned paths of a policy that need not be in force, hashed now.
-pub fn on_this_host(pins: &policy::Pins) -> Vec<PinnedFile> {
-    let look = |(path, digests): (&String, &BTreeSet<Digest>)| {
-        let path = PathBuf::from(path);
-        let state = match sockmon::sha256(&path) {
-            Ok(digest) if digests.contains(&digest) => PinState::Verified(digest),
-            Ok(digest) => PinState::Differs(digest),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => PinState::Missing,
-            Err(error) => PinState::Unknown(error.to_string()),
-        };
-        told(&Pin { path, wanted: digests.iter().copied().collect(), state })
-    };
-    pins.iter().map(look).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::PinnedState;
 
     #[test]
     fn what_differs_is_told_with_both_digests_and_what_to_do() {
@@ -272,7 +219,7 @@ mod tests {
         assert!(text.contains("/usr/bin/curl") && text.contains(&found.to_string()), "{text}");
         assert!(text.contains(&wanted.to_string()), "{text}");
         assert!(remedy(&pin).contains("ravelin policy digest /usr/bin/curl"), "{}", remedy(&pin));
-        let file = told(&pin);
+        let file = pinned_file(&pin);
         assert_eq!((file.state, file.found), (PinnedState::Differs, Some(found.to_string())));
     }
 }

@@ -16,10 +16,11 @@ use wire::{AppId, Flow, ScrubId, Services};
 
 use super::PolicyInForce;
 use super::process::Owners;
-use crate::associations::protocol_word;
 use crate::monitor::Monitor;
-use crate::policy_store::{self, Candidate, block_position, is_same, rule_position};
-use crate::refused::{Fault, Refused};
+use crate::policy_store::{self, Candidate, is_same};
+use documents::associations::protocol_word;
+use documents::decision::{block_position, rule_position};
+use documents::refused::{Fault, Refused};
 
 /// Ranges of peers that are told for one application.
 const PEERS: usize = 64;

@@ -15,8 +15,8 @@ use super::PolicyInForce;
 use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::monitor::Monitor;
 use crate::plane::halves::Halves;
-use crate::refused::{Fault, Refused};
 use crate::translation::Translator;
+use documents::refused::{Fault, Refused};
 
 /// The interval of the comparison of open sockets with known ones. An event that was lost may have been a close.
 const ROUND: Duration = Duration::from_secs(60);

@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use api::PolicyApply;
 
 use super::*;
-use crate::control::tests::{Folder, plane_over};
+use crate::handlers::tests::{Folder, plane_over};
 use crate::monitor::recorder::Recorder;
 use crate::plane::Allow;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use netio::lab::{Evidence, Finished, Program, Running, Side};
-use ravelin::rig::Pair;
+use lab::rig::Pair;
+use lab::{Evidence, Finished, Program, Running, Side};
 use serde_json::Value;
 
 use super::report::Report;

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use netio::lab::{CaptureOptions, Program, Running, Side, Transport};
-use ravelin::rig::{Rig, RigOptions};
+use lab::rig::{Rig, RigOptions};
+use lab::{CaptureOptions, Program, Running, Side, Transport};
 
 use crate::exit::{Failure, Kind};
 use report::Report;
@@ -137,7 +137,7 @@ impl Stage {
         Ok(())
     }
 
-    fn capture(&self) -> anyhow::Result<netio::lab::Capture> {
+    fn capture(&self) -> anyhow::Result<lab::Capture> {
         let watch = vec![NEEDLE.into(), format!("GET {PAGE}").into_bytes()];
         Ok(self.rig.lab.capture(CaptureOptions { watch, ..CaptureOptions::default() })?)
     }

@@ -31,7 +31,7 @@ pub(in crate::cmd) enum Of {
 #[derive(Clone, Debug, Args)]
 struct Ask {
     /// The name of its instance.
-    #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
+    #[arg(long, value_name = "NAME", default_value = config::INSTANCE, value_parser = instance)]
     instance: String,
     /// Its control socket [default: /run/ravelin-inline/INSTANCE/control.sock of a line, /run/ravelin/INSTANCE/control.sock of the daemon].
     #[arg(long, value_name = "PATH")]
@@ -49,7 +49,7 @@ impl Ask {
         if self.of == Of::Daemon {
             return Connect { instance: self.instance.clone(), control: self.control.clone() }.get(path);
         }
-        let control = self.control.clone().unwrap_or_else(|| daemon::inline::control_socket(&self.instance));
+        let control = self.control.clone().unwrap_or_else(|| line::control_socket(&self.instance));
         if let Err(error) = UnixStream::connect(&control) {
             let text = format!(
                 "no process serves the line {} ({}: {error}); what it closed is closed still: `ravelin inline check` shows it, \

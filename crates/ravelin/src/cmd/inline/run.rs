@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use api::{InlineCheck, InlineCheckInterface, InlineCheckLine, InlineCheckSettings};
 use clap::Args;
-use daemon::inline::{self, LineError, LineOptions, LineSettings};
-use daemon::scrub;
+use config::scrub_text;
+use line::{LineError, LineOptions, LineSettings};
 
 use crate::client::instance;
 use crate::cmd::scrub::Profile;
@@ -69,8 +69,8 @@ impl What {
             settings.workers = workers.into();
         }
         for rule in &self.rule {
-            let set = scrub::rule_and_mode(rule)
-                .and_then(|(rule, mode)| scrub::set_rule(&mut settings.scrub, rule, mode));
+            let set = scrub_text::rule_and_mode(rule)
+                .and_then(|(rule, mode)| scrub_text::set_rule(&mut settings.scrub, rule, mode));
             set.map_err(Failure::bad_input)?;
         }
         Ok(settings)
@@ -100,9 +100,9 @@ impl Run {
     pub fn execute(self) -> anyhow::Result<()> {
         let mut settings = self.what.settings()?;
         settings.bare = self.measure_without_scrubber;
-        daemon::debug::start(settings.log.word(), crate::color::on_stderr());
+        control::debug::start(settings.log.word(), crate::color::on_stderr());
         let options = LineOptions { take_over: self.take_over, detach_on_exit: self.detach_on_exit };
-        inline::run(settings, options).map_err(failed)
+        line::run(settings, options).map_err(failed)
     }
 }
 
@@ -129,12 +129,12 @@ impl Check {
             }
             None => None,
         };
-        let line = |line: inline::Closed| InlineCheckLine {
+        let line = |line: line::Closed| InlineCheckLine {
             instance: line.instance,
             running: line.running,
             interfaces: line.interfaces.into_iter().map(interface).collect(),
         };
-        let lines = inline::closed().map_err(failed)?.into_iter().map(line).collect();
+        let lines = line::closed().map_err(failed)?.into_iter().map(line).collect();
         let checked = InlineCheck { settings, lines };
         if self.json {
             return output::json(&checked);
@@ -143,7 +143,7 @@ impl Check {
     }
 }
 
-fn interface(interface: inline::ClosedInterface) -> InlineCheckInterface {
+fn interface(interface: line::ClosedInterface) -> InlineCheckInterface {
     InlineCheckInterface {
         index: interface.index,
         name: interface.name,
@@ -184,13 +184,13 @@ fn text(checked: &InlineCheck) -> String {
 #[derive(Debug, Args)]
 pub struct Detach {
     /// The name of the line.
-    #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
+    #[arg(long, value_name = "NAME", default_value = config::INSTANCE, value_parser = instance)]
     instance: String,
 }
 
 impl Detach {
     pub fn execute(self) -> anyhow::Result<()> {
-        match inline::open(&self.instance).map_err(failed)? {
+        match line::open(&self.instance).map_err(failed)? {
             0 => output::text(&format!("line {} was not closed on this host\n", self.instance)),
             gone => output::text(&format!("line {} is open: {gone} guards removed\n", self.instance)),
         }

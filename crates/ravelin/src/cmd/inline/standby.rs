@@ -13,13 +13,13 @@ use crate::exit::{Failure, Kind};
 #[derive(Debug, Args)]
 struct Line {
     /// The name of the line.
-    #[arg(long, value_name = "NAME", default_value = daemon::config::INSTANCE, value_parser = instance)]
+    #[arg(long, value_name = "NAME", default_value = config::INSTANCE, value_parser = instance)]
     instance: String,
 }
 
 impl Line {
     fn connect(&self, wish: u8) -> anyhow::Result<UnixStream> {
-        let path: PathBuf = daemon::inline::standby_socket(&self.instance);
+        let path: PathBuf = line::standby_socket(&self.instance);
         let connect = || {
             let mut stream = UnixStream::connect(&path)?;
             stream.write_all(&[wish])?;

@@ -23,7 +23,7 @@ impl Print {
         for path in &self.paths {
             let failed = |error: std::io::Error| Failure::bad_input(format!("{}: {error}", path.display()));
             let file = std::fs::canonicalize(path).map_err(failed)?;
-            let digest = daemon::plane::digest_of(&file).map_err(failed)?;
+            let digest = host_files::sha256(&file).map_err(failed)?;
             let name = quoted(&file).ok_or_else(|| {
                 Failure::bad_input(format!(
                     "{}: the path is not UTF-8: no policy can name it",

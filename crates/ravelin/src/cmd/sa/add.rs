@@ -8,7 +8,7 @@ use api::{
 };
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use daemon::associations;
+use documents::associations;
 
 use super::key;
 use super::peer::Peer;
@@ -57,10 +57,10 @@ pub struct Add {
     #[arg(long, value_name = "ADDRESS")]
     remote: IpAddr,
     /// This host's UDP port.
-    #[arg(long, value_name = "PORT", default_value_t = daemon::config::ESP_PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = config::ESP_PORT)]
     local_port: u16,
     /// The peer's UDP port.
-    #[arg(long, value_name = "PORT", default_value_t = daemon::config::ESP_PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = config::ESP_PORT)]
     remote_port: u16,
     /// The protocol; ipcomp and ipip only as members of a chain.
     #[arg(long = "type", value_enum, default_value = "esp")]

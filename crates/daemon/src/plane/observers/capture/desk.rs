@@ -11,11 +11,11 @@ use tokio::sync::mpsc;
 
 use super::names::Names;
 use super::writer::{Job, State};
-use crate::audit::Asker;
 use crate::capture::tap::{Filter, Tap};
 use crate::events::Lines;
 use crate::plane::{Plane, Shared};
-use crate::refused::{Fault, Refused};
+use control::asker::Asker;
+use documents::refused::{Fault, Refused};
 
 /// Captures at one time.
 const MOST: usize = 4;
@@ -200,7 +200,7 @@ async fn begin(plane: &Plane, tap: Tap, job: Job, shared: Shared, runtime: Handl
     plane.halves.ask_inbound(move |half| half.taps.add(other)).await?;
     let guard = Guard { id, state, shared, runtime };
     let thread = std::thread::Builder::new().name("rvl-capture".to_owned()).spawn(move || {
-        crate::privileges::give_up_all();
+        control::privileges::give_up_all();
         let _guard = guard;
         job.run();
     });

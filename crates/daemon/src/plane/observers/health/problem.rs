@@ -11,11 +11,11 @@ use sadb::spd::{Class, Level};
 use wire::{Prefix, Services};
 
 use super::last_of_chain;
-use crate::associations::protocol_word;
 use crate::datapath::Way;
 use crate::health::{ASSOCIATIONS, Found, HealthBook, Who};
 use crate::plane::context::Context;
 use crate::plane::observers::Observers;
+use documents::associations::protocol_word;
 
 /// Applications that are told one by one.
 const TOLD: usize = 256;

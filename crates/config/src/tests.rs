@@ -1,0 +1,363 @@
+//! Tables of configurations: what is read, and which faults are reported where.
+
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+fn parse(text: &str) -> Result<Config, Report> {
+    match Config::parse(Path::new("/etc/ravelin/ravelin.toml"), text) {
+        Ok(config) => Ok(config),
+        Err(ConfigError::Bad(report)) => Err(report),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn the_shortest_file_takes_every_default() {
+    let config = parse("policy = \"ravelin.policy\"\n").unwrap();
+    assert_eq!(
+        config,
+        Config {
+            file: PathBuf::from("/etc/ravelin/ravelin.toml"),
+            instance: "main".into(),
+            policy: PathBuf::from("/etc/ravelin/ravelin.policy"),
+            translation: Translation::Compiled,
+            control_socket: PathBuf::from("/run/ravelin/main/control.sock"),
+            uplinks: None,
+            cgroup: None,
+            marks: wire::Marks::default(),
+            socket_requests: true,
+            tun: TunConfig { name: "rvl0".into(), queue: 512 },
+            enc: Some("rvle0".into()),
+            esp: EspConfig { port: 4500, path_mtu: None, keepalive: 20 },
+            icmp: IcmpConfig::default(),
+            gateway: None,
+            audit: None,
+            flows: None,
+            names: NamesConfig::default(),
+            outer: OuterIo::Udp,
+            tunnels_from: Default::default(),
+            scrub: ScrubConfig::default(),
+            crypto: crate::CryptoConfig::default(),
+            log: LogLevel::Info,
+        }
+    );
+}
+
+#[test]
+fn the_audit_log_has_a_file_a_size_and_a_rate() {
+    let audit = |lines: &str| parse(&format!("policy = \"p\"\n[audit]\n{lines}"));
+    let file = PathBuf::from("/var/log/ravelin/audit.jsonl");
+    let shortest = audit("file = \"/var/log/ravelin/audit.jsonl\"").unwrap().audit;
+    assert_eq!(shortest, Some(AuditConfig { file: file.clone(), size: 16 << 20, per_second: 32 }));
+    let all = audit("file = \"/var/log/ravelin/audit.jsonl\"\nsize = 1\nper_second = 0").unwrap().audit;
+    assert_eq!(all, Some(AuditConfig { file, size: 1 << 20, per_second: 0 }));
+    for (lines, text) in [
+        ("", "names no file"),
+        ("size = 1", "names no file"),
+        ("file = \"\"", "is not a path"),
+        ("file = 3", "must be a string"),
+        ("file = \"f\"\nsize = 0", "from 1 to 4096"),
+        ("file = \"f\"\nper_second = -1", "from 0 to 10000"),
+        ("file = \"f\"\nrate = 1", "unknown key `rate`"),
+    ] {
+        let report = audit(lines).unwrap_err().to_string();
+        assert!(report.contains(text), "{lines}: {report}");
+    }
+}
+
+#[test]
+fn flows_are_counted_if_the_table_is_there() {
+    let flows = |lines: &str| parse(&format!("policy = \"p\"\n[flows]\n{lines}"));
+    assert_eq!(flows("").unwrap().flows, Some(FlowsConfig::default()));
+    let all = "log = \"f\"\nsize = 1\nfiles = 2\nunpoliced = true\nidle = 5\ninterval = 30";
+    let want = FlowsConfig {
+        log: Some("/etc/ravelin/f".into()),
+        size: 1 << 20,
+        files: 2,
+        unpoliced: true,
+        idle: std::time::Duration::from_secs(5),
+        interval: std::time::Duration::from_secs(30),
+    };
+    assert_eq!(flows(all).unwrap().flows, Some(want));
+    for (lines, text) in [
+        ("log = \"\"", "is not a path"),
+        ("unpoliced = 1", "must be true or false"),
+        ("files = 0", "from 1 to 64"),
+        ("idle = 1", "from 2 to 3600"),
+        ("every = 1", "unknown key `every`"),
+    ] {
+        let report = flows(lines).unwrap_err().to_string();
+        assert!(report.contains(text), "{lines}: {report}");
+    }
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = parse(
+        "instance = \"alice\"\npolicy = \"/srv/p\"\nlog = \"debug\"\ncontrol_socket = \"c.sock\"\n\
+         uplinks = [\"eth0\", \"eth1\"]\ncgroup = \"/sys/fs/cgroup/apps\"\nmark_mask = 0x003fffff\n\
+         enc = true\nenc_name = \"clear7\"\n[tun]\nname = \"rvl7\"\nqueue = 1_00\n[esp]\nport = 0x1195\npath_mtu = 1400\n",
+    )
+    .unwrap();
+    assert_eq!(config.instance, "alice");
+    assert_eq!(config.policy, Path::new("/srv/p"));
+    assert_eq!(config.log, LogLevel::Debug);
+    assert_eq!(config.control_socket, Path::new("/etc/ravelin/c.sock"));
+    assert_eq!(config.run_dir(), Path::new("/run/ravelin-state/alice"));
+    assert_eq!(config.uplinks, Some(vec!["eth0".into(), "eth1".into()]));
+    assert_eq!(config.marks.mask(), 0x003f_ffff);
+    assert_eq!(config.cgroup, Some(PathBuf::from("/sys/fs/cgroup/apps")));
+    assert_eq!(config.tun, TunConfig { name: "rvl7".into(), queue: 100 });
+    assert_eq!(config.esp, EspConfig { port: 4501, path_mtu: Some(1400), keepalive: 20 });
+    assert_eq!(config.enc.as_deref(), Some("clear7"));
+    let text = "policy = \"p\"\n[gateway]\ninside = [\"lan0\", \"lan1\"]\ndefault = \"bypass\"\nrules = \"site.rules\"\nicmp = [\"icmp/3/4\", \"icmpv6/2\"]";
+    let gateway = GatewayConfig {
+        inside: vec!["lan0".into(), "lan1".into()],
+        bypass_the_rest: true,
+        rules: Some("/etc/ravelin/site.rules".into()),
+        icmp: Some(engine::IcmpPolicy::default().accept),
+    };
+    assert_eq!(parse(text).unwrap().gateway, Some(gateway));
+    assert_eq!(parse("policy = \"p\"\n[io]\nouter = \"af_packet\"").unwrap().outer, OuterIo::Packet);
+    let from = parse("policy = \"p\"\n[ipip]\nfrom = [\"192.0.2.9\", \"2001:db8::9\"]").unwrap().tunnels_from;
+    assert_eq!(from, ["192.0.2.9", "2001:db8::9"].map(|text| text.parse().unwrap()).into());
+    assert!(!parse("policy = \"p\"\nsocket_requests = false").unwrap().socket_requests);
+    for off in ["enc = false", "enc = false\nenc_name = \"clear7\""] {
+        assert_eq!(parse(&format!("policy = \"p\"\n{off}")).unwrap().enc, None);
+    }
+}
+
+#[test]
+fn icmp_and_keepalives_are_the_operators() {
+    let config = parse(
+        "policy = \"p\"\n[esp]\nkeepalive = 7\n[icmp]\naccept = [\"icmp/3/4\", \"icmp/3/1\", \"icmpv6/2\"]\ninner = []\n\
+         quoted = \"unmatched\"\nper_second = 0\npmtu_floor = 1200\npmtu_age = 30\nrefusals = 9\n\
+         probe = false\n",
+    )
+    .unwrap();
+    assert_eq!(config.esp.keepalive, 7);
+    let IcmpConfig { outer, inner, probe } = config.icmp;
+    assert!(!probe);
+    let kinds: Vec<_> = outer.accept.iter().map(|one| (one.version, one.kind, one.code)).collect();
+    assert_eq!(kinds, [(4, 3, Some(4)), (4, 3, Some(1)), (6, 2, None)]);
+    assert_eq!((outer.per_second, outer.path.floor_v4, outer.path.age.as_secs()), (0, 1200, 30));
+    assert_eq!(outer.refusals, 9);
+    assert_eq!((inner.accept.len(), inner.check), (0, engine::QuotedCheck::Unmatched));
+    // RFC 4301 section 6.1.1: by default only what path MTU discovery needs.
+    let IcmpConfig { outer, inner, probe } = parse("policy = \"p\"").unwrap().icmp;
+    assert!(probe);
+    let kinds: Vec<_> = outer.accept.iter().map(|one| (one.version, one.kind, one.code)).collect();
+    assert_eq!(kinds, [(4, 3, Some(4)), (6, 2, None)]);
+    assert_eq!(inner.check, engine::QuotedCheck::Always);
+}
+
+#[test]
+fn the_socket_follows_the_instance() {
+    let config = parse("policy = \"p\"\ninstance = \"bob\"").unwrap();
+    assert_eq!(config.control_socket, Path::new("/run/ravelin/bob/control.sock"));
+}
+
+/// (text, line, column, a part of the message, a part of the remedy)
+const FAULTS: [(&str, usize, usize, &str, &str); 50] = [
+    ("policy = \"p\"\n[icmp]\nprobe = 1", 3, 9, "`probe` must be true or false", "probe = false"),
+    ("policy = \"p\"\nmark_mask = 0x1ff", 2, 13, "the lower 3 of which", "no other program"),
+    ("policy = \"p\"\nmark_mask = -1", 2, 13, "from 0 to 4294967295", "0x003fffff"),
+    ("policy = \"p\"\n[esp]\nkeepalive = 0", 3, 13, "`keepalive` must be a number from 1 to 3600", "20"),
+    ("policy = \"p\"\n[icmp]\naccept = \"icmp/3\"", 3, 10, "`accept` must be a list", "[] for none"),
+    ("policy = \"p\"\n[icmp]\naccept = [\"icmp/8\"]", 3, 11, "\"icmp/8\" names no ICMP error", "icmp/TYPE"),
+    ("policy = \"p\"\n[icmp]\ninner = [\"icmpv6/2/x\"]", 3, 10, "names no ICMP error", "icmpv6"),
+    ("policy = \"p\"\n[icmp]\nquoted = \"some\"", 3, 10, "`quoted` cannot be \"some\"", "always"),
+    ("policy = \"p\"\n[icmp]\npmtu_floor = 500", 3, 14, "`pmtu_floor` must be a number from 576", "1280"),
+    ("policy = \"p\"\n[icmp]\npmtu_aeg = 1", 3, 1, "unknown key `pmtu_aeg` in [icmp]", "`pmtu_age`"),
+    (
+        "policy = \"p\"\n[io]\nouter = \"dpdk\"",
+        3,
+        9,
+        "no way for outer packets is called \"dpdk\"",
+        "use one of: udp, af_packet, af_xdp",
+    ),
+    ("policy = \"p\"\n[ipip]\nfrom = [\"bob\"]", 3, 9, "not the address of a host", "from = ["),
+    ("policy = \"p\"\n[ipip]\nfrom = [\"224.0.0.1\"]", 3, 9, "not the address of a host", "from = ["),
+    ("policy = \"p\"\n[ipip]\nfrom = \"192.0.2.9\"", 3, 8, "must be a list", "from = ["),
+    (
+        "policy = \"p\"\n[io]\nouter = \"af_packet\"\n[ipip]\nfrom = [\"192.0.2.9\"]",
+        5,
+        8,
+        "[io] leaves deaf",
+        "or [ipip]",
+    ),
+    ("policy = \"p\"\n[io]\nouter = \"af_paket\"", 3, 9, "no way for outer", "did you mean \"af_packet\"?"),
+    ("policy = \"p\"\n[gateway]\nrules = \"r\"", 2, 1, "`inside` is missing", "inside = [\"lan0\"]"),
+    ("policy = \"p\"\n[gateway]\ninside = \"lan0\"", 3, 10, "must be a list", "inside = [\"lan0\"]"),
+    ("policy = \"p\"\n[gateway]\ninside = [\"lo\"]", 3, 11, "no network behind", "inside = "),
+    (
+        "policy = \"p\"\nuplinks = [\"a\", \"b\"]\n[gateway]\ninside = [\"b\"]",
+        4,
+        11,
+        "inside and an uplink",
+        "take it from one list",
+    ),
+    (
+        "policy = \"p\"\n[gateway]\ninside = [\"a\"]\ndefault = \"bypas\"",
+        4,
+        11,
+        "packets without a rule",
+        "did you mean \"bypass\"?",
+    ),
+    (
+        "policy = \"p\"\n[gateway]\ninside = [\"a\"]\ninsde = 1",
+        4,
+        1,
+        "unknown key `insde`",
+        "did you mean `inside`?",
+    ),
+    ("", 1, 1, "`policy` is missing", "policy = \"FILE\""),
+    ("policy = \"p\"\npolcy = 1", 2, 1, "unknown key `polcy`", "did you mean `policy`?"),
+    ("policy = \"p\"\nzzzzzz = 1", 2, 1, "unknown key `zzzzzz`", "known at the top: instance, policy"),
+    ("policy = 7", 1, 10, "must be a string, not integer", "policy = \"...\""),
+    ("policy = \"\"", 1, 10, "not a path", "name a file"),
+    ("policy = \"p\"\ninstance = \"a/b\"", 2, 12, "cannot name an instance", "letters"),
+    ("policy = \"p\"\ninstance = \"\"", 2, 12, "cannot name an instance", "letters"),
+    ("policy = \"p\"\nlog = \"wran\"", 2, 7, "no log level is called \"wran\"", "did you mean \"warn\"?"),
+    ("policy = \"p\"\nlog = 3", 2, 7, "must be a string", "log = "),
+    ("policy = \"p\"\nuplinks = \"eth0\"", 2, 11, "must be a list", "uplinks = [\"eth0\"]"),
+    ("policy = \"p\"\nuplinks = []", 2, 11, "must be a list of one or more", "default routes"),
+    ("policy = \"p\"\nuplinks = [\"eth0\",\n  \"eth0\"]", 3, 3, "named twice", "remove"),
+    ("policy = \"p\"\nuplinks = [\"lo\"]", 2, 12, "not an uplink", "other hosts"),
+    ("policy = \"p\"\nuplinks = [\"a234567890123456\"]", 2, 12, "cannot name an interface", "15"),
+    ("policy = \"p\"\ncgroup = \"apps\"", 2, 10, "not an absolute path", "/sys/fs/cgroup"),
+    ("policy = \"p\"\nenc = \"rvle0\"", 2, 7, "must be true or false, not string", "enc_name"),
+    ("policy = \"p\"\nenc_name = \"rvl0\"", 2, 12, "is another device", "rvle0"),
+    ("policy = \"p\"\nenc_name = \"lo\"", 2, 12, "is another device", "rvle0"),
+    ("policy = \"p\"\ntun = \"rvl0\"", 2, 7, "must be a table", "[tun]"),
+    ("policy = \"p\"\n[tun]\nqueue = 0", 3, 9, "number from 1 to 1000", "512"),
+    ("policy = \"p\"\n[tun]\nname = \"r v\"", 3, 8, "cannot name an interface", "white space"),
+    ("policy = \"p\"\n[tun]\nquue = 1", 3, 1, "unknown key `quue` in [tun]", "did you mean `queue`?"),
+    ("policy = \"p\"\n[esp]\nport = 70000", 3, 8, "number from 1 to 65535", "4500"),
+    ("policy = \"p\"\n[esp]\npath_mtu = 100", 3, 12, "number from 576 to 65535", "MTU"),
+    ("policy = \"p\"\n[esp\nport = 1", 2, 5, "", "toml.io"),
+    ("policy = \"p\"\npolicy = \"q\"", 2, 1, "duplicate key", "toml.io"),
+    ("policy = \"p\"\nkeymat = \"00\"", 2, 1, "RFC 4106", "ravelin sa add"),
+    ("policy = \"p\"\n[[sa]]\nspi = 5", 2, 1, "not configured in a file", "ravelin sa add"),
+];
+
+#[test]
+fn every_fault_has_a_place_and_a_remedy() {
+    for (text, line, column, message, remedy) in FAULTS {
+        let report = parse(text).expect_err(text);
+        let found = &report.findings()[0];
+        assert_eq!((found.line, found.column), (line, column), "{text:?}\n{report}");
+        assert!(found.message.contains(message), "{text:?}\n{report}");
+        assert!(found.remedy.contains(remedy), "{text:?}\n{report}");
+        let head = format!("/etc/ravelin/ravelin.toml:{line}:{column}: error: ");
+        assert!(report.to_string().starts_with(&head), "{report}");
+    }
+}
+
+#[test]
+fn a_key_of_a_counter_mode_suite_is_refused_at_its_line_and_not_shown() {
+    let key = "000102030405060708090a0b0c0d0e0f10111213";
+    for suite in crypto::SuiteId::all().filter(|suite| suite.nonce_is_counter()) {
+        let text = format!("policy = \"p\"\n\n[[sa]]\nspi = 4096\nsuite = \"{suite}\"\nkey = \"{key}\"\n");
+        let report = parse(&text).unwrap_err();
+        assert_eq!(report.findings().len(), 1, "{report}");
+        let found = &report.findings()[0];
+        assert_eq!((found.line, found.column), (6, 1));
+        for part in [&suite.to_string() as &str, "RFC 4106", "RFC 3686"] {
+            assert!(found.message.contains(part), "{report}");
+        }
+        assert!(found.remedy.contains("ravelin sa add"));
+        assert!(!report.to_string().contains(&key[..16]), "{report}");
+    }
+}
+
+#[test]
+fn faults_are_reported_together_in_the_order_of_the_file() {
+    let report =
+        parse("log = 1\nuplinks = [\"lo\", \"lo\"]\n[esp]\nport = -1\n[tun]\nqueue = \"x\"\n").unwrap_err();
+    let lines: Vec<usize> = report.findings().iter().map(|f| f.line).collect();
+    // Line 1 twice: the missing policy and the log level.
+    assert_eq!(lines, [1, 1, 2, 2, 4, 6], "{report}");
+}
+
+#[test]
+fn the_report_shows_the_line_and_points_into_it() {
+    let report = parse("policy = \"p\"\n[tun]\n\tquue = 1\n").unwrap_err();
+    assert_eq!(
+        report.to_string(),
+        "/etc/ravelin/ravelin.toml:3:2: error: unknown key `quue` in [tun]\n 3 | \tquue = 1\n   | \t^^^^\n   = help: \
+         did you mean `queue`?"
+    );
+}
+
+#[test]
+fn units_and_legacy_suites_are_chosen_here() {
+    let config = parse(
+        "policy = \"p\"\n[crypto]\nlegacy = true\nunit = \"ring\"\n[crypto.units]\n\"aes256cbc-sha256\" = \"rustcrypto\"\n",
+    )
+    .unwrap();
+    assert!(config.crypto.legacy);
+    assert_eq!(config.crypto.unit.as_deref(), Some("ring"));
+    assert_eq!(config.crypto.units, [("aes256cbc-sha256".parse().unwrap(), "rustcrypto".to_owned())]);
+    assert_eq!(parse("policy = \"p\"\n").unwrap().crypto, crate::CryptoConfig::default());
+    for (text, word) in [
+        ("legacy = 1", "true or false"),
+        ("units = 3", "must be a table"),
+        ("[crypto.units]\nrot13 = \"ring\"", "rot13"),
+        ("[crypto.units]\naes128gcm = \"ring\"\naes128gcm16 = \"ring\"", "aes128gcm is named twice"),
+        ("aes = true", "unknown key `aes`"),
+    ] {
+        let report = parse(&format!("policy = \"p\"\n[crypto]\n{text}\n")).unwrap_err().to_string();
+        assert!(report.contains(word), "{report}");
+    }
+}
+
+#[test]
+fn a_translation_is_chosen_here() {
+    use std::time::Duration;
+    let chosen = |text: &str| parse(&format!("policy = \"p\"\n{text}\n")).map(|config| config.translation);
+    let seconds = Duration::from_secs;
+    assert_eq!(chosen("").unwrap(), Translation::Compiled);
+    assert_eq!(chosen("translation = \"compiled\"").unwrap(), Translation::Compiled);
+    let usual = Translation::PerSocket { ttl: seconds(60), time_wait: seconds(60) };
+    assert_eq!(chosen("translation = \"per-socket\"").unwrap(), usual);
+    let own = Translation::PerSocket { ttl: seconds(5), time_wait: seconds(7) };
+    let text = "translation = \"per-socket\"\n[per_socket]\nttl = 5\ntime_wait = 7";
+    assert_eq!(chosen(text).unwrap(), own);
+    for (text, word) in [
+        ("translation = \"per-sock\"", "did you mean \"per-socket\"?"),
+        ("translation = 3", "translation"),
+        ("[per_socket]\nttl = 5", "without the translation that it is for"),
+        ("translation = \"per-socket\"\n[per_socket]\nttl = 1", "ttl"),
+        ("translation = \"per-socket\"\n[per_socket]\ntll = 9", "did you mean `ttl`?"),
+    ] {
+        let report = chosen(text).unwrap_err().to_string();
+        assert!(report.contains(word), "{report}");
+    }
+}
+
+#[test]
+fn names_have_servers_and_times() {
+    let names = |lines: &str| parse(&format!("policy = \"p\"\n[names]\n{lines}\n"));
+    let all = "resolvers = [\"192.0.2.53\", \"[2001:db8::53]:5353\"]\nobserve = false\ntimeout = 2\nmin_ttl = 1\nmax_ttl = 60\ngrace = 0";
+    let all = names(all).unwrap().names;
+    let servers = ["192.0.2.53:53", "[2001:db8::53]:5353"].map(|server| server.parse().unwrap());
+    assert_eq!((&all.resolvers[..], all.observe, all.timeout.as_secs()), (&servers[..], false, 2));
+    let limits = all.limits;
+    assert_eq!((limits.floor.as_secs(), limits.ceiling.as_secs(), limits.grace.as_secs()), (1, 60, 0));
+    assert_eq!(names("").unwrap().names, NamesConfig::default());
+    for (lines, text) in [
+        ("resolvers = \"192.0.2.53\"", "must be a list"),
+        ("resolvers = [\"dns.example\"]", "no address of a name server"),
+        ("resolvers = [\"192.0.2.53:0\"]", "no address of a name server"),
+        ("observe = 1", "must be true or false"),
+        ("timeout = 0", "from 1 to 60"),
+        ("min_ttl = 100\nmax_ttl = 60", "below `min_ttl`"),
+        ("grace = -1", "from 0 to 86400"),
+        ("servers = []", "unknown key `servers`"),
+    ] {
+        let report = names(lines).unwrap_err().to_string();
+        assert!(report.contains(text), "{lines}: {report}");
+    }
+}

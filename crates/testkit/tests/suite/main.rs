@@ -1,3 +1,0 @@
-//! The tests of `testkit`, one program: each module is about one kind of truth.
-
-mod judgement;
