@@ -164,6 +164,7 @@ use lend;
 
 impl Stages {
     /// Stage 1, and what follows it.
+    #[inline]
     fn handle(&mut self, mut packet: Packet<Raw>, cx: &mut Cx<'_, InboundOutcome>) {
         if let Some(scrubber) = &mut self.outer_scrubber
             && let Err((reason, rule)) = scrubbed::outer(scrubber, &mut packet)

@@ -91,7 +91,6 @@ impl Outbound {
     }
 
     /// Take one packet all the way. Its outcomes are appended to `out`; buffers come from `pool` and go back to it.
-    #[inline]
     pub fn handle(&mut self, now: Time, mut packet: Packet<Inner>, pool: &mut Pool, out: &mut Vec<Outcome>) {
         packet.meta.received = now;
         let (stages, mut cx) = self.lend(pool, out);
@@ -100,7 +99,8 @@ impl Outbound {
 }
 
 impl Stages {
-    /// Steps 0 to 2, and what follows them.
+    /// Steps 0 to 2, and what follows them. Inlined, so that the packet is not moved once more.
+    #[inline]
     fn handle(&mut self, mut packet: Packet<Inner>, cx: &mut Cx<'_, Outcome>) {
         match self.fast_path(&mut packet, cx) {
             FastPath::No => {}
