@@ -204,7 +204,7 @@ pub struct InlineCheckSettings {
     pub inside: String,
     /// The name of the profile.
     pub profile: String,
-    /// Number of workers.
+    /// Number of its workers.
     pub workers: usize,
 }
 

@@ -61,7 +61,7 @@ pub struct Parameter {
 pub enum Answer {
     /// A document of this type, behind the field `api`.
     Document(Make),
-    /// As [`Answer::Document`]; the HTTP status is 503 when the daemon is degraded.
+    /// A document as in [`Answer::Document`]; the HTTP status is 503 when the daemon is degraded.
     Health(Make),
     /// Documents of this type, one a line, until the client or the daemon ends.
     Lines(Make),
@@ -86,7 +86,7 @@ pub struct Operation {
     pub query: Option<Make>,
     /// The type of the body.
     pub body: Option<Make>,
-    /// The answer.
+    /// The form of the answer.
     pub answer: Answer,
     /// The HTTP statuses of refusals beside 400, 405, 413, 500 and 503, which every operation may give.
     pub refusals: &'static [u16],

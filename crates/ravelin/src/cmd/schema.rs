@@ -70,28 +70,13 @@ fn write(folder: &Path) -> anyhow::Result<()> {
 }
 
 fn list() -> String {
-    let root = crate::cli::arguments();
-    let of_command = |command: &&str| {
-        let mut below = Some(&root);
-        for word in command.split(" --").next().unwrap_or(command).split(' ') {
-            below = below.and_then(|below| below.find_subcommand(word));
-        }
-        // What prints nothing but JSON has no option for it.
-        match below.is_some_and(takes_json) {
-            true => format!("ravelin {command} --json"),
-            false => format!("ravelin {command}"),
-        }
-    };
     let row = |named: &Named| {
-        let printed: Vec<String> = named.commands.iter().map(|command| of_command(&command)).collect();
+        let printed: Vec<String> =
+            named.commands.iter().map(|command| format!("ravelin {command}")).collect();
         vec![named.name.to_owned(), if printed.is_empty() { "-".to_owned() } else { printed.join(", ") }]
     };
     let rows: Vec<_> = schema::all().map(row).chain([vec![OPENAPI.to_owned(), "-".to_owned()]]).collect();
     output::table(&["NAME", "PRINTED BY"], &rows)
-}
-
-fn takes_json(command: &clap::Command) -> bool {
-    command.get_arguments().any(|argument| argument.get_id() == "json")
 }
 
 /// The names of all schemas, for shells that complete.
@@ -109,7 +94,7 @@ mod tests {
     fn that_print(command: &clap::Command, above: &str, out: &mut BTreeSet<String>) {
         for below in command.get_subcommands() {
             let name = format!("{above}{}", below.get_name());
-            if takes_json(below) {
+            if below.get_arguments().any(|argument| argument.get_id() == "json") {
                 out.insert(name.clone());
             }
             that_print(below, &format!("{name} "), out);
