@@ -107,7 +107,7 @@ fn the_kernel_half_knows_every_disguise_that_captures_are_searched_for() {
     for kind in 0x0600..=0xffff_u16 {
         let frame = [vec![2; 12], kind.to_be_bytes().to_vec(), vec![0x45; 60]].concat();
         let is_tag = wire::link::may_carry_ip(kind);
-        if !is_tag && wire::link::ethernet(&frame) == wire::link::Carried::Other {
+        if !is_tag && wire::link::ethernet(&frame) == wire::link::FrameContent::Other {
             continue;
         }
         known += 1;
