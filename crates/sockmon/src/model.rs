@@ -164,7 +164,7 @@ pub struct SocketInfo {
     pub mark: u32,
     /// The IP protocol number of the socket.
     pub protocol: u8,
-    /// The local address. An IPv4 address stands as such even if an IPv6 socket carries it.
+    /// The local address of the socket. An IPv4 address stands as such even if an IPv6 socket carries it.
     pub local: SocketAddr,
     /// The peer's address; an unspecified address and port 0 if there is none.
     pub remote: SocketAddr,

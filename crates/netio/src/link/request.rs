@@ -25,7 +25,7 @@ impl Conversation {
         Ok(Conversation { socket, sequence: 0 })
     }
 
-    /// Request a change. `flags` are added to REQUEST and ACK.
+    /// Request a change of the kernel. `flags` are added to REQUEST and ACK.
     pub(super) fn change(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.ask(message, NLM_F_ACK | flags, |_| {})
     }

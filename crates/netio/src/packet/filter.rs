@@ -111,7 +111,7 @@ pub fn deafen(socket: impl AsFd) -> Result<()> {
     attach(socket, &mut resolve(&[step(RETURN, 0)])).doing(|| "deafening a socket".into())
 }
 
-/// Undo [`deafen`]. It is no error if the socket was not deaf.
+/// Undo [`deafen`] for this socket. It is no error if the socket was not deaf.
 pub fn undeafen(socket: impl AsFd) -> Result<()> {
     match sockopt::set_int(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0) {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),

@@ -130,7 +130,7 @@ impl<C: Classifier> RuleTable<C> {
         Ok(Arc::unwrap_or_clone(rule))
     }
 
-    /// Remove all rules. Decisions that readers remember from earlier snapshots are no longer valid.
+    /// Remove all rules of the table. Decisions that readers remember from earlier snapshots are no longer valid.
     pub fn clear(&mut self) {
         let epoch = self.current.epoch() + 1;
         self.order.clear();
