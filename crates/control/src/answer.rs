@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use documents::refused::{Fault, Refused};
+use documents::api_error::{Fault, ApiError};
 
 /// The longest request in octets; one for an association has a few hundred.
 pub const MAX_REQUEST: usize = 64 << 10;
@@ -15,7 +15,7 @@ pub const MAX_REQUEST: usize = 64 << 10;
 /// The answer where there is no path.
 /// The answer where there is no path.
 pub async fn nothing_here() -> Failure {
-    let refused = Refused::new(Fault::NotFound, "the control API has no such path");
+    let refused = ApiError::new(Fault::NotFound, "the control API has no such path");
     Failure(refused.remedy("use the `ravelin` command of the daemon's own version"))
 }
 
@@ -31,14 +31,14 @@ pub async fn in_our_words(answer: Response) -> Response {
     let fault = if head.status.is_client_error() { Fault::BadRequest } else { Fault::Failed };
     let refused = match head.status {
         StatusCode::METHOD_NOT_ALLOWED => {
-            Refused::new(fault, "this path of the control API does not take that method")
+            ApiError::new(fault, "this path of the control API does not take that method")
                 .remedy("use one that the header Allow names")
         }
-        StatusCode::PAYLOAD_TOO_LARGE => Refused::new(fault, "the request is too long"),
+        StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(fault, "the request is too long"),
         status => {
             let text = axum::body::to_bytes(body, MAX_REQUEST).await.unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
-            Refused::new(fault, if text.is_empty() { status.to_string() } else { text.into_owned() })
+            ApiError::new(fault, if text.is_empty() { status.to_string() } else { text.into_owned() })
         }
     };
     (head.status, axum::Json(Versioned::new(Refusal { error: refused.problem() }))).into_response()
@@ -56,9 +56,9 @@ impl<T: Serialize> IntoResponse for Doc<T> {
 
 /// A refusal as the answer to a request, with the HTTP status for it.
 #[derive(Debug)]
-pub struct Failure(pub Refused);
+pub struct Failure(pub ApiError);
 
-impl<E: Into<Refused>> From<E> for Failure {
+impl<E: Into<ApiError>> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure(error.into())
     }
@@ -86,10 +86,10 @@ pub type Answer<T> = Result<Doc<T>, Failure>;
 /// # Errors
 /// The refusal of the change.
 pub async fn whole<T: Send + 'static>(
-    change: impl Future<Output = Result<T, Refused>> + Send + 'static,
-) -> Result<T, Refused> {
+    change: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+) -> Result<T, ApiError> {
     tokio::spawn(change).await.unwrap_or_else(|error| {
-        let refused = Refused::new(Fault::Failed, format!("the request broke ({error}); this is a bug"));
+        let refused = ApiError::new(Fault::Failed, format!("the request broke ({error}); this is a bug"));
         Err(refused.remedy("see the daemon's log, and `ravelin status` for what is in force"))
     })
 }

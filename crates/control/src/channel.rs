@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use netio::eventfd::Wake;
 use tokio::sync::oneshot;
 
-use documents::refused::{Fault, Refused};
+use documents::api_error::{Fault, ApiError};
 
 /// The most commands that wait for one thread.
 const DEPTH: usize = 64;
@@ -45,13 +45,13 @@ pub enum Unanswered {
     Stopped,
 }
 
-impl From<Unanswered> for Refused {
-    fn from(error: Unanswered) -> Refused {
+impl From<Unanswered> for ApiError {
+    fn from(error: Unanswered) -> ApiError {
         let fault = match error {
             Unanswered::Busy => Fault::Busy,
             Unanswered::Stopped => Fault::Failed,
         };
-        Refused::new(fault, error.to_string())
+        ApiError::new(fault, error.to_string())
     }
 }
 

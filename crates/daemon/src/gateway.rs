@@ -24,7 +24,7 @@ use wire::{Buf, DropReason, Meta, Packet, Prefix, ScrubId, Train, fragment, ipv6
 
 use crate::device::Device;
 use config::{Config, GatewayConfig};
-use documents::refused::{Fault, Refused};
+use documents::api_error::{Fault, ApiError};
 
 /// Why there are no inside interfaces.
 #[derive(Debug, thiserror::Error)]
@@ -413,9 +413,9 @@ fn reverse_path(config: &Config) -> Result<String, String> {
     }
 }
 
-impl From<GatewayError> for Refused {
-    fn from(error: GatewayError) -> Refused {
-        Refused::new(Fault::Failed, error.to_string())
+impl From<GatewayError> for ApiError {
+    fn from(error: GatewayError) -> ApiError {
+        ApiError::new(Fault::Failed, error.to_string())
     }
 }
 

@@ -44,7 +44,7 @@ use context::Context;
 
 use crate::monitor::Monitor;
 use config::Config;
-use documents::refused::{Fault, Refused};
+use documents::api_error::{Fault, ApiError};
 
 /// The control plane's state, by owners.
 pub struct Plane {
@@ -82,9 +82,9 @@ impl Shared {
     ///
     /// # Errors
     /// If the daemon is about to end.
-    pub async fn get(&self) -> Result<MappedMutexGuard<'_, Plane>, Refused> {
+    pub async fn get(&self) -> Result<MappedMutexGuard<'_, Plane>, ApiError> {
         MutexGuard::try_map(self.0.lock().await, Option::as_mut)
-            .map_err(|_| Refused::new(Fault::Busy, "the daemon is about to end"))
+            .map_err(|_| ApiError::new(Fault::Busy, "the daemon is about to end"))
     }
 
     /// Take it away; whoever comes later is refused.

@@ -503,7 +503,7 @@ pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving
     if let Err(error) = udp.fds().into_iter().try_for_each(netio::packet::undeafen) {
         tracing::debug!("what comes during the hand-over is lost: {error}");
     }
-    plane.stop_threads().map_err(documents::refused::Refused::from)?;
+    plane.stop_threads().map_err(documents::api_error::ApiError::from)?;
     let outbound = outbound_ended.await.map_err(|_| RunError::Thread)?;
     let inbound = inbound_ended.await.map_err(|_| RunError::Thread)?;
     let (fingerprint_key, used_keys) = plane.handed_keys();

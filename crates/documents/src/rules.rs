@@ -17,7 +17,7 @@ use sadb::spd::Level;
 use scrub::Profile;
 use wire::{ScrubId, Services, protocol};
 
-use crate::refused::{Fault, Refused};
+use crate::api_error::{Fault, ApiError};
 use crate::users;
 
 /// The longest name of a rule.
@@ -55,15 +55,15 @@ impl RuleBook {
     ///
     /// # Errors
     /// What is wrong with it, and what is allowed.
-    pub fn add(&mut self, request: &SpdAdd) -> Result<String, Refused> {
+    pub fn add(&mut self, request: &SpdAdd) -> Result<String, ApiError> {
         self.put(request, true)
     }
 
     /// `is_new`: not a rule that an earlier daemon has taken, which stays although it can match nothing.
-    fn put(&mut self, request: &SpdAdd, is_new: bool) -> Result<String, Refused> {
+    fn put(&mut self, request: &SpdAdd, is_new: bool) -> Result<String, ApiError> {
         let key = RuleKey(self.next);
         if key.0 >= SPD_RULE {
-            return Err(Refused::new(Fault::Failed, "every number for rules was used")
+            return Err(ApiError::new(Fault::Failed, "every number for rules was used")
                 .remedy("restart the daemon to begin anew"));
         }
         let name = match &request.name {
@@ -71,7 +71,7 @@ impl RuleBook {
             None => format!("rule-{}", key.0),
         };
         if self.names.contains_key(&name) {
-            return Err(Refused::new(Fault::Conflict, format!("there is a rule {name:?} already"))
+            return Err(ApiError::new(Fault::Conflict, format!("there is a rule {name:?} already"))
                 .remedy("choose another name, or delete that rule first"));
         }
         let place = self.place(request.place.as_deref())?;
@@ -123,7 +123,7 @@ impl RuleBook {
     ///
     /// # Errors
     /// If there is none of this name.
-    pub fn remove(&mut self, name: &str) -> Result<(), Refused> {
+    pub fn remove(&mut self, name: &str) -> Result<(), ApiError> {
         let key = self.key(name)?;
         self.table.remove(key).map_err(|error| refused(&error))?;
         self.names.remove(name);
@@ -217,7 +217,7 @@ impl RuleBook {
     ///
     /// # Errors
     /// What is wrong with one.
-    pub fn of(documents: &[SpdAdd]) -> Result<RuleBook, Refused> {
+    pub fn of(documents: &[SpdAdd]) -> Result<RuleBook, ApiError> {
         let mut book = RuleBook::default();
         for document in documents {
             book.put(document, false)?;
@@ -225,19 +225,19 @@ impl RuleBook {
         Ok(book)
     }
 
-    fn key(&self, name: &str) -> Result<RuleKey, Refused> {
+    fn key(&self, name: &str) -> Result<RuleKey, ApiError> {
         self.names.get(name).copied().ok_or_else(|| {
             let name: String = name.chars().take(LONGEST_NAME).collect();
-            Refused::new(Fault::NotFound, format!("there is no rule {name:?}"))
+            ApiError::new(Fault::NotFound, format!("there is no rule {name:?}"))
                 .remedy("`ravelin spd list` shows the rules with their names")
         })
     }
 
-    fn place(&self, text: Option<&str>) -> Result<Place, Refused> {
+    fn place(&self, text: Option<&str>) -> Result<Place, ApiError> {
         let text = text.unwrap_or("last");
         let wrong = || {
             let text: String = text.chars().take(LONGEST_NAME).collect();
-            Refused::new(Fault::BadRequest, format!("{text:?} is no place for a rule"))
+            ApiError::new(Fault::BadRequest, format!("{text:?} is no place for a rule"))
                 .remedy("write first, last, before:NAME, after:NAME or at:N (counted from 0)")
         };
         match text.split_once(':') {
@@ -257,17 +257,17 @@ fn rest_bypassed() -> Rule {
 }
 
 /// A name that fits into a path, a list and a line of a log.
-fn checked_name(name: &str) -> Result<&str, Refused> {
+fn checked_name(name: &str) -> Result<&str, ApiError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(fits) {
         return Ok(name);
     }
     let shown: String = name.chars().take(LONGEST_NAME).collect();
-    Err(Refused::new(Fault::BadRequest, format!("{shown:?} cannot be the name of a rule"))
+    Err(ApiError::new(Fault::BadRequest, format!("{shown:?} cannot be the name of a rule"))
         .remedy(format!("use 1 to {LONGEST_NAME} letters, digits, `-`, `_` and `.`")))
 }
 
-fn refused(error: &RuleError) -> Refused {
+fn refused(error: &RuleError) -> ApiError {
     let fault = match error {
         RuleError::Duplicate(_) | RuleError::TooMany(_) => Fault::Conflict,
         RuleError::Unknown(_) => Fault::NotFound,
@@ -275,18 +275,18 @@ fn refused(error: &RuleError) -> Refused {
     };
     let text = error.to_string();
     match text.split_once("; ") {
-        Some((message, remedy)) => Refused::new(fault, message).remedy(remedy),
-        None => Refused::new(fault, text),
+        Some((message, remedy)) => ApiError::new(fault, message).remedy(remedy),
+        None => ApiError::new(fault, text),
     }
 }
 
-fn word_error(field: &str, word: &str, allowed: &str) -> Refused {
+fn word_error(field: &str, word: &str, allowed: &str) -> ApiError {
     let word: String = word.chars().take(32).collect();
-    Refused::new(Fault::BadRequest, format!("{field} cannot be {word:?}")).remedy(format!("write {allowed}"))
+    ApiError::new(Fault::BadRequest, format!("{field} cannot be {word:?}")).remedy(format!("write {allowed}"))
 }
 
-fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
-    let bad = |text: String| Refused::new(Fault::BadRequest, text);
+fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, ApiError> {
+    let bad = |text: String| ApiError::new(Fault::BadRequest, text);
     // A variable that a script left empty must not make a rule for every packet.
     if request.selectors.iter().any(|text| text.trim().is_empty()) {
         return Err(bad("an empty selector says nothing about packets".to_owned())
@@ -332,12 +332,12 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
 }
 
 /// Whether some packet can be inside each selector.
-fn check_ports(rule: &Rule) -> Result<(), Refused> {
+fn check_ports(rule: &Rule) -> Result<(), ApiError> {
     match rule.selectors.iter().find(|selector| is_portless(selector)) {
         None => Ok(()),
         Some(selector) => {
             let text = format!("\"{selector}\" matches no packet: no protocol in it has ports");
-            Err(Refused::new(Fault::BadRequest, text)
+            Err(ApiError::new(Fault::BadRequest, text)
                 .remedy("leave the ports out, or name a protocol that has them: tcp, udp, sctp, dccp, 136"))
         }
     }
@@ -353,12 +353,12 @@ fn is_portless(selector: &TrafficSelector) -> bool {
 }
 
 /// The profile by which the rule's packets are scrubbed.
-fn scrub_of(request: &SpdAdd) -> Result<ScrubId, Refused> {
+fn scrub_of(request: &SpdAdd) -> Result<ScrubId, ApiError> {
     let Some(word) = &request.scrub else { return Ok(ScrubId::NONE) };
     let Some(profile) = Profile::find(word) else {
         return Err(word_error("scrub", word, &Profile::ALL.map(Profile::name).join(", ")));
     };
-    let bad = |text: &str| Refused::new(Fault::BadRequest, text);
+    let bad = |text: &str| ApiError::new(Fault::BadRequest, text);
     if request.direction != SpdDirection::Both {
         return Err(bad("a rule of one direction cannot scrub: a connection must be seen both ways")
             .remedy("make its direction both, or leave scrub out"));

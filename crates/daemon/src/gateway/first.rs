@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::GatewayError;
 use config::{Config, GatewayConfig};
 use documents::import::{self, Ends, What};
-use documents::refused::{Fault, Refused};
+use documents::api_error::{Fault, ApiError};
 use documents::rules::RuleBook;
 
 /// The rules of a daemon, for the one that takes over.
@@ -29,11 +29,11 @@ impl HandedRules {
     ///
     /// # Errors
     /// If it does not read.
-    pub fn read(octets: &[u8]) -> Result<HandedRules, Refused> {
+    pub fn read(octets: &[u8]) -> Result<HandedRules, ApiError> {
         match octets {
             [] => Ok(HandedRules::default()),
             octets => serde_json::from_slice(octets)
-                .map_err(|error| Refused::new(Fault::Failed, format!("the rules handed over: {error}"))),
+                .map_err(|error| ApiError::new(Fault::Failed, format!("the rules handed over: {error}"))),
         }
     }
 }

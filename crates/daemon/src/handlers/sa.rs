@@ -11,7 +11,7 @@ use crate::plane::{Shared, Which};
 use control::answer::{Answer, Doc, Failure, whole};
 use control::asker::Asker;
 use control::extract::{Body, Query};
-use documents::refused::{Fault, Refused};
+use documents::api_error::{Fault, ApiError};
 
 pub(super) async fn list(State(plane): State<Shared>) -> Answer<SaList> {
     Ok(Doc(SaList { sas: plane.get().await?.sas().await? }))
@@ -70,8 +70,8 @@ pub(super) async fn replace(
 }
 
 /// The SPI that a path names.
-fn spi_of(text: &str) -> Result<Spi, Refused> {
-    text.parse().map_err(|error| Refused::new(Fault::BadRequest, format!("{error}")))
+fn spi_of(text: &str) -> Result<Spi, ApiError> {
+    text.parse().map_err(|error| ApiError::new(Fault::BadRequest, format!("{error}")))
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -90,7 +90,7 @@ pub(super) async fn export(
 ) -> Result<impl IntoResponse, Failure> {
     if !show_keys {
         return Err(Failure(
-            Refused::new(Fault::BadRequest, "the export holds keys in clear")
+            ApiError::new(Fault::BadRequest, "the export holds keys in clear")
                 .remedy("if that is meant, say so: --show-keys (show_keys=true)"),
         ));
     }

@@ -4,14 +4,14 @@ use crypto::Secret;
 
 use super::Plane;
 use control::channel::Unanswered;
-use documents::refused::Refused;
+use documents::api_error::ApiError;
 
 impl Plane {
     /// At most so many octets a hand-over of all that must not be left out takes.
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(crate) async fn octets_to_hand_over(&self) -> Result<usize, Refused> {
+    pub(crate) async fn octets_to_hand_over(&self) -> Result<usize, ApiError> {
         self.associations.octets_to_hand_over(self.handed_rules().len(), &self.halves).await
     }
 

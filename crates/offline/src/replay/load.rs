@@ -15,7 +15,7 @@ use super::error::ReplayError;
 use config::without_keys;
 use documents::associations::{self, Defaults};
 use documents::import::{self, Ends, Entry, What};
-use documents::refused::{Fault, Refused};
+use documents::api_error::{Fault, ApiError};
 
 impl Replay {
     pub(super) fn add_file(
@@ -64,9 +64,9 @@ impl Replay {
     }
 
     /// No book of used keys: what is replayed reaches no wire, and one key at both ends is what a file for both hosts has.
-    fn add_sa(&mut self, request: SaAdd, path_mtu: Option<u16>, registry: &Registry) -> Result<(), Refused> {
+    fn add_sa(&mut self, request: SaAdd, path_mtu: Option<u16>, registry: &Registry) -> Result<(), ApiError> {
         let spi = associations::requested_spi(&request)?.ok_or_else(|| {
-            Refused::new(Fault::BadRequest, "\"auto\" is no SPI here")
+            ApiError::new(Fault::BadRequest, "\"auto\" is no SPI here")
                 .remedy("give the one that the capture has")
         })?;
         let policy = &self.policy;
@@ -100,12 +100,12 @@ impl Replay {
     }
 
     /// ESP in UDP arrives at one port: the configuration's, or without one that of the file's inbound associations.
-    fn arrive_at(&mut self, port: u16) -> Result<(), Refused> {
+    fn arrive_at(&mut self, port: u16) -> Result<(), ApiError> {
         let said = *self.port_said.get_or_insert(port);
         if said != port {
             let text = format!("\"local_port\" is {port}, and ESP in UDP arrives at {said} here");
             return Err(
-                Refused::new(Fault::BadRequest, text).remedy("replay what arrives at each port by itself")
+                ApiError::new(Fault::BadRequest, text).remedy("replay what arrives at each port by itself")
             );
         }
         self.esp_port = port;
@@ -141,8 +141,8 @@ fn widen(entries: &mut [Entry]) {
 }
 
 /// A refusal as a line. `taken`: the line that has the same direction and SPI.
-fn in_words(refused: &Refused, taken: Option<usize>) -> String {
-    let Refused { fault, message, remedy } = refused;
+fn in_words(refused: &ApiError, taken: Option<usize>) -> String {
+    let ApiError { fault, message, remedy } = refused;
     match (fault, taken, remedy) {
         (Fault::Conflict, Some(line), _) => format!(
             "{message}: line {line} has it between the same hosts; give another (ESP and AH share one space of SPIs here)"

@@ -14,7 +14,7 @@ use crate::monitor::Monitor;
 use crate::names::{self, Heard, Known};
 use crate::plane::halves::{Halves, by_policy};
 use crate::policy_store::{self, Candidate};
-use documents::refused::Refused;
+use documents::api_error::ApiError;
 
 /// Answers of applications that are looked at in one go; more are lost, and counted by nobody but the kernel half.
 const AT_ONCE: usize = 256;
@@ -25,7 +25,7 @@ fn hosts_of(named: &Named) -> Vec<String> {
 }
 
 /// Which applications have flows to which addresses.
-fn peers_in_use(monitor: &Monitor) -> Result<HashSet<(AppId, IpAddr)>, Refused> {
+fn peers_in_use(monitor: &Monitor) -> Result<HashSet<(AppId, IpAddr)>, ApiError> {
     let monitor = monitor.get();
     let netns = monitor.netns();
     let sockets = monitor.sockets()?;
@@ -58,7 +58,7 @@ impl PolicyInForce {
         now: Time,
         halves: &Halves,
         monitor: &Monitor,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         let patience = self.hosts.asker.patience();
         for name in self.hosts.book.due(now, patience) {
             self.hosts.asker.ask(name);
@@ -80,7 +80,7 @@ impl PolicyInForce {
         heard: Heard,
         halves: &Halves,
         monitor: &Monitor,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         let now = netio::clock::monotonic();
         self.hosts.book.answer(now, &heard.name, heard.v4, heard.v6);
         self.follow_names(now, halves, monitor).await
@@ -91,7 +91,7 @@ impl PolicyInForce {
         &mut self,
         halves: &Halves,
         monitor: &Monitor,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         let now = netio::clock::monotonic();
         let answers = monitor.get().dns_answers(AT_ONCE)?;
         let mut news = false;
@@ -118,7 +118,7 @@ impl PolicyInForce {
     ///
     /// # Errors
     /// If a data thread does not answer; the kernel half is loaded as a whole later where it did not take the change.
-    async fn follow_names(&mut self, now: Time, halves: &Halves, monitor: &Monitor) -> Result<(), Refused> {
+    async fn follow_names(&mut self, now: Time, halves: &Halves, monitor: &Monitor) -> Result<(), ApiError> {
         let names = self.hosts.book.names(now);
         if names == self.store.compiled.named.names {
             return Ok(());
@@ -176,7 +176,7 @@ impl PolicyInForce {
     }
 
     /// Every name, with what is known of it.
-    pub(in crate::plane) fn names(&self, monitor: &Monitor) -> Result<Vec<NameState>, Refused> {
+    pub(in crate::plane) fn names(&self, monitor: &Monitor) -> Result<Vec<NameState>, ApiError> {
         let now = netio::clock::monotonic();
         let named = &self.store.compiled.named;
         let peers = peers_in_use(monitor)?;

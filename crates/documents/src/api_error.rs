@@ -5,7 +5,7 @@ use api::Problem;
 /// A request that was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Refused {
+pub struct ApiError {
     /// The kind of fault, which says whose it is.
     pub fault: Fault,
     /// The text that says what happened.
@@ -42,15 +42,15 @@ impl Fault {
     }
 }
 
-impl Refused {
+impl ApiError {
     /// A refusal that says all in its message.
-    pub fn new(fault: Fault, message: impl Into<String>) -> Refused {
-        Refused { fault, message: message.into(), remedy: None }
+    pub fn new(fault: Fault, message: impl Into<String>) -> ApiError {
+        ApiError { fault, message: message.into(), remedy: None }
     }
 
     /// And what to do.
     #[must_use]
-    pub fn remedy(mut self, remedy: impl Into<String>) -> Refused {
+    pub fn remedy(mut self, remedy: impl Into<String>) -> ApiError {
         self.remedy = Some(remedy.into());
         self
     }
@@ -66,9 +66,9 @@ impl Refused {
     }
 }
 
-impl From<sadb::SadError> for Refused {
+impl From<sadb::SadError> for ApiError {
     /// The texts of the databases end with what to do.
-    fn from(error: sadb::SadError) -> Refused {
+    fn from(error: sadb::SadError) -> ApiError {
         use sadb::SadError as E;
         let fault = match &error {
             E::DuplicateSpi(_) | E::KeyReused | E::KeyBookFull(_) | E::TooMany(_) | E::Rival { .. } => {
@@ -80,8 +80,8 @@ impl From<sadb::SadError> for Refused {
         };
         let text = error.to_string();
         match text.split_once("; ") {
-            Some((message, remedy)) => Refused::new(fault, message).remedy(remedy),
-            None => Refused::new(fault, text),
+            Some((message, remedy)) => ApiError::new(fault, message).remedy(remedy),
+            None => ApiError::new(fault, text),
         }
     }
 }
