@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 /// The longest request in octets; one for an association has a few hundred.
 pub const MAX_REQUEST: usize = 64 << 10;
@@ -15,7 +15,7 @@ pub const MAX_REQUEST: usize = 64 << 10;
 /// The answer where there is no path.
 /// The answer where there is no path.
 pub async fn nothing_here() -> Failure {
-    let refused = ApiError::new(Fault::NotFound, "the control API has no such path");
+    let refused = ApiError::new(Blame::NotFound, "the control API has no such path");
     Failure(refused.remedy("use the `ravelin` command of the daemon's own version"))
 }
 
@@ -28,7 +28,7 @@ pub async fn in_our_words(answer: Response) -> Response {
     if !is_refusal || head.headers.get(CONTENT_TYPE).is_some_and(is_json) {
         return Response::from_parts(head, body);
     }
-    let fault = if head.status.is_client_error() { Fault::BadRequest } else { Fault::Failed };
+    let fault = if head.status.is_client_error() { Blame::BadRequest } else { Blame::Failed };
     let refused = match head.status {
         StatusCode::METHOD_NOT_ALLOWED => {
             ApiError::new(fault, "this path of the control API does not take that method")
@@ -67,11 +67,11 @@ impl<E: Into<ApiError>> From<E> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status = match self.0.fault {
-            Fault::BadRequest => StatusCode::BAD_REQUEST,
-            Fault::NotFound => StatusCode::NOT_FOUND,
-            Fault::Conflict => StatusCode::CONFLICT,
-            Fault::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            Fault::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+            Blame::BadRequest => StatusCode::BAD_REQUEST,
+            Blame::NotFound => StatusCode::NOT_FOUND,
+            Blame::Conflict => StatusCode::CONFLICT,
+            Blame::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Blame::Failed => StatusCode::INTERNAL_SERVER_ERROR,
         };
         (status, axum::Json(Versioned::new(Refusal { error: self.0.problem() }))).into_response()
     }
@@ -89,7 +89,7 @@ pub async fn whole<T: Send + 'static>(
     change: impl Future<Output = Result<T, ApiError>> + Send + 'static,
 ) -> Result<T, ApiError> {
     tokio::spawn(change).await.unwrap_or_else(|error| {
-        let refused = ApiError::new(Fault::Failed, format!("the request broke ({error}); this is a bug"));
+        let refused = ApiError::new(Blame::Failed, format!("the request broke ({error}); this is a bug"));
         Err(refused.remedy("see the daemon's log, and `ravelin status` for what is in force"))
     })
 }

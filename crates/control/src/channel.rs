@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use netio::eventfd::Wake;
 use tokio::sync::oneshot;
 
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 /// The most commands that wait for one thread.
 const DEPTH: usize = 64;
@@ -48,8 +48,8 @@ pub enum Unanswered {
 impl From<Unanswered> for ApiError {
     fn from(error: Unanswered) -> ApiError {
         let fault = match error {
-            Unanswered::Busy => Fault::Busy,
-            Unanswered::Stopped => Fault::Failed,
+            Unanswered::Busy => Blame::Busy,
+            Unanswered::Stopped => Blame::Failed,
         };
         ApiError::new(fault, error.to_string())
     }

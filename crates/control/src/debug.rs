@@ -12,7 +12,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
 use crate::asker::TARGET;
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 /// The parts of the house that log.
 const PARTS: [&str; 8] = ["ravelin", "daemon", "netio", "sockmon", "policy", "engine", "ipsec", "sadb"];
@@ -54,7 +54,7 @@ pub fn start(level: &str, color: bool) {
 
 fn log() -> Result<&'static Log, ApiError> {
     LOG.get().ok_or_else(|| {
-        ApiError::new(Fault::Failed, "this daemon's log was not set up by itself and cannot be switched")
+        ApiError::new(Blame::Failed, "this daemon's log was not set up by itself and cannot be switched")
             .remedy("start it with `ravelin run`")
     })
 }
@@ -76,7 +76,7 @@ impl Log {
     }
 
     fn set(&self, filter: &str, until: Option<Instant>) -> Result<u64, ApiError> {
-        let failed = |error: &dyn std::fmt::Display| ApiError::new(Fault::Failed, format!("the log: {error}"));
+        let failed = |error: &dyn std::fmt::Display| ApiError::new(Blame::Failed, format!("the log: {error}"));
         let text = if filter == self.default { audited(filter) } else { directives(filter) };
         let directives = EnvFilter::try_new(text).map_err(|error| failed(&error))?;
         self.handle.reload(directives).map_err(|error| failed(&error))?;
@@ -103,7 +103,7 @@ pub fn switch(request: &DebugRequest, before: impl FnOnce(&str)) -> Result<Debug
     let log = log()?;
     let filter = if request.filter == "default" { log.default.clone() } else { checked(&request.filter)? };
     if request.seconds.is_some_and(|seconds| !(1..=LONGEST).contains(&seconds)) {
-        return Err(ApiError::new(Fault::BadRequest, "a filter holds for 1 s to 7 days")
+        return Err(ApiError::new(Blame::BadRequest, "a filter holds for 1 s to 7 days")
             .remedy("leave --for out, for as long as the daemon runs"));
     }
     let time = request.seconds.map(Duration::from_secs);
@@ -124,7 +124,7 @@ pub fn switch(request: &DebugRequest, before: impl FnOnce(&str)) -> Result<Debug
 fn checked(text: &str) -> Result<String, ApiError> {
     let wrong = |what: &str| {
         let what: String = what.chars().take(64).collect();
-        ApiError::new(Fault::BadRequest, format!("{what:?} is no part of a filter")).remedy(format!(
+        ApiError::new(Blame::BadRequest, format!("{what:?} is no part of a filter")).remedy(format!(
             "write a level ({}), or PART=LEVEL, separated by commas, with the parts {}",
             LEVELS.join(", "),
             PARTS.join(", ")
@@ -195,7 +195,7 @@ mod tests {
             "a b",
         ] {
             let refused = checked(wrong).unwrap_err();
-            assert_eq!(refused.fault, Fault::BadRequest, "{wrong}");
+            assert_eq!(refused.fault, Blame::BadRequest, "{wrong}");
             assert!(refused.remedy.unwrap().contains("sockmon"), "{wrong}");
         }
         assert_eq!(directives("off"), "off,audit=warn");

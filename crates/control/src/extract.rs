@@ -5,7 +5,7 @@ use axum::extract::{FromRequest, FromRequestParts, Request as HttpRequest};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 use documents::request::Request;
 use http_body_util::{BodyExt, LengthLimitError};
 use serde::de::DeserializeOwned;
@@ -23,7 +23,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         let read = axum::extract::Query::<T>::from_request_parts(parts, state).await;
         let refused = |error: axum::extract::rejection::QueryRejection| {
-            ApiError::new(Fault::BadRequest, error.body_text())
+            ApiError::new(Blame::BadRequest, error.body_text())
         };
         read.map(|axum::extract::Query(query)| Query(query)).map_err(|error| Failure(refused(error)))
     }
@@ -66,6 +66,6 @@ fn unread(error: axum::Error) -> Response {
     if error.is::<LengthLimitError>() {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     }
-    let refused = ApiError::new(Fault::BadRequest, format!("the request cannot be read: {error}"));
+    let refused = ApiError::new(Blame::BadRequest, format!("the request cannot be read: {error}"));
     Failure(refused).into_response()
 }

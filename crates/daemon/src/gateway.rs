@@ -24,7 +24,7 @@ use wire::{Buf, DropReason, Meta, Packet, Prefix, ScrubId, Train, fragment, ipv6
 
 use crate::device::Device;
 use config::{Config, GatewayConfig};
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 /// Why there are no inside interfaces.
 #[derive(Debug, thiserror::Error)]
@@ -415,7 +415,7 @@ fn reverse_path(config: &Config) -> Result<String, String> {
 
 impl From<GatewayError> for ApiError {
     fn from(error: GatewayError) -> ApiError {
-        ApiError::new(Fault::Failed, error.to_string())
+        ApiError::new(Blame::Failed, error.to_string())
     }
 }
 

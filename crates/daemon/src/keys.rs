@@ -13,7 +13,7 @@ use crypto::{CryptoError, Registry, Secret};
 use crypto_std::KeyedFingerprint;
 use sadb::{Admission, KeyBook, SaConfig};
 
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 /// The registry of suites and the book of used keys.
 pub struct Keys {
@@ -125,7 +125,7 @@ impl Keys {
         );
         let remedy =
             "stop the daemon, run `ravelin detach`, start it again, and give only keys that were never used";
-        Some(ApiError::new(Fault::Failed, text).remedy(remedy))
+        Some(ApiError::new(Blame::Failed, text).remedy(remedy))
     }
 
     fn write(&self) -> std::io::Result<()> {
@@ -155,7 +155,7 @@ impl Keys {
                 format!("the key was not taken, since the book of used keys cannot be written: {error}");
             let remedy =
                 "make room in the instance's folder under /run/ravelin-state and add the association again";
-            return Err(ApiError::new(Fault::Failed, text).remedy(remedy));
+            return Err(ApiError::new(Blame::Failed, text).remedy(remedy));
         }
         Ok(admission)
     }

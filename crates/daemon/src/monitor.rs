@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use documents::{Fault, ApiError};
+use documents::{Blame, ApiError};
 use host_files::Pin;
 use policy::Image;
 use sadb::SocketEvent;
@@ -42,7 +42,7 @@ impl KernelError {
 
 impl From<KernelError> for ApiError {
     fn from(error: KernelError) -> ApiError {
-        ApiError::new(Fault::Failed, error.to_string()).remedy(error.remedy())
+        ApiError::new(Blame::Failed, error.to_string()).remedy(error.remedy())
     }
 }
 

@@ -44,7 +44,7 @@ use context::Context;
 
 use crate::monitor::Monitor;
 use config::Config;
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 /// The control plane's state, by owners.
 pub struct Plane {
@@ -84,7 +84,7 @@ impl Shared {
     /// If the daemon is about to end.
     pub async fn get(&self) -> Result<MappedMutexGuard<'_, Plane>, ApiError> {
         MutexGuard::try_map(self.0.lock().await, Option::as_mut)
-            .map_err(|_| ApiError::new(Fault::Busy, "the daemon is about to end"))
+            .map_err(|_| ApiError::new(Blame::Busy, "the daemon is about to end"))
     }
 
     /// Take it away; whoever comes later is refused.

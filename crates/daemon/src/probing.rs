@@ -189,7 +189,7 @@ impl Probing {
         };
         self.paths.retain(|_, known| !forgotten(known));
         match failed {
-            Some(error) => Err(ApiError::new(documents::api_error::Fault::Failed, error.to_string())),
+            Some(error) => Err(ApiError::new(documents::api_error::Blame::Failed, error.to_string())),
             None => Ok((orders, proved)),
         }
     }

@@ -7,7 +7,7 @@ use api::Problem;
 #[error("{message}")]
 pub struct ApiError {
     /// The kind of fault, which says whose it is.
-    pub fault: Fault,
+    pub fault: Blame,
     /// The text that says what happened.
     pub message: String,
     /// What to do next.
@@ -16,7 +16,7 @@ pub struct ApiError {
 
 /// Who or what is at fault when a request is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum Blame {
     /// The request contradicts itself or names nothing sensible.
     BadRequest,
     /// What it names is not there.
@@ -29,22 +29,22 @@ pub enum Fault {
     Failed,
 }
 
-impl Fault {
+impl Blame {
     /// Its word in [`Problem::code`].
     pub fn code(self) -> &'static str {
         match self {
-            Fault::BadRequest => "bad_request",
-            Fault::NotFound => "not_found",
-            Fault::Conflict => "conflict",
-            Fault::Busy => "busy",
-            Fault::Failed => "failed",
+            Blame::BadRequest => "bad_request",
+            Blame::NotFound => "not_found",
+            Blame::Conflict => "conflict",
+            Blame::Busy => "busy",
+            Blame::Failed => "failed",
         }
     }
 }
 
 impl ApiError {
     /// A refusal that says all in its message.
-    pub fn new(fault: Fault, message: impl Into<String>) -> ApiError {
+    pub fn new(fault: Blame, message: impl Into<String>) -> ApiError {
         ApiError { fault, message: message.into(), remedy: None }
     }
 
@@ -72,11 +72,11 @@ impl From<sadb::SadError> for ApiError {
         use sadb::SadError as E;
         let fault = match &error {
             E::DuplicateSpi(_) | E::KeyReused | E::KeyBookFull(_) | E::TooMany(_) | E::Rival { .. } => {
-                Fault::Conflict
+                Blame::Conflict
             }
-            E::UnknownSpi(_) => Fault::NotFound,
-            E::Crypto(_) | E::ReplayState { .. } | E::SequenceState { .. } => Fault::Failed,
-            _ => Fault::BadRequest,
+            E::UnknownSpi(_) => Blame::NotFound,
+            E::Crypto(_) | E::ReplayState { .. } | E::SequenceState { .. } => Blame::Failed,
+            _ => Blame::BadRequest,
         };
         let text = error.to_string();
         match text.split_once("; ") {

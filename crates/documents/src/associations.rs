@@ -20,7 +20,7 @@ use sadb::{Endpoints, InboundSa, OutboundSa, SaConfig, Selectors, Spi};
 use wire::{AppId, DropReason, Prefix, Time};
 use zeroize::Zeroizing;
 
-use crate::api_error::{Fault, ApiError};
+use crate::api_error::{Blame, ApiError};
 use config::KEEPALIVE;
 
 /// The suite of a chain's member without key; it is never used.
@@ -58,7 +58,7 @@ pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Resul
     let app = match &request.app {
         None => None,
         Some(name) => Some((defaults.app)(name).ok_or_else(|| {
-            ApiError::new(Fault::NotFound, format!("the policy has no block for application {name:?}"))
+            ApiError::new(Blame::NotFound, format!("the policy has no block for application {name:?}"))
                 .remedy("name an application as the policy does (`ravelin policy check FILE` lists them)")
         })?),
     };
@@ -410,7 +410,7 @@ mod tests {
             let refused = configure(on(Some(api::WordOr::Word(word.into())))).unwrap_err();
             assert!(refused.message.contains(text) && refused.remedy.is_some(), "{refused:?}");
         }
-        assert_eq!(configure(on(Some(api::WordOr::Value(0)))).unwrap_err().fault, Fault::BadRequest);
+        assert_eq!(configure(on(Some(api::WordOr::Value(0)))).unwrap_err().fault, Blame::BadRequest);
     }
 
     #[test]
@@ -443,19 +443,19 @@ mod tests {
     fn every_refusal_says_what_to_do_and_repeats_no_key() {
         let key = "0123456789abcdef0123456789abcdef01234567";
         type Edit = fn(&mut SaAdd);
-        let cases: [(Edit, Fault, &str); 12] = [
-            (|r| r.suite = key_text(), Fault::BadRequest, "no cipher is called"),
-            (|r| r.keymat = Keymat::new("00".repeat(19)), Fault::BadRequest, "20 octets"),
-            (|r| r.keymat = Keymat::new("xx".repeat(20)), Fault::BadRequest, "not a hexadecimal digit"),
-            (|r| r.keymat = Keymat::new(String::new()), Fault::BadRequest, "no keying material"),
-            (|r| r.app = Some("wget".into()), Fault::NotFound, "no block for application \"wget\""),
-            (|r| r.selector_local = Some("10.0.0.0/33".into()), Fault::BadRequest, "not a prefix"),
-            (|r| r.selector_remote = Some("host".into()), Fault::BadRequest, "not a prefix"),
-            (|r| r.protocol = Some("tpc".into()), Fault::BadRequest, "no IP protocol"),
-            (|r| r.protocol = Some("256".into()), Fault::BadRequest, "no IP protocol"),
-            (|r| r.spi = SpiRequest::Auto, Fault::BadRequest, "peer's choice"),
-            (|r| r.spi = SpiRequest::This(api::Spi(255)), Fault::BadRequest, "reserved"),
-            (|r| r.remote = "2001:db8::1".parse().unwrap(), Fault::BadRequest, "different families"),
+        let cases: [(Edit, Blame, &str); 12] = [
+            (|r| r.suite = key_text(), Blame::BadRequest, "no cipher is called"),
+            (|r| r.keymat = Keymat::new("00".repeat(19)), Blame::BadRequest, "20 octets"),
+            (|r| r.keymat = Keymat::new("xx".repeat(20)), Blame::BadRequest, "not a hexadecimal digit"),
+            (|r| r.keymat = Keymat::new(String::new()), Blame::BadRequest, "no keying material"),
+            (|r| r.app = Some("wget".into()), Blame::NotFound, "no block for application \"wget\""),
+            (|r| r.selector_local = Some("10.0.0.0/33".into()), Blame::BadRequest, "not a prefix"),
+            (|r| r.selector_remote = Some("host".into()), Blame::BadRequest, "not a prefix"),
+            (|r| r.protocol = Some("tpc".into()), Blame::BadRequest, "no IP protocol"),
+            (|r| r.protocol = Some("256".into()), Blame::BadRequest, "no IP protocol"),
+            (|r| r.spi = SpiRequest::Auto, Blame::BadRequest, "peer's choice"),
+            (|r| r.spi = SpiRequest::This(api::Spi(255)), Blame::BadRequest, "reserved"),
+            (|r| r.remote = "2001:db8::1".parse().unwrap(), Blame::BadRequest, "different families"),
         ];
         fn key_text() -> String {
             "0123456789abcdef0123456789abcdef01234567".into()

@@ -30,4 +30,4 @@ pub mod scrub_report;
 pub mod text;
 pub mod users;
 
-pub use api_error::{Fault, ApiError};
+pub use api_error::{Blame, ApiError};

@@ -6,7 +6,7 @@ use api::{CaptureRequest, DebugRequest, PolicyApply, PolicyText, SaAdd, SaReplac
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::import::faults;
-use crate::api_error::{Fault, ApiError};
+use crate::api_error::{Blame, ApiError};
 
 /// A document that asks for something.
 pub trait Request: DeserializeOwned {
@@ -23,7 +23,7 @@ pub trait Request: DeserializeOwned {
 }
 
 fn bad(text: String) -> ApiError {
-    ApiError::new(Fault::BadRequest, text)
+    ApiError::new(Blame::BadRequest, text)
 }
 
 /// The refusal of a document that may hold a key. serde's own message may quote what stands in the wrong place.

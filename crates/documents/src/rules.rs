@@ -17,7 +17,7 @@ use sadb::spd::Level;
 use scrub::Profile;
 use wire::{ScrubId, Services, protocol};
 
-use crate::api_error::{Fault, ApiError};
+use crate::api_error::{Blame, ApiError};
 use crate::users;
 
 /// The longest name of a rule.
@@ -63,7 +63,7 @@ impl RuleBook {
     fn put(&mut self, request: &SpdAdd, is_new: bool) -> Result<String, ApiError> {
         let key = RuleKey(self.next);
         if key.0 >= SPD_RULE {
-            return Err(ApiError::new(Fault::Failed, "every number for rules was used")
+            return Err(ApiError::new(Blame::Failed, "every number for rules was used")
                 .remedy("restart the daemon to begin anew"));
         }
         let name = match &request.name {
@@ -71,7 +71,7 @@ impl RuleBook {
             None => format!("rule-{}", key.0),
         };
         if self.names.contains_key(&name) {
-            return Err(ApiError::new(Fault::Conflict, format!("there is a rule {name:?} already"))
+            return Err(ApiError::new(Blame::Conflict, format!("there is a rule {name:?} already"))
                 .remedy("choose another name, or delete that rule first"));
         }
         let place = self.place(request.place.as_deref())?;
@@ -228,7 +228,7 @@ impl RuleBook {
     fn key(&self, name: &str) -> Result<RuleKey, ApiError> {
         self.names.get(name).copied().ok_or_else(|| {
             let name: String = name.chars().take(LONGEST_NAME).collect();
-            ApiError::new(Fault::NotFound, format!("there is no rule {name:?}"))
+            ApiError::new(Blame::NotFound, format!("there is no rule {name:?}"))
                 .remedy("`ravelin spd list` shows the rules with their names")
         })
     }
@@ -237,7 +237,7 @@ impl RuleBook {
         let text = text.unwrap_or("last");
         let wrong = || {
             let text: String = text.chars().take(LONGEST_NAME).collect();
-            ApiError::new(Fault::BadRequest, format!("{text:?} is no place for a rule"))
+            ApiError::new(Blame::BadRequest, format!("{text:?} is no place for a rule"))
                 .remedy("write first, last, before:NAME, after:NAME or at:N (counted from 0)")
         };
         match text.split_once(':') {
@@ -263,15 +263,15 @@ fn checked_name(name: &str) -> Result<&str, ApiError> {
         return Ok(name);
     }
     let shown: String = name.chars().take(LONGEST_NAME).collect();
-    Err(ApiError::new(Fault::BadRequest, format!("{shown:?} cannot be the name of a rule"))
+    Err(ApiError::new(Blame::BadRequest, format!("{shown:?} cannot be the name of a rule"))
         .remedy(format!("use 1 to {LONGEST_NAME} letters, digits, `-`, `_` and `.`")))
 }
 
 fn refused(error: &RuleError) -> ApiError {
     let fault = match error {
-        RuleError::Duplicate(_) | RuleError::TooMany(_) => Fault::Conflict,
-        RuleError::Unknown(_) => Fault::NotFound,
-        _ => Fault::BadRequest,
+        RuleError::Duplicate(_) | RuleError::TooMany(_) => Blame::Conflict,
+        RuleError::Unknown(_) => Blame::NotFound,
+        _ => Blame::BadRequest,
     };
     let text = error.to_string();
     match text.split_once("; ") {
@@ -282,11 +282,11 @@ fn refused(error: &RuleError) -> ApiError {
 
 fn word_error(field: &str, word: &str, allowed: &str) -> ApiError {
     let word: String = word.chars().take(32).collect();
-    ApiError::new(Fault::BadRequest, format!("{field} cannot be {word:?}")).remedy(format!("write {allowed}"))
+    ApiError::new(Blame::BadRequest, format!("{field} cannot be {word:?}")).remedy(format!("write {allowed}"))
 }
 
 fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, ApiError> {
-    let bad = |text: String| ApiError::new(Fault::BadRequest, text);
+    let bad = |text: String| ApiError::new(Blame::BadRequest, text);
     // A variable that a script left empty must not make a rule for every packet.
     if request.selectors.iter().any(|text| text.trim().is_empty()) {
         return Err(bad("an empty selector says nothing about packets".to_owned())
@@ -337,7 +337,7 @@ fn check_ports(rule: &Rule) -> Result<(), ApiError> {
         None => Ok(()),
         Some(selector) => {
             let text = format!("\"{selector}\" matches no packet: no protocol in it has ports");
-            Err(ApiError::new(Fault::BadRequest, text)
+            Err(ApiError::new(Blame::BadRequest, text)
                 .remedy("leave the ports out, or name a protocol that has them: tcp, udp, sctp, dccp, 136"))
         }
     }
@@ -358,7 +358,7 @@ fn scrub_of(request: &SpdAdd) -> Result<ScrubId, ApiError> {
     let Some(profile) = Profile::find(word) else {
         return Err(word_error("scrub", word, &Profile::ALL.map(Profile::name).join(", ")));
     };
-    let bad = |text: &str| ApiError::new(Fault::BadRequest, text);
+    let bad = |text: &str| ApiError::new(Blame::BadRequest, text);
     if request.direction != SpdDirection::Both {
         return Err(bad("a rule of one direction cannot scrub: a connection must be seen both ways")
             .remedy("make its direction both, or leave scrub out"));
@@ -437,53 +437,53 @@ mod tests {
         assert_eq!(RuleBook::of(std::slice::from_ref(&old)).unwrap().len(), 1);
         book.remove("f").unwrap();
         assert_eq!(order(&book).len(), 6);
-        assert_eq!(book.remove("f").unwrap_err().fault, Fault::NotFound);
+        assert_eq!(book.remove("f").unwrap_err().fault, Blame::NotFound);
     }
 
     #[test]
     fn every_refusal_says_what_to_do() {
         type Edit = fn(&mut SpdAdd);
-        let cases: [(Edit, Fault, &str); 22] = [
-            (|r| r.name = Some("a b".into()), Fault::BadRequest, "cannot be the name"),
-            (|r| r.name = Some("there".into()), Fault::Conflict, "already"),
-            (|r| r.place = Some("middle".into()), Fault::BadRequest, "no place"),
-            (|r| r.place = Some("at:x".into()), Fault::BadRequest, "no place"),
-            (|r| r.place = Some("before:nobody".into()), Fault::NotFound, "no rule \"nobody\""),
-            (|r| r.selectors = vec![], Fault::BadRequest, "at least one selector"),
-            (|r| r.selectors = vec!["colour red".into()], Fault::BadRequest, "not a selector field"),
-            (|r| r.selectors = vec!["".into()], Fault::BadRequest, "an empty selector"),
-            (|r| r.selectors.push(" ".into()), Fault::BadRequest, "an empty selector"),
-            (|r| r.bundle = vec!["0x0".into()], Fault::BadRequest, "0 to 255 are reserved"),
-            (|r| r.bundle = vec!["esp/any/::1-192.0.2.1".into()], Fault::BadRequest, "two families"),
-            (|r| r.bundle = vec!["any".into(); 5], Fault::BadRequest, "bundle of 5"),
-            (|r| r.selectors = vec!["proto gre,icmp dport 80".into()], Fault::BadRequest, "has ports"),
-            (|r| r.service = Some("magic".into()), Fault::BadRequest, "service cannot be"),
-            (|r| r.level = Some("maybe".into()), Fault::BadRequest, "level cannot be"),
-            (|r| r.bundle = vec!["gre".into()], Fault::BadRequest, "no association of a bundle"),
-            (|r| r.action = Verdict::Bypass, Fault::BadRequest, "belong to rules that protect"),
+        let cases: [(Edit, Blame, &str); 22] = [
+            (|r| r.name = Some("a b".into()), Blame::BadRequest, "cannot be the name"),
+            (|r| r.name = Some("there".into()), Blame::Conflict, "already"),
+            (|r| r.place = Some("middle".into()), Blame::BadRequest, "no place"),
+            (|r| r.place = Some("at:x".into()), Blame::BadRequest, "no place"),
+            (|r| r.place = Some("before:nobody".into()), Blame::NotFound, "no rule \"nobody\""),
+            (|r| r.selectors = vec![], Blame::BadRequest, "at least one selector"),
+            (|r| r.selectors = vec!["colour red".into()], Blame::BadRequest, "not a selector field"),
+            (|r| r.selectors = vec!["".into()], Blame::BadRequest, "an empty selector"),
+            (|r| r.selectors.push(" ".into()), Blame::BadRequest, "an empty selector"),
+            (|r| r.bundle = vec!["0x0".into()], Blame::BadRequest, "0 to 255 are reserved"),
+            (|r| r.bundle = vec!["esp/any/::1-192.0.2.1".into()], Blame::BadRequest, "two families"),
+            (|r| r.bundle = vec!["any".into(); 5], Blame::BadRequest, "bundle of 5"),
+            (|r| r.selectors = vec!["proto gre,icmp dport 80".into()], Blame::BadRequest, "has ports"),
+            (|r| r.service = Some("magic".into()), Blame::BadRequest, "service cannot be"),
+            (|r| r.level = Some("maybe".into()), Blame::BadRequest, "level cannot be"),
+            (|r| r.bundle = vec!["gre".into()], Blame::BadRequest, "no association of a bundle"),
+            (|r| r.action = Verdict::Bypass, Blame::BadRequest, "belong to rules that protect"),
             (
                 |r| {
                     (r.action, r.bundle) = (Verdict::Discard, vec![]);
                 },
-                Fault::BadRequest,
+                Blame::BadRequest,
                 "pfp",
             ),
-            (|r| r.scrub = Some("standart".into()), Fault::BadRequest, "scrub cannot be"),
+            (|r| r.scrub = Some("standart".into()), Blame::BadRequest, "scrub cannot be"),
             (
                 |r| (r.scrub, r.direction) = (Some("strict".into()), SpdDirection::In),
-                Fault::BadRequest,
+                Blame::BadRequest,
                 "both ways",
             ),
             (
                 |r| (r.scrub, r.direction) = (Some("strict".into()), SpdDirection::Out),
-                Fault::BadRequest,
+                Blame::BadRequest,
                 "both ways",
             ),
             (
                 |r| {
                     (r.scrub, r.action, r.bundle) = (Some("strict".into()), Verdict::Discard, vec![]);
                 },
-                Fault::BadRequest,
+                Blame::BadRequest,
                 "nothing to scrub",
             ),
         ];

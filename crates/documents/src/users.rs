@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use sadb::rules::{Direction, Rule};
 use sadb::selector::{Condition, Ranges, TrafficSelector, field};
 
-use crate::api_error::{Fault, ApiError};
+use crate::api_error::{Blame, ApiError};
 
 /// The users that a selector names. `None`: it names none, and is for packets of any user or of nobody.
 fn named(selector: &TrafficSelector) -> Option<&Ranges> {
@@ -21,7 +21,7 @@ fn named(selector: &TrafficSelector) -> Option<&Ranges> {
 /// If it is for packets that arrive, whose user nobody knows before their socket, or names users by a mask.
 pub fn check(rule: &Rule) -> Result<(), ApiError> {
     for selector in &rule.selectors {
-        let refused = |text: &str| ApiError::new(Fault::BadRequest, text);
+        let refused = |text: &str| ApiError::new(Blame::BadRequest, text);
         if matches!(selector.condition(&field::UID), Condition::Masked { .. }) {
             return Err(refused("users cannot be named by a mask")
                 .remedy("write numbers, ranges and lists: uid 1000-1999,65534"));

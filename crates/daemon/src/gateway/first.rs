@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::GatewayError;
 use config::{Config, GatewayConfig};
 use documents::import::{self, Ends, What};
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 use documents::rules::RuleBook;
 
 /// The rules of a daemon, for the one that takes over.
@@ -33,7 +33,7 @@ impl HandedRules {
         match octets {
             [] => Ok(HandedRules::default()),
             octets => serde_json::from_slice(octets)
-                .map_err(|error| ApiError::new(Fault::Failed, format!("the rules handed over: {error}"))),
+                .map_err(|error| ApiError::new(Blame::Failed, format!("the rules handed over: {error}"))),
         }
     }
 }

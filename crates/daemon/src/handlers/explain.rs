@@ -16,7 +16,7 @@ use crate::plane::{Plane, Shared};
 use control::answer::{Answer, Doc};
 use control::extract::Query;
 use documents::associations::{SaView, protocol, protocol_word};
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 use subject::application;
 
 pub(super) async fn explain(
@@ -30,7 +30,7 @@ pub(super) async fn explain(
         (None, None, Some(which), None) => drops::of_drop(&mut plane, &which).await,
         (None, None, None, Some((app, to))) => of_nobody(&plane, &app, &to, query.from_port).await,
         _ => Err(ApiError::new(
-            Fault::BadRequest,
+            Blame::BadRequest,
             "ask for one of: a process (pid), a connection (socket), what was refused (drop), a program and a peer (app and to)",
         )),
     };
@@ -39,7 +39,7 @@ pub(super) async fn explain(
 
 async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, ApiError> {
     let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).map_err(|_| {
-        ApiError::new(Fault::NotFound, format!("there is no process {pid}"))
+        ApiError::new(Blame::NotFound, format!("there is no process {pid}"))
             .remedy("`ps -e` lists those there are")
     })?;
     let app = plane.app_of_pid(pid)?;
@@ -76,7 +76,7 @@ async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, ApiError> {
         found = sockets.iter().filter(open).collect();
     }
     if found.is_empty() {
-        return Err(ApiError::new(Fault::NotFound, format!("no process has a socket for {asked}")).remedy(
+        return Err(ApiError::new(Blame::NotFound, format!("no process has a socket for {asked}")).remedy(
             "`ss -tunap` lists the sockets; a connection that is closed already cannot be explained",
         ));
     }
@@ -117,7 +117,7 @@ async fn of_nobody(
 ) -> Result<Explanation, ApiError> {
     let target: policy::Target = to
         .parse()
-        .map_err(|error: policy::TargetError| ApiError::new(Fault::BadRequest, error.to_string()))?;
+        .map_err(|error: policy::TargetError| ApiError::new(Blame::BadRequest, error.to_string()))?;
     let from_port = from_port.unwrap_or(0);
     let unknown = target.flow(None, from_port);
     let flow = target.flow(source_towards(&unknown), from_port);
@@ -127,7 +127,7 @@ async fn of_nobody(
     {
         // "No block names it" would be true of the word, and of no program that bears it.
         let text = format!("the policy names {path}, and {program:?} alone may be another file");
-        return Err(ApiError::new(Fault::BadRequest, text).remedy(format!("ask with --app {path}")));
+        return Err(ApiError::new(Blame::BadRequest, text).remedy(format!("ask with --app {path}")));
     }
     let side = |address, port| (port != 0).then(|| SocketAddr::new(address, port).to_string());
     let out = SocketExplained {
@@ -301,7 +301,7 @@ fn is_own(addr: IpAddr) -> bool {
 fn parse(text: &str) -> Result<Flow, ApiError> {
     let bad = || {
         ApiError::new(
-            Fault::BadRequest,
+            Blame::BadRequest,
             format!("{:?} is no connection", text.chars().take(128).collect::<String>()),
         )
         .remedy(

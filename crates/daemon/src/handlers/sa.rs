@@ -11,7 +11,7 @@ use crate::plane::{Shared, Which};
 use control::answer::{Answer, Doc, Failure, whole};
 use control::asker::Asker;
 use control::extract::{Body, Query};
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 pub(super) async fn list(State(plane): State<Shared>) -> Answer<SaList> {
     Ok(Doc(SaList { sas: plane.get().await?.sas().await? }))
@@ -71,7 +71,7 @@ pub(super) async fn replace(
 
 /// The SPI that a path names.
 fn spi_of(text: &str) -> Result<Spi, ApiError> {
-    text.parse().map_err(|error| ApiError::new(Fault::BadRequest, format!("{error}")))
+    text.parse().map_err(|error| ApiError::new(Blame::BadRequest, format!("{error}")))
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -90,7 +90,7 @@ pub(super) async fn export(
 ) -> Result<impl IntoResponse, Failure> {
     if !show_keys {
         return Err(Failure(
-            ApiError::new(Fault::BadRequest, "the export holds keys in clear")
+            ApiError::new(Blame::BadRequest, "the export holds keys in clear")
                 .remedy("if that is meant, say so: --show-keys (show_keys=true)"),
         ));
     }

@@ -26,7 +26,7 @@ use crate::keys::Keys;
 use crate::paths::look;
 use control::channel::Unanswered;
 use documents::associations::{self, Defaults, SaView};
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 pub use changes::Which;
 use served::Served;
@@ -132,7 +132,7 @@ impl Associations {
         let Context { config: settings, halves, policy, host, .. } = context;
         let (direction, takes_over) = (request.direction, request.takes_over);
         if request.sequence.is_some() {
-            return Err(ApiError::new(Fault::BadRequest, "a daemon counts from 1, never from elsewhere")
+            return Err(ApiError::new(Blame::BadRequest, "a daemon counts from 1, never from elsewhere")
                 .remedy("leave \"sequence\" out; only `ravelin replay` takes it"));
         }
         let config = {
@@ -231,7 +231,7 @@ impl Associations {
     pub(super) async fn release_spi(&mut self, spi: Spi, halves: &Halves) -> Result<(), ApiError> {
         let Some(at) = self.promised.iter().position(|(promised, _)| *promised == spi) else {
             return Err(ApiError::new(
-                Fault::NotFound,
+                Blame::NotFound,
                 format!("SPI {spi} was not promised, or is in use, or it was too long ago"),
             )
             .remedy("ask for one with POST /v1/spi"));
@@ -262,7 +262,7 @@ impl Associations {
         if halves.ask_outbound(refuse).await? {
             return Ok(());
         }
-        Err(ApiError::new(Fault::NotFound, format!("no acquire {} waits for an answer", id.0)).remedy(
+        Err(ApiError::new(Blame::NotFound, format!("no acquire {} waits for an answer", id.0)).remedy(
             "it has been answered, refused or forgotten; GET /v1/events tells the numbers of new ones",
         ))
     }
@@ -276,7 +276,7 @@ impl Associations {
         if ends.is_empty() {
             return Ok(());
         }
-        let mut links = Links::open().map_err(|error| ApiError::new(Fault::Failed, error.to_string()))?;
+        let mut links = Links::open().map_err(|error| ApiError::new(Blame::Failed, error.to_string()))?;
         let routes: BTreeMap<(IpAddr, IpAddr), u16> = ends
             .into_iter()
             .filter_map(|(local, remote)| Some(((local, remote), look(&mut links, local, remote)?)))
@@ -298,7 +298,7 @@ async fn allocate_spi(halves: &Halves) -> Result<Spi, ApiError> {
 }
 
 fn random() -> Result<u32, ApiError> {
-    netio::random::number().map_err(|error| ApiError::new(Fault::Failed, error.to_string()))
+    netio::random::number().map_err(|error| ApiError::new(Blame::Failed, error.to_string()))
 }
 
 /// What became of an association that was sent to its thread; with an error, whether its key was certainly never used.

@@ -19,7 +19,7 @@ use crate::network_stack::NetworkStack;
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink, UplinkFault};
 use config::{Config, GatewayConfig};
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 /// What is known of the host.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl Host {
     /// # Errors
     /// If the kernel does not say, or a data thread does not answer.
     pub(super) async fn follow_surroundings(&mut self, halves: &Halves) -> Result<(), ApiError> {
-        let failed = |error: netio::Error| ApiError::new(Fault::Failed, error.to_string());
+        let failed = |error: netio::Error| ApiError::new(Blame::Failed, error.to_string());
         let now = Surroundings::look(&self.insides).map_err(failed)?;
         let mtus = Mtus::new(self.path_mtu, now.mtu);
         if mtus != self.mtus {
@@ -124,7 +124,7 @@ impl Host {
         if now != self.surroundings {
             let own = now.by_interface().clone();
             halves.ask_outbound(move |half| half.engine.set_own_addresses(own)).await?;
-            let id = netio::random::number().map_err(|e| ApiError::new(Fault::Failed, e.to_string()))?;
+            let id = netio::random::number().map_err(|e| ApiError::new(Blame::Failed, e.to_string()))?;
             let told = now.clone();
             halves.ask_inbound(move |half| half.cutter.set(told, id)).await?;
             // Both threads know it: one that had no time is asked again at the next look.

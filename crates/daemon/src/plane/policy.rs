@@ -25,7 +25,7 @@ use wire::{AppId, Flow};
 use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, Exchanged, Executable, PolicyStore, Trial};
 use crate::translation::Translator;
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 pub(super) use files::Files;
 pub use hosts::Hosts;
@@ -164,7 +164,7 @@ impl PolicyInForce {
     /// If the file cannot be read, or if its own tests speak against it.
     pub(super) fn read(&self) -> Result<Candidate, ApiError> {
         self.store.read().map_err(|error| {
-            ApiError::new(Fault::BadRequest, error.to_string())
+            ApiError::new(Blame::BadRequest, error.to_string())
                 .remedy("the policy in force stays; correct the file and reload again")
         })
     }
@@ -175,7 +175,7 @@ impl PolicyInForce {
     /// If it has errors, or if its own tests speak against it.
     pub(super) fn read_sound(&self, name: &str, octets: &[u8]) -> Result<Candidate, ApiError> {
         let remedy = "the policy in force stays; correct the text and apply it again";
-        let refused = |text: String| ApiError::new(Fault::BadRequest, text).remedy(remedy);
+        let refused = |text: String| ApiError::new(Blame::BadRequest, text).remedy(remedy);
         let candidate = self.store.read_text(name, octets).map_err(|error| refused(error.to_string()))?;
         if !candidate.is_sound() {
             let text = candidate.diagnostics.trim_end();
@@ -213,7 +213,7 @@ impl PolicyInForce {
             );
             let remedy =
                 format!("the policy in force stays; correct the file, or, if that is meant, {meant}");
-            return Err(ApiError::new(Fault::Conflict, text).remedy(remedy));
+            return Err(ApiError::new(Blame::Conflict, text).remedy(remedy));
         }
         Ok(lost)
     }
@@ -230,11 +230,11 @@ impl PolicyInForce {
     ) -> Result<Trial, ApiError> {
         if !self.store.is_sound() {
             let text = "blocks of the policy in force are broken and run on their last good version: there is no policy to go back to";
-            return Err(ApiError::new(Fault::Conflict, text).remedy("apply without --confirm-within"));
+            return Err(ApiError::new(Blame::Conflict, text).remedy("apply without --confirm-within"));
         }
         if candidate.text == *self.store.text() {
             let text = "this very text is in force already: there is nothing to put on trial";
-            return Err(ApiError::new(Fault::Conflict, text));
+            return Err(ApiError::new(Blame::Conflict, text));
         }
         let until = netio::clock::monotonic() + within;
         Ok(Trial::new(self.file(), source, in_place, until))
@@ -248,19 +248,19 @@ impl PolicyInForce {
         let now = netio::clock::monotonic();
         match &self.store.trial {
             None => {
-                return Err(ApiError::new(Fault::NotFound, "no policy waits for a confirmation").remedy(
+                return Err(ApiError::new(Blame::NotFound, "no policy waits for a confirmation").remedy(
                     "`ravelin status` says what is in force; it is taken back already, or was never on trial",
                 ));
             }
             // The next tick takes it back.
             Some(trial) if !trial.holds(now) => {
-                return Err(ApiError::new(Fault::Conflict, "too late: the time to confirm is over")
+                return Err(ApiError::new(Blame::Conflict, "too late: the time to confirm is over")
                     .remedy("apply the policy again"));
             }
             Some(_) => {}
         }
         self.store.confirm().map_err(|error| {
-            ApiError::new(Fault::Failed, format!("{}: {error}", self.store.file().display()))
+            ApiError::new(Blame::Failed, format!("{}: {error}", self.store.file().display()))
                 .remedy("the policy is still on trial; confirm again when the file can be written")
         })
     }
@@ -271,9 +271,9 @@ impl PolicyInForce {
     /// If there is none, or its text cannot be compiled any more.
     pub(super) fn previous(&self) -> Result<Candidate, ApiError> {
         let previous = self.store.previous_candidate();
-        let previous = previous.map_err(|error| ApiError::new(Fault::Failed, error.to_string()))?;
+        let previous = previous.map_err(|error| ApiError::new(Blame::Failed, error.to_string()))?;
         previous.ok_or_else(|| {
-            ApiError::new(Fault::NotFound, "there is no policy before this one")
+            ApiError::new(Blame::NotFound, "there is no policy before this one")
                 .remedy("write the policy that you want and `ravelin policy apply` it")
         })
     }
@@ -293,7 +293,7 @@ impl PolicyInForce {
         done.map_err(|error| {
             let file = self.file().display();
             let text = format!("the policy before is in force again, but {file} has another text: {error}");
-            ApiError::new(Fault::Failed, text).remedy("put the text right before the daemon starts again")
+            ApiError::new(Blame::Failed, text).remedy("put the text right before the daemon starts again")
         })
     }
 
@@ -311,7 +311,7 @@ impl PolicyInForce {
         let Some(trial) = &self.store.trial else { return Ok(()) };
         let left = trial.seconds_left(netio::clock::monotonic());
         let text = format!("{} is on trial for another {left} s", trial.source);
-        Err(ApiError::new(Fault::Conflict, text)
+        Err(ApiError::new(Blame::Conflict, text)
             .remedy("`ravelin policy confirm` keeps it, `ravelin policy rollback` takes it back"))
     }
 

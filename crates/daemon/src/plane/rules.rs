@@ -13,7 +13,7 @@ use sockmon::Span;
 use super::halves::{Halves, by_rules};
 use crate::gateway::{self, HandedRules};
 use crate::monitor::Monitor;
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 use documents::rules::{RuleBook, RuleCounts};
 use documents::users::users;
 
@@ -97,7 +97,7 @@ impl Rules {
         let name = book.add(request)?;
         self.put_in_force(book, halves, monitor).await?;
         let added = self.book.list(&RuleCounts::default()).into_iter().find(|rule| rule.name == name);
-        added.ok_or_else(|| ApiError::new(Fault::Failed, "the rule is gone already"))
+        added.ok_or_else(|| ApiError::new(Blame::Failed, "the rule is gone already"))
     }
 
     /// Take out the rule of this name.
@@ -115,7 +115,7 @@ impl Rules {
         let before = self.list(halves).await?;
         self.put_in_force(book, halves, monitor).await?;
         let gone = before.into_iter().find(|rule| rule.name == name);
-        gone.ok_or_else(|| ApiError::new(Fault::NotFound, format!("there is no rule {name:?}")))
+        gone.ok_or_else(|| ApiError::new(Blame::NotFound, format!("there is no rule {name:?}")))
     }
 
     /// Take out every rule: from then on there is no SPD.

@@ -8,7 +8,7 @@ use super::Plane;
 use super::policy::Files;
 use crate::policy_store::{self, Candidate};
 use config::Config;
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 /// What a change of policy may do that looks like a mistake.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,7 +29,7 @@ fn missing(candidate: &Candidate, allowed: bool, verb: &str) -> Result<Vec<Missi
     let each =
         missing.iter().map(|one| format!("{}: {}: {} ({})", one.at, one.code, one.message, one.remedy));
     let text = each.collect::<Vec<_>>().join("\n");
-    Err(ApiError::new(Fault::Conflict, text).remedy(format!(
+    Err(ApiError::new(Blame::Conflict, text).remedy(format!(
         "the policy in force stays; correct the names, or, for programs that come later, `ravelin policy {verb} --allow-missing`"
     )))
 }
@@ -114,14 +114,14 @@ impl Plane {
         self.policy.not_on_trial()?;
         if asked.confirm_within_seconds.is_some_and(|seconds| !(1..=MAX_CONFIRM_SECONDS).contains(&seconds)) {
             let text = format!("a policy is on trial for 1 to {MAX_CONFIRM_SECONDS} seconds");
-            return Err(ApiError::new(Fault::BadRequest, text));
+            return Err(ApiError::new(Blame::BadRequest, text));
         }
         let name = self.policy.file().display().to_string();
         let on_disk = std::fs::read(self.policy.file());
         let octets = match (asked.text, &on_disk) {
             (Some(text), _) => text.into_bytes(),
             (None, Ok(octets)) => octets.clone(),
-            (None, Err(error)) => return Err(ApiError::new(Fault::NotFound, format!("{name}: {error}"))),
+            (None, Err(error)) => return Err(ApiError::new(Blame::NotFound, format!("{name}: {error}"))),
         };
         let in_place = on_disk.as_ref().is_ok_and(|on_disk| *on_disk == octets);
         let candidate = self.policy.read_sound(&name, &octets)?;

@@ -3,7 +3,7 @@
 use sadb::sa::Padding;
 use wire::AppId;
 
-use crate::api_error::{Fault, ApiError};
+use crate::api_error::{Blame, ApiError};
 
 /// What a request leaves to its surroundings.
 pub struct Defaults<'d> {
@@ -21,5 +21,5 @@ pub struct Defaults<'d> {
 
 /// The refusal of a request that is wrong.
 pub fn bad(message: impl Into<String>) -> ApiError {
-    ApiError::new(Fault::BadRequest, message)
+    ApiError::new(Blame::BadRequest, message)
 }

@@ -15,7 +15,7 @@ use super::error::ReplayError;
 use config::without_keys;
 use documents::associations::{self, Defaults};
 use documents::import::{self, Ends, Entry, What};
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 impl Replay {
     pub(super) fn add_file(
@@ -66,7 +66,7 @@ impl Replay {
     /// No book of used keys: what is replayed reaches no wire, and one key at both ends is what a file for both hosts has.
     fn add_sa(&mut self, request: SaAdd, path_mtu: Option<u16>, registry: &Registry) -> Result<(), ApiError> {
         let spi = associations::requested_spi(&request)?.ok_or_else(|| {
-            ApiError::new(Fault::BadRequest, "\"auto\" is no SPI here")
+            ApiError::new(Blame::BadRequest, "\"auto\" is no SPI here")
                 .remedy("give the one that the capture has")
         })?;
         let policy = &self.policy;
@@ -105,7 +105,7 @@ impl Replay {
         if said != port {
             let text = format!("\"local_port\" is {port}, and ESP in UDP arrives at {said} here");
             return Err(
-                ApiError::new(Fault::BadRequest, text).remedy("replay what arrives at each port by itself")
+                ApiError::new(Blame::BadRequest, text).remedy("replay what arrives at each port by itself")
             );
         }
         self.esp_port = port;
@@ -144,7 +144,7 @@ fn widen(entries: &mut [Entry]) {
 fn in_words(refused: &ApiError, taken: Option<usize>) -> String {
     let ApiError { fault, message, remedy } = refused;
     match (fault, taken, remedy) {
-        (Fault::Conflict, Some(line), _) => format!(
+        (Blame::Conflict, Some(line), _) => format!(
             "{message}: line {line} has it between the same hosts; give another (ESP and AH share one space of SPIs here)"
         ),
         // The configuration is not what a replay needs for it.

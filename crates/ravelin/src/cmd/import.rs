@@ -15,7 +15,7 @@ use api::{
 use clap::Args;
 use documents::associations;
 use documents::import::{self, Ends, Entry, MAX_FILE, SETKEY_RULE, What};
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 use documents::rules::RuleBook;
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -272,7 +272,7 @@ fn check(name: &str, entries: &[Entry]) -> anyhow::Result<()> {
                 };
                 let text =
                     format!("line {before} has an association with this SPI already ({})", request.direction);
-                Err(ApiError::new(Fault::Conflict, text).remedy("give one of the two another SPI"))
+                Err(ApiError::new(Blame::Conflict, text).remedy("give one of the two another SPI"))
             }),
             What::Rule(request) => {
                 let place = request.place.clone().filter(|place| !place.contains(':'));

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::name::name_of;
 use super::{Associations, Context, Halves, allocate_spi, settle};
 use documents::associations::{self, SaView};
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 /// Which association is meant, where its SPI does not say it alone.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
@@ -27,7 +27,7 @@ pub struct Which {
 }
 
 fn bad(message: impl Into<String>) -> ApiError {
-    ApiError::new(Fault::BadRequest, message)
+    ApiError::new(Blame::BadRequest, message)
 }
 
 /// The limits that count after a change.
@@ -75,7 +75,7 @@ impl Associations {
         match found.len() {
             0 => Err(sadb::SadError::UnknownSpi(Spi(spi.0)).into()),
             1 => Ok(found.remove(0)),
-            n => Err(ApiError::new(Fault::Conflict, format!("{n} associations have SPI {spi}"))
+            n => Err(ApiError::new(Blame::Conflict, format!("{n} associations have SPI {spi}"))
                 .remedy("say which with --direction in|out, and --remote and --local if that is not enough")),
         }
     }
@@ -288,7 +288,7 @@ impl Associations {
         let (config, before) = config.await?;
         if let Some(before) = before {
             return Err(ApiError::new(
-                Fault::Conflict,
+                Blame::Conflict,
                 format!("{old_spi} is a member of the bundle that {before} leads to it"),
             )
             .remedy("add the members of a new bundle, then delete those of the old one"));
@@ -362,7 +362,7 @@ impl Associations {
         if lines.is_empty() {
             return match spi {
                 Some(spi) => Err(sadb::SadError::UnknownSpi(spi).into()),
-                None => Err(ApiError::new(Fault::NotFound, "there are no associations")
+                None => Err(ApiError::new(Blame::NotFound, "there are no associations")
                     .remedy("add them with `ravelin sa add`")),
             };
         }

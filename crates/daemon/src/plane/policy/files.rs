@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use super::PolicyInForce;
 use crate::policy_store::{Candidate, Exchanged, Previous, Trial};
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 /// What becomes of the files with a change.
 pub(in crate::plane) enum Files {
@@ -95,5 +95,5 @@ impl PolicyInForce {
 }
 
 fn unwritten(error: &dyn Display) -> ApiError {
-    ApiError::new(Fault::Failed, format!("a file of the policy cannot be written: {error}"))
+    ApiError::new(Blame::Failed, format!("a file of the policy cannot be written: {error}"))
 }

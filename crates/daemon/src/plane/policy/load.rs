@@ -4,7 +4,7 @@ use super::PolicyInForce;
 use super::pinned::AT_ONCE;
 use crate::monitor::{KernelHalf, Monitor};
 use crate::policy_store::{self, Candidate, Executable};
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 impl PolicyInForce {
     /// What comes before a candidate is in force anywhere: sockets go on under the numbers that they have, and the numbers of its
@@ -23,7 +23,7 @@ impl PolicyInForce {
         candidate.follow(&moved);
         self.store
             .commit_numbers(candidate)
-            .map_err(|error| ApiError::new(Fault::Failed, error.to_string()))?;
+            .map_err(|error| ApiError::new(Blame::Failed, error.to_string()))?;
         Ok(executables)
     }
 

@@ -15,7 +15,7 @@ use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::monitor::Monitor;
 use crate::plane::halves::Halves;
 use crate::translation::Translator;
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 /// How often the sockets there are, are compared with those that are known: an event that was lost may have been a close.
 const ROUND: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ impl PolicyInForce {
         };
         out.engine.socket_events(&calls);
         into.engine.socket_events(&calls);
-        let failed = |error: netio::Error| ApiError::new(Fault::Failed, error.to_string());
+        let failed = |error: netio::Error| ApiError::new(Blame::Failed, error.to_string());
         let (outbound, inbound) = halves.handles().map_err(failed)?;
         self.translator = Some(Translator::start(events, outbound, inbound).map_err(failed)?);
         Ok(())
@@ -131,7 +131,7 @@ impl PolicyInForce {
         monitor: &Monitor,
     ) -> Result<SpdEntries, ApiError> {
         if self.translator.is_none() {
-            return Err(ApiError::new(Fault::Conflict, "policy is compiled here, so sockets have no entries")
+            return Err(ApiError::new(Blame::Conflict, "policy is compiled here, so sockets have no entries")
                 .remedy("set translation = \"per-socket\" in the configuration to have them made as paper 000 does"));
         }
         let translation = self.translation(halves, monitor).await?;

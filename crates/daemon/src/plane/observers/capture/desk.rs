@@ -15,7 +15,7 @@ use crate::capture::tap::{Filter, Tap};
 use crate::events::Lines;
 use crate::plane::{Plane, Shared};
 use control::asker::Asker;
-use documents::api_error::{Fault, ApiError};
+use documents::api_error::{Blame, ApiError};
 
 /// Captures at one time.
 const MOST: usize = 4;
@@ -63,7 +63,7 @@ impl Desk {
         let mut inner = self.lock();
         if inner.captures.iter().filter(|entry| entry.running()).count() >= MOST {
             let text = format!("{MOST} captures run already, and each costs time for every packet");
-            return Err(ApiError::new(Fault::Conflict, text)
+            return Err(ApiError::new(Blame::Conflict, text)
                 .remedy("end one of them: `ravelin capture --list`, `ravelin capture --stop ID`"));
         }
         inner.last += 1;
@@ -99,7 +99,7 @@ impl Desk {
     pub fn stop(&self, id: u64) -> Result<(), ApiError> {
         let inner = self.lock();
         let entry = inner.captures.iter().find(|entry| entry.id == id).ok_or_else(|| {
-            ApiError::new(Fault::NotFound, format!("there is no capture {id}"))
+            ApiError::new(Blame::NotFound, format!("there is no capture {id}"))
                 .remedy("`ravelin capture --list` shows those that run")
         })?;
         entry.state.stop.send_replace(true);
@@ -132,12 +132,12 @@ pub async fn start(shared: Shared, asker: Asker, request: CaptureRequest) -> Res
     let app = match &request.app {
         None => None,
         Some(name) => Some(plane.policy().app(name).ok_or_else(|| {
-            ApiError::new(Fault::NotFound, format!("the policy has no block for application {name:?}"))
+            ApiError::new(Blame::NotFound, format!("the policy has no block for application {name:?}"))
                 .remedy("name an application as the policy does (`ravelin policy check FILE` lists them)")
         })?),
     };
     if request.snaplen == Some(0) || request.count == Some(0) || request.seconds == Some(0) {
-        return Err(ApiError::new(Fault::BadRequest, "a capture of nothing").remedy("give 1 or more"));
+        return Err(ApiError::new(Blame::BadRequest, "a capture of nothing").remedy("give 1 or more"));
     }
     let snaplen = request.snaplen.unwrap_or(WHOLE).min(WHOLE) as usize;
     let filter = Filter { app, spi: request.sa.map(|spi| spi.0), dropped: request.dropped, snaplen };
@@ -205,7 +205,7 @@ async fn begin(plane: &Plane, tap: Tap, job: Job, shared: Shared, runtime: Handl
         job.run();
     });
     let failed =
-        |error: std::io::Error| ApiError::new(Fault::Failed, format!("no thread for the capture: {error}"));
+        |error: std::io::Error| ApiError::new(Blame::Failed, format!("no thread for the capture: {error}"));
     thread.map(drop).map_err(failed)
 }
 
@@ -241,7 +241,7 @@ mod tests {
         let request = CaptureRequest::default();
         let states: Vec<_> = (0..MOST).map(|_| desk.enter(Asker::default(), &request).unwrap()).collect();
         let refused = desk.enter(Asker::default(), &request).unwrap_err();
-        assert_eq!(refused.fault, Fault::Conflict);
+        assert_eq!(refused.fault, Blame::Conflict);
         states[1].1.ended.store(true, Ordering::Relaxed);
         for _ in 0..2 * REMEMBERED {
             let (_, state) = desk.enter(Asker::default(), &request).unwrap();
@@ -250,7 +250,7 @@ mod tests {
         let list = desk.list();
         assert_eq!(list.len(), REMEMBERED);
         assert_eq!(list.iter().filter(|info| info.running).count(), MOST - 1);
-        assert_eq!(desk.stop(999).unwrap_err().fault, Fault::NotFound);
+        assert_eq!(desk.stop(999).unwrap_err().fault, Blame::NotFound);
         desk.stop(states[0].0).unwrap();
         assert!(*states[0].1.stop.borrow() && !*states[2].1.stop.borrow());
         desk.stop_all();
