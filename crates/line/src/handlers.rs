@@ -15,7 +15,7 @@ use tokio::net::UnixListener;
 use crate::line::{Interface, Line, Shared};
 use crate::worker::{SIDES, Tally, Worker};
 use control::answer::{Answer, Doc, in_our_words, nothing_here};
-use control::channel::Unanswered;
+use control::channel::AskError;
 use control::extract::Query;
 use documents::scrub_record::{EVENTS, FLOWS, KEPT, fits, newest};
 use documents::scrub_report;
@@ -41,7 +41,7 @@ pub async fn serve(
 async fn each<T: Send + 'static>(
     line: &Line,
     ask: impl Fn(&mut Worker) -> T + Clone + Send + 'static,
-) -> Result<Vec<T>, Unanswered> {
+) -> Result<Vec<T>, AskError> {
     let mut answers = Vec::new();
     for thread in &line.threads {
         answers.push(thread.handle.ask(ask.clone()).await?);

@@ -24,7 +24,7 @@ use super::halves::Halves;
 use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::keys::Keys;
 use crate::paths::look;
-use control::channel::Unanswered;
+use control::channel::AskError;
 use documents::associations::{self, Defaults, SaView};
 use documents::api_error::{Blame, ApiError};
 
@@ -303,13 +303,13 @@ fn random() -> Result<u32, ApiError> {
 
 /// What became of an association that was sent to its thread; with an error, whether its key was certainly never used.
 fn settle(
-    added: Result<Result<(), sadb::SadError>, Unanswered>,
+    added: Result<Result<(), sadb::SadError>, AskError>,
     view: SaView,
 ) -> Result<SaView, (ApiError, bool)> {
     match added {
         Ok(Ok(())) => Ok(view),
         Ok(Err(error)) => Err((error.into(), true)),
-        Err(Unanswered::Busy) => Err((Unanswered::Busy.into(), true)),
-        Err(Unanswered::Stopped) => Err((Unanswered::Stopped.into(), false)),
+        Err(AskError::Busy) => Err((AskError::Busy.into(), true)),
+        Err(AskError::Stopped) => Err((AskError::Stopped.into(), false)),
     }
 }

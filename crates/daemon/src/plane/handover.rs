@@ -3,7 +3,7 @@
 use crypto::Secret;
 
 use super::Plane;
-use control::channel::Unanswered;
+use control::channel::AskError;
 use documents::api_error::ApiError;
 
 impl Plane {
@@ -29,7 +29,7 @@ impl Plane {
     ///
     /// # Errors
     /// If a thread does not hear of it.
-    pub(crate) fn stop_threads(&self) -> Result<(), Unanswered> {
+    pub(crate) fn stop_threads(&self) -> Result<(), AskError> {
         self.halves.stop()
     }
 
