@@ -12,7 +12,7 @@ use sadb::sa::DEFAULT_PATH_MTU;
 use super::halves::Halves;
 use super::report;
 use crate::device::Device;
-use crate::gateway::{self, Mtus, Surroundings, among};
+use crate::gateway::{self, Mtus, HostAddresses, among};
 use crate::host::{self, TunFault};
 use crate::monitor::Monitor;
 use crate::network_stack::NetworkStack;
@@ -37,7 +37,7 @@ pub struct Host {
     /// The MTU of the first uplink in octets, or what is configured, for associations whose peer has no route.
     path_mtu: Option<u16>,
     /// The addresses and inside interfaces that the inbound thread knows.
-    surroundings: Surroundings,
+    surroundings: HostAddresses,
     /// The sizes that the outbound thread knows.
     mtus: Mtus,
     /// The other devices and the addresses that the kernel half knows.
@@ -59,7 +59,7 @@ impl Host {
             insides,
             framed: None,
             path_mtu: None,
-            surroundings: Surroundings::default(),
+            surroundings: HostAddresses::default(),
             mtus: Mtus::default(),
             surveyed: Surveyed::default(),
         }
@@ -115,7 +115,7 @@ impl Host {
     /// If the kernel does not say, or a data thread does not answer.
     pub(super) async fn follow_surroundings(&mut self, halves: &Halves) -> Result<(), ApiError> {
         let failed = |error: netio::Error| ApiError::new(Blame::Failed, error.to_string());
-        let now = Surroundings::look(&self.insides).map_err(failed)?;
+        let now = HostAddresses::look(&self.insides).map_err(failed)?;
         let mtus = Mtus::new(self.path_mtu, now.mtu);
         if mtus != self.mtus {
             halves.ask_outbound(move |half| half.mtus = mtus).await?;
