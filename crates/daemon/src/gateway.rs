@@ -92,7 +92,7 @@ fn inside_mtu(insides: &[Device]) -> netio::Result<usize> {
 /// Cuts long IPv6 packets for the networks behind this host. What came in fragments was joined for the rules to see, and the
 /// kernel, as a router, would answer the whole packet with "packet too big" (RFC 8200 section 5): its sender could do nothing.
 #[derive(Debug, Default)]
-pub struct Cutter {
+pub struct Fragmenter {
     /// The MTU beyond which packets are cut; 0: none is, this host is no gateway.
     mtu: usize,
     /// Addresses of this host. What is for them is joined here, and stays whole.
@@ -135,7 +135,7 @@ impl Default for Mtus {
     }
 }
 
-/// What a [`Cutter`] has to know of the host.
+/// What a [`Fragmenter`] has to know of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostAddresses {
     pub(crate) mtu: usize,
@@ -177,7 +177,7 @@ impl HostAddresses {
     }
 }
 
-impl Cutter {
+impl Fragmenter {
     /// Cut packets for these surroundings from now on; `first_id` is random (RFC 7739).
     pub fn set(&mut self, surroundings: HostAddresses, first_id: u32) {
         let HostAddresses { mtu, own, .. } = surroundings;

@@ -12,7 +12,7 @@ use netio::udp::{Family, UdpTransport};
 use netio::{clock, poll};
 use wire::{Burst, DropReason, Packet, Pool, Time, stage};
 
-use crate::gateway::Cutter;
+use crate::gateway::Fragmenter;
 
 use super::frames::FramesIn;
 use super::{BATCH, Due, HOUSEKEEPING, Losses, Murmur, RECOVERY, Teller, pool};
@@ -38,7 +38,7 @@ pub struct InboundHalf {
     /// Who wants copies of its packets.
     pub taps: Taps,
     /// Cuts what networks behind this host cannot take whole.
-    pub cutter: Cutter,
+    pub fragmenter: Fragmenter,
     /// Wakes the outbound thread, for which packets of the scrubber's own may be left.
     pub outbound: Option<Wake>,
 }
@@ -53,7 +53,7 @@ impl InboundHalf {
             teller: Teller::default(),
             auditor: Auditor::default(),
             taps: Taps::default(),
-            cutter: Cutter::default(),
+            fragmenter: Fragmenter::default(),
             outbound: None,
         }
     }
@@ -243,13 +243,13 @@ impl InboundThread {
             if received.more && delivery.len() < BATCH {
                 continue;
             }
-            delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
+            delivery.trains(|train| half.losses.train(&half.fragmenter.send(&self.tun, train)));
             delivery.clear(pool);
             if !received.more {
                 break;
             }
         }
-        delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
+        delivery.trains(|train| half.losses.train(&half.fragmenter.send(&self.tun, train)));
         delivery.clear(pool);
         half.losses.works("a raw socket");
     }
@@ -270,7 +270,7 @@ impl InboundThread {
             for burst in bursts.drain(..) {
                 half.burst(now, burst, Tapped { pool, outcomes, delivery });
             }
-            delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
+            delivery.trains(|train| half.losses.train(&half.fragmenter.send(&self.tun, train)));
             delivery.clear(pool);
             if !received.more {
                 break;

@@ -126,7 +126,7 @@ impl Host {
             halves.ask_outbound(move |half| half.engine.set_own_addresses(own)).await?;
             let id = netio::random::number().map_err(|e| ApiError::new(Blame::Failed, e.to_string()))?;
             let told = now.clone();
-            halves.ask_inbound(move |half| half.cutter.set(told, id)).await?;
+            halves.ask_inbound(move |half| half.fragmenter.set(told, id)).await?;
             // Both threads know it: one that had no time is asked again at the next look.
             self.surroundings = now;
         }

@@ -78,7 +78,7 @@ impl InboundThread {
                 half.packet(now, packet, pool, outcomes);
             }
             gather(outcomes, delivery);
-            delivery.trains(|train| half.losses.train(&half.cutter.send(&self.tun, train)));
+            delivery.trains(|train| half.losses.train(&half.fragmenter.send(&self.tun, train)));
             delivery.clear(pool);
             if !more {
                 break;
