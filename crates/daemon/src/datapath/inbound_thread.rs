@@ -15,7 +15,7 @@ use wire::{Burst, DropReason, Packet, Pool, Time, stage};
 use crate::gateway::Fragmenter;
 
 use super::frames::FramesIn;
-use super::{BATCH, Due, HOUSEKEEPING, Losses, Murmur, RECOVERY, Teller, pool};
+use super::{BATCH, Due, HOUSEKEEPING, DeviceStats, Murmur, RECOVERY, Teller, pool};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use control::channel::{Inbox, Next};
@@ -28,7 +28,7 @@ pub struct InboundHalf {
     /// Its half of the engine.
     pub engine: Inbound,
     /// What its devices did.
-    pub losses: Losses,
+    pub losses: DeviceStats,
     /// Datagrams that the kernel had no room for, as it last said.
     pub overrun: u64,
     /// Who hears of its events.
@@ -48,7 +48,7 @@ impl InboundHalf {
     pub fn new(engine: Inbound) -> InboundHalf {
         InboundHalf {
             engine,
-            losses: Losses::new(),
+            losses: DeviceStats::new(),
             overrun: 0,
             teller: Teller::default(),
             auditor: Auditor::default(),

@@ -5,14 +5,14 @@
 
 pub mod frames;
 mod inbound_thread;
-mod losses;
+mod device_stats;
 mod murmur;
 mod outbound_thread;
 mod teller;
 mod unsent;
 
 pub use inbound_thread::{InboundHalf, InboundThread};
-pub use losses::Losses;
+pub use device_stats::DeviceStats;
 use murmur::Murmur;
 pub use outbound_thread::{OutboundHalf, OutboundThread, Unfit};
 pub use teller::{Teller, Told, tellers};

@@ -16,7 +16,7 @@ use wire::Marks;
 use wire::ip::{self, Headers};
 use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
 
-use super::{BATCH, Due, HOUSEKEEPING, Losses, Murmur, RECOVERY, Teller, Unsent, Way, frames, pool};
+use super::{BATCH, Due, HOUSEKEEPING, DeviceStats, Murmur, RECOVERY, Teller, Unsent, Way, frames, pool};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use crate::gateway;
@@ -27,7 +27,7 @@ pub struct OutboundHalf {
     /// Its half of the engine.
     pub engine: Outbound,
     /// What its devices did.
-    pub losses: Losses,
+    pub losses: DeviceStats,
     /// Who hears of its events.
     pub teller: Teller,
     /// Who hears of what is auditable.
@@ -65,7 +65,7 @@ impl OutboundHalf {
     pub fn new(engine: Outbound) -> OutboundHalf {
         OutboundHalf {
             engine,
-            losses: Losses::new(),
+            losses: DeviceStats::new(),
             teller: Teller::default(),
             auditor: Auditor::default(),
             taps: Taps::default(),
@@ -108,7 +108,7 @@ impl OutboundHalf {
 
 /// Count what the kernel did not take, and remember for whom.
 #[inline]
-fn note(losses: &mut Losses, unsent: &mut Unsent, way: Way, answer: Result<(), DropReason>) {
+fn note(losses: &mut DeviceStats, unsent: &mut Unsent, way: Way, answer: Result<(), DropReason>) {
     losses.refused(answer);
     match answer {
         Ok(()) => unsent.sent(way),

@@ -12,7 +12,7 @@ use sadb::rules::Snapshot;
 use sadb::spd::{Action, Spd, Terms};
 use wire::{AppId, DropReason, Flow, Services};
 
-use crate::datapath::{InboundHalf, Losses, OutboundHalf};
+use crate::datapath::{InboundHalf, DeviceStats, OutboundHalf};
 use crate::statistics::Half;
 use control::channel::{Handle, AskError};
 use documents::associations::SaView;
@@ -55,7 +55,7 @@ pub(crate) struct ThreadState {
 }
 
 impl ThreadState {
-    fn of(tally: &Tally, losses: &Losses, sas: usize) -> ThreadState {
+    fn of(tally: &Tally, losses: &DeviceStats, sas: usize) -> ThreadState {
         // What waits for the rest of its packet has not ended.
         let ended = |(reason, _): &(DropReason, u64)| *reason != DropReason::FragmentHeld;
         let traffic = api::Traffic {
