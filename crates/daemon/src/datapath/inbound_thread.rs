@@ -15,7 +15,7 @@ use wire::{Burst, DropReason, Packet, Pool, Time, stage};
 use crate::gateway::Fragmenter;
 
 use super::frames::FramesIn;
-use super::{BATCH, Due, HOUSEKEEPING, DeviceStats, Murmur, RECOVERY, Teller, pool};
+use super::{BATCH, Due, HOUSEKEEPING, DeviceStats, DropLog, RECOVERY, Teller, pool};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use control::channel::{Inbox, Next};
@@ -178,7 +178,7 @@ impl InboundThread {
             tracing::warn!("the kernel joins no UDP datagrams: {error}; each costs a walk through its stack");
         }
         let mut due = Due::new(clock::monotonic());
-        let mut murmur = Murmur::default();
+        let mut drop_log = DropLog::default();
         loop {
             // A family that the host has not stands in the set as the eventfd.
             let wake = inbox.wake().as_fd();
@@ -204,7 +204,7 @@ impl InboundThread {
             half.overrun = self.udp.lost() + self.raw.iter().map(RawReceiver::lost).sum::<u64>();
             if due.reached(now) {
                 half.engine.expire(now);
-                murmur.say("inbound", half.engine.tally().drops().chain(half.losses.drops()));
+                drop_log.say("inbound", half.engine.tally().drops().chain(half.losses.drops()));
             }
             half.tell();
         }

@@ -6,14 +6,14 @@
 pub mod frames;
 mod inbound_thread;
 mod device_stats;
-mod murmur;
+mod drop_log;
 mod outbound_thread;
 mod teller;
 mod unsent;
 
 pub use inbound_thread::{InboundHalf, InboundThread};
 pub use device_stats::DeviceStats;
-use murmur::Murmur;
+use drop_log::DropLog;
 pub use outbound_thread::{OutboundHalf, OutboundThread, Unfit};
 pub use teller::{Teller, Told, tellers};
 pub(crate) use unsent::GIVEN_UP;

@@ -16,7 +16,7 @@ use wire::Marks;
 use wire::ip::{self, Headers};
 use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
 
-use super::{BATCH, Due, HOUSEKEEPING, DeviceStats, Murmur, RECOVERY, Teller, Unsent, Way, frames, pool};
+use super::{BATCH, Due, HOUSEKEEPING, DeviceStats, DropLog, RECOVERY, Teller, Unsent, Way, frames, pool};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use crate::gateway;
@@ -162,7 +162,7 @@ impl OutboundThread {
         let mut pool = pool();
         let mut outcomes = Vec::with_capacity(BATCH);
         let mut due = Due::new(clock::monotonic());
-        let mut murmur = Murmur::default();
+        let mut drop_log = DropLog::default();
         loop {
             // A family that the host has not stands in the set as the eventfd.
             let wake = inbox.wake().as_fd();
@@ -199,7 +199,7 @@ impl OutboundThread {
                 half.engine.expire(now, &mut pool, &mut outcomes);
                 self.carry_out(half, &mut pool, &mut outcomes);
                 self.send_bare(half, &mut pool);
-                murmur.say("outbound", half.engine.tally().drops().chain(half.losses.drops()));
+                drop_log.say("outbound", half.engine.tally().drops().chain(half.losses.drops()));
             }
             half.tell();
         }
