@@ -24,7 +24,7 @@ use sockmon::Sockmon;
 use tokio::sync::oneshot;
 
 use crate::audit_log::Auditor;
-use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, Told};
+use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, EventReceiver};
 use crate::device::Device;
 use crate::flows::{self, FlowBook};
 use crate::gateway::HandedRules;
@@ -85,7 +85,7 @@ pub(crate) struct Held {
     pub(crate) udp: UdpTransport,
     pub(crate) options: RunOptions,
     /// Events of both threads.
-    pub(crate) told: Told,
+    pub(crate) told: EventReceiver,
     /// Answers to questions for names.
     pub(crate) heard: tokio::sync::mpsc::Receiver<crate::names::Heard>,
 }
@@ -272,7 +272,7 @@ fn bring_up(
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu)?;
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());
-    let (teller, told) = datapath::tellers();
+    let (teller, told) = datapath::event_channel();
     (out_half.teller, in_half.teller) = (teller.clone(), teller);
     let per_second = config.audit.as_ref().map(|audit| audit.per_second);
     out_half.engine.set_audit(per_second);

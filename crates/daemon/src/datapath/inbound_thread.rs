@@ -15,7 +15,7 @@ use wire::{Burst, DropReason, Packet, Pool, Time, stage};
 use crate::gateway::Fragmenter;
 
 use super::frames::FramesIn;
-use super::{BATCH, Due, HOUSEKEEPING, DeviceStats, DropLog, RECOVERY, Teller, pool};
+use super::{BATCH, Due, HOUSEKEEPING, DeviceStats, DropLog, RECOVERY, EventSender, pool};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use control::channel::{Inbox, Next};
@@ -32,7 +32,7 @@ pub struct InboundHalf {
     /// Datagrams that the kernel had no room for, as it last said.
     pub overrun: u64,
     /// Who hears of its events.
-    pub teller: Teller,
+    pub teller: EventSender,
     /// Who hears of what is auditable.
     pub auditor: Auditor,
     /// Who wants copies of its packets.
@@ -50,7 +50,7 @@ impl InboundHalf {
             engine,
             losses: DeviceStats::new(),
             overrun: 0,
-            teller: Teller::default(),
+            teller: EventSender::default(),
             auditor: Auditor::default(),
             taps: Taps::default(),
             fragmenter: Fragmenter::default(),

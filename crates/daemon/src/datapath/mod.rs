@@ -8,14 +8,14 @@ mod inbound_thread;
 mod device_stats;
 mod drop_log;
 mod outbound_thread;
-mod teller;
+mod event_channel;
 mod unsent;
 
 pub use inbound_thread::{InboundHalf, InboundThread};
 pub use device_stats::DeviceStats;
 use drop_log::DropLog;
 pub use outbound_thread::{OutboundHalf, OutboundThread, Unfit};
-pub use teller::{Teller, Told, tellers};
+pub use event_channel::{EventSender, EventReceiver, event_channel};
 pub(crate) use unsent::GIVEN_UP;
 pub use unsent::{PATIENCE, Unsent, Way};
 

@@ -16,7 +16,7 @@ use wire::Marks;
 use wire::ip::{self, Headers};
 use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
 
-use super::{BATCH, Due, HOUSEKEEPING, DeviceStats, DropLog, RECOVERY, Teller, Unsent, Way, frames, pool};
+use super::{BATCH, Due, HOUSEKEEPING, DeviceStats, DropLog, RECOVERY, EventSender, Unsent, Way, frames, pool};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use crate::gateway;
@@ -29,7 +29,7 @@ pub struct OutboundHalf {
     /// What its devices did.
     pub losses: DeviceStats,
     /// Who hears of its events.
-    pub teller: Teller,
+    pub teller: EventSender,
     /// Who hears of what is auditable.
     pub auditor: Auditor,
     /// Who wants copies of its packets.
@@ -66,7 +66,7 @@ impl OutboundHalf {
         OutboundHalf {
             engine,
             losses: DeviceStats::new(),
-            teller: Teller::default(),
+            teller: EventSender::default(),
             auditor: Auditor::default(),
             taps: Taps::default(),
             refused: Vec::new(),
