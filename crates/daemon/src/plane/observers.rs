@@ -28,7 +28,7 @@ use crate::json_log::LogCounts;
 use crate::probing::Probing;
 use crate::scrubbed::Scrubbed;
 
-use capture::Desk;
+use capture::Captures;
 pub(crate) use probing::Turns;
 pub(crate) use traffic::queue_drops;
 
@@ -39,7 +39,7 @@ pub struct Observers {
     /// The writer of the audit log.
     auditor: Auditor,
     /// Captures that run, and the last that ended.
-    captures: Arc<Desk>,
+    captures: Arc<Captures>,
     /// What the kernel half refused lately.
     denials: Denials,
     /// What is known of flows beside the kernel half's table.
@@ -81,7 +81,7 @@ impl Observers {
     }
 
     /// Captures that run, and the last that ended.
-    pub(crate) fn captures(&self) -> &Desk {
+    pub(crate) fn captures(&self) -> &Captures {
         &self.captures
     }
 

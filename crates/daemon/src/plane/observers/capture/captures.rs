@@ -30,7 +30,7 @@ const WHOLE: u32 = 65_535;
 
 /// The captures of a daemon.
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct Captures {
     inner: Mutex<Inner>,
 }
 
@@ -54,7 +54,7 @@ impl Entry {
     }
 }
 
-impl Desk {
+impl Captures {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn there_are_four_at_most_and_the_last_are_remembered() {
-        let desk = Desk::default();
+        let desk = Captures::default();
         let request = CaptureRequest::default();
         let states: Vec<_> = (0..MOST).map(|_| desk.enter(Asker::default(), &request).unwrap()).collect();
         let refused = desk.enter(Asker::default(), &request).unwrap_err();
