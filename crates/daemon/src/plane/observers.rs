@@ -21,7 +21,7 @@ use wire::Time;
 
 use crate::audit_log::Auditor;
 use crate::denials::{Denial, Denials};
-use crate::events::Hub;
+use crate::events::EventBus;
 use crate::flows::FlowBook;
 use crate::health::{Ended, HealthBook};
 use crate::json_log::LogCounts;
@@ -35,7 +35,7 @@ pub(crate) use traffic::queue_drops;
 /// The parts of the control plane that watch the data threads and the kernel half, and tell others what they saw.
 pub struct Observers {
     /// Who hears of events.
-    hub: Hub,
+    hub: EventBus,
     /// The writer of the audit log.
     auditor: Auditor,
     /// Captures that run, and the last that ended.
@@ -58,7 +58,7 @@ impl Observers {
     /// Nothing was observed yet.
     pub(crate) fn new(auditor: Auditor, flows: FlowBook, scrubbed: Scrubbed) -> Observers {
         Observers {
-            hub: Hub::default(),
+            hub: EventBus::default(),
             auditor,
             captures: Arc::default(),
             denials: Denials::default(),
