@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use crate::audit_log::Auditor;
 use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, EventReceiver};
 use crate::device::Device;
-use crate::flows::{self, FlowBook};
+use crate::flows::{self, FlowLog};
 use crate::gateway::HandedRules;
 use crate::handover::{self, Taken};
 use crate::host::{self, Record};
@@ -124,7 +124,7 @@ pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> 
 /// ended.
 struct Outputs {
     auditor: Auditor,
-    flows: FlowBook,
+    flows: FlowLog,
     control: socket::Prepared,
     handover: socket::Prepared,
 }
@@ -138,7 +138,7 @@ impl Outputs {
             let file = config.audit.as_ref().map_or(Path::new(""), |audit| &audit.file);
             unfit("audit log", file, &error, "[audit]")
         })?;
-        let flows = FlowBook::start(config.flows.as_ref()).map_err(|error| {
+        let flows = FlowLog::start(config.flows.as_ref()).map_err(|error| {
             let file = config.flows.as_ref().and_then(|flows| flows.log.as_deref());
             unfit("flow log", file.unwrap_or(Path::new("")), &error, "[flows]")
         })?;

@@ -22,7 +22,7 @@ use wire::Time;
 use crate::audit_log::Auditor;
 use crate::denials::{Denial, Denials};
 use crate::events::EventBus;
-use crate::flows::FlowBook;
+use crate::flows::FlowLog;
 use crate::health::{Ended, HealthBook};
 use crate::json_log::LogCounts;
 use crate::probing::Probing;
@@ -43,7 +43,7 @@ pub struct Observers {
     /// What the kernel half refused lately.
     denials: Denials,
     /// What is known of flows beside the kernel half's table.
-    flows: FlowBook,
+    flows: FlowLog,
     /// Flows that policy wants scrubbed.
     scrubbed: Scrubbed,
     /// Whether what must be protected gets through.
@@ -56,7 +56,7 @@ pub struct Observers {
 
 impl Observers {
     /// Nothing was observed yet.
-    pub(crate) fn new(auditor: Auditor, flows: FlowBook, scrubbed: Scrubbed) -> Observers {
+    pub(crate) fn new(auditor: Auditor, flows: FlowLog, scrubbed: Scrubbed) -> Observers {
         Observers {
             hub: EventBus::default(),
             auditor,
