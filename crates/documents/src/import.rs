@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(rules[1].level.as_deref(), Some("optional"));
         assert_eq!(rules[2].action, Verdict::Discard);
         // Each is one that the SPD takes.
-        let mut book = crate::rules::RuleBook::default();
+        let mut book = crate::rules::SpdRules::default();
         for rule in rules {
             book.add(rule).unwrap();
         }
@@ -573,7 +573,7 @@ mod tests {
                 let sa = SaAdd { sequence: None, ..sa.clone() };
                 crate::associations::check(&sa).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
             }
-            let mut book = crate::rules::RuleBook::default();
+            let mut book = crate::rules::SpdRules::default();
             for rule in rules(&entries) {
                 book.add(rule).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
             }

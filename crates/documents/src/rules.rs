@@ -25,7 +25,7 @@ const LONGEST_NAME: usize = 64;
 
 /// The rules, in order and by name.
 #[derive(Clone, Debug)]
-pub struct RuleBook {
+pub struct SpdRules {
     table: RuleTable,
     names: HashMap<String, RuleKey>,
     /// The number of the next rule; never given twice.
@@ -43,14 +43,14 @@ pub struct RuleCounts {
     pub inbound: Vec<(RuleKey, Traffic)>,
 }
 
-impl Default for RuleBook {
-    fn default() -> RuleBook {
+impl Default for SpdRules {
+    fn default() -> SpdRules {
         // The classifier in use does not hash, so nothing depends on the seed.
-        RuleBook { table: RuleTable::new(0), names: HashMap::new(), next: 1, bypass_the_rest: false }
+        SpdRules { table: RuleTable::new(0), names: HashMap::new(), next: 1, bypass_the_rest: false }
     }
 }
 
-impl RuleBook {
+impl SpdRules {
     /// Add a rule; its name.
     ///
     /// # Errors
@@ -213,12 +213,12 @@ impl RuleBook {
         self.table.list().map(document).collect()
     }
 
-    /// The rules that [`RuleBook::documents`] told of.
+    /// The rules that [`SpdRules::documents`] told of.
     ///
     /// # Errors
     /// What is wrong with one.
-    pub fn of(documents: &[SpdAdd]) -> Result<RuleBook, ApiError> {
-        let mut book = RuleBook::default();
+    pub fn of(documents: &[SpdAdd]) -> Result<SpdRules, ApiError> {
+        let mut book = SpdRules::default();
         for document in documents {
             book.put(document, false)?;
         }
@@ -416,25 +416,25 @@ mod tests {
 
     #[test]
     fn rules_stand_where_they_were_put_and_survive_a_hand_over() {
-        let mut book = RuleBook::default();
+        let mut book = SpdRules::default();
         for (name, place) in
             [("b", "last"), ("d", "last"), ("a", "first"), ("c", "before:d"), ("e", "after:d"), ("f", "at:2")]
         {
             book.add(&request(name, place)).unwrap();
         }
-        let order = |book: &RuleBook| -> Vec<String> {
+        let order = |book: &SpdRules| -> Vec<String> {
             book.list(&RuleCounts::default()).into_iter().map(|rule| rule.name).collect()
         };
         assert_eq!(order(&book), ["a", "b", "f", "c", "d", "e"]);
         let unnamed = SpdAdd { name: None, ..request("x", "last") };
         assert_eq!(book.add(&unnamed).unwrap(), "rule-7");
-        let again = RuleBook::of(&book.documents()).unwrap();
+        let again = SpdRules::of(&book.documents()).unwrap();
         assert_eq!(again.documents(), book.documents());
         assert_eq!(again.documents()[0].bundle[0], "esp/tunnel/192.0.2.1-192.0.2.2");
         // An earlier daemon may have taken what is refused now.
         let old = SpdAdd { selectors: vec!["proto gre remote-port 80".into()], ..request("old", "last") };
         assert!(book.add(&old).is_err());
-        assert_eq!(RuleBook::of(std::slice::from_ref(&old)).unwrap().len(), 1);
+        assert_eq!(SpdRules::of(std::slice::from_ref(&old)).unwrap().len(), 1);
         book.remove("f").unwrap();
         assert_eq!(order(&book).len(), 6);
         assert_eq!(book.remove("f").unwrap_err().fault, Blame::NotFound);
@@ -488,7 +488,7 @@ mod tests {
             ),
         ];
         for (edit, fault, text) in cases {
-            let mut book = RuleBook::default();
+            let mut book = SpdRules::default();
             book.add(&request("there", "last")).unwrap();
             let mut request = request("new", "last");
             edit(&mut request);
@@ -501,14 +501,14 @@ mod tests {
 
     #[test]
     fn the_profile_of_a_rule_is_told_and_survives_a_hand_over() {
-        let mut book = RuleBook::default();
+        let mut book = SpdRules::default();
         book.add(&request("plain", "last")).unwrap();
         book.add(&SpdAdd { scrub: Some("strict".into()), ..request("site", "last") }).unwrap();
         let (action, bundle) = (Verdict::Bypass, Vec::new());
         let selectors = vec!["remote 198.51.100.0/24".to_owned()];
         let clear = SpdAdd { selectors, action, bundle, ..request("clear", "last") };
         book.add(&SpdAdd { scrub: Some("observe".into()), ..clear }).unwrap();
-        let again = RuleBook::of(&book.documents()).unwrap();
+        let again = SpdRules::of(&book.documents()).unwrap();
         for book in [&book, &again] {
             let ids: Vec<ScrubId> = book.in_order().iter().map(|rule| rule.scrub).collect();
             assert_eq!(ids, [ScrubId::NONE, Profile::Strict.id(), Profile::Observe.id()]);

@@ -47,7 +47,7 @@ mod tests {
     use api::{SpdAdd, SpdDirection, Verdict};
 
     use super::*;
-    use crate::rules::RuleBook;
+    use crate::rules::SpdRules;
 
     fn request(direction: SpdDirection, selectors: &[&str]) -> SpdAdd {
         SpdAdd {
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn users_are_those_that_rules_name() {
-        let mut book = RuleBook::default();
+        let mut book = SpdRules::default();
         assert_eq!(users(&book.in_order()), []);
         for selectors in [
             &["uid 1000-1009", "uid 65534 remote 192.0.2.1"][..],
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_rule_that_could_never_match_is_refused() {
-        let mut book = RuleBook::default();
+        let mut book = SpdRules::default();
         for direction in [SpdDirection::In, SpdDirection::Both] {
             let refused = book.add(&request(direction, &["uid 1000"])).unwrap_err();
             assert!(refused.message.contains("is not known"), "{refused:?}");

@@ -33,7 +33,7 @@ use wire::{AppId, Buf, Meta, Packet, Pool, Time, protocol, record};
 
 use crate::text::different;
 use config::{Config, ESP_PORT};
-use documents::rules::RuleBook;
+use documents::rules::SpdRules;
 pub use error::ReplayError;
 use error::Write;
 use fragments::Fragments;
@@ -95,7 +95,7 @@ pub struct EngineOptions {
 /// The engine with everything it needs offline.
 pub struct Replay {
     policy: Compiled,
-    rules: RuleBook,
+    rules: SpdRules,
     app: AppId,
     way: Way,
     hex: bool,
@@ -161,7 +161,7 @@ impl Replay {
             },
             inbound: Inbound::new(esp_port),
             policy,
-            rules: RuleBook::default(),
+            rules: SpdRules::default(),
             app,
             way: options.way,
             hex: options.hex,

@@ -5,7 +5,7 @@ use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::gateway::Mtus;
 use crate::policy_store::Candidate;
 use documents::api_error::ApiError;
-use documents::rules::RuleBook;
+use documents::rules::SpdRules;
 
 impl Plane {
     /// Tell the kernel half which flows the associations of both engines serve, whose threads do not run yet.
@@ -40,7 +40,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half does not have their users, or may let more pass than they do.
-    pub(crate) fn put_first_rules_in_force(&mut self, book: RuleBook) -> Result<(), ApiError> {
+    pub(crate) fn put_first_rules_in_force(&mut self, book: SpdRules) -> Result<(), ApiError> {
         self.rules.put_first_in_force(book, &self.monitor)
     }
 

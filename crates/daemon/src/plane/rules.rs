@@ -14,13 +14,13 @@ use super::halves::{Halves, by_rules};
 use crate::gateway::{self, HandedRules};
 use crate::monitor::Monitor;
 use documents::api_error::{Blame, ApiError};
-use documents::rules::{RuleBook, RuleCounts};
+use documents::rules::{SpdRules, RuleCounts};
 use documents::users::users;
 
 /// The rules in force.
 #[derive(Debug)]
 pub struct Rules {
-    book: RuleBook,
+    book: SpdRules,
     /// Whether packets are forwarded, so that the kernel half has spans.
     gateway: bool,
 }
@@ -28,7 +28,7 @@ pub struct Rules {
 impl Rules {
     /// No rules yet; `gateway`: packets are forwarded.
     pub(crate) fn new(gateway: bool) -> Rules {
-        Rules { book: RuleBook::default(), gateway }
+        Rules { book: SpdRules::default(), gateway }
     }
 
     /// The number of rules.
@@ -76,7 +76,7 @@ impl Rules {
     ///
     /// # Errors
     /// If the kernel half does not have their users, or may let more pass than they do.
-    pub(super) fn put_first_in_force(&mut self, book: RuleBook, monitor: &Monitor) -> Result<(), ApiError> {
+    pub(super) fn put_first_in_force(&mut self, book: SpdRules, monitor: &Monitor) -> Result<(), ApiError> {
         self.narrow_spans(&book, monitor)?;
         self.book = book;
         self.set_spans(monitor);
@@ -136,7 +136,7 @@ impl Rules {
 
     async fn put_in_force(
         &mut self,
-        book: RuleBook,
+        book: SpdRules,
         halves: &Halves,
         monitor: &Monitor,
     ) -> Result<(), ApiError> {
@@ -154,7 +154,7 @@ impl Rules {
     }
 
     /// Both halves of the engine have the rules, and the kernel half their users; or all have what they had.
-    async fn decide_by(&self, book: &RuleBook, halves: &Halves, monitor: &Monitor) -> Result<(), ApiError> {
+    async fn decide_by(&self, book: &SpdRules, halves: &Halves, monitor: &Monitor) -> Result<(), ApiError> {
         let (old, new) = (self.book.snapshot(), book.snapshot());
         halves.change(by_rules(new), by_rules(old.clone())).await?;
         if let Err(refused) = set_users(book, monitor) {
@@ -167,7 +167,7 @@ impl Rules {
     }
 
     /// Before rules change: what they would not let pass does not pass any more.
-    fn narrow_spans(&self, book: &RuleBook, monitor: &Monitor) -> Result<(), ApiError> {
+    fn narrow_spans(&self, book: &SpdRules, monitor: &Monitor) -> Result<(), ApiError> {
         if !self.gateway {
             return Ok(());
         }
@@ -189,7 +189,7 @@ impl Rules {
 ///
 /// # Errors
 /// If the kernel half does not take it; then users of before are the engine's matter still.
-fn set_users(book: &RuleBook, monitor: &Monitor) -> Result<(), ApiError> {
+fn set_users(book: &SpdRules, monitor: &Monitor) -> Result<(), ApiError> {
     Ok(monitor.get().set_users(&users(&book.in_order()))?)
 }
 

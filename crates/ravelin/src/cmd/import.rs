@@ -16,7 +16,7 @@ use clap::Args;
 use documents::associations;
 use documents::import::{self, Ends, Entry, MAX_FILE, SETKEY_RULE, What};
 use documents::api_error::{Blame, ApiError};
-use documents::rules::RuleBook;
+use documents::rules::SpdRules;
 use serde::Serialize;
 use zeroize::Zeroizing;
 
@@ -262,7 +262,7 @@ fn found_by(request: &SaAdd) -> Option<(Direction, Spi, Option<IpAddr>, Option<I
 
 /// Whether a daemon could take every entry; what depends on its state (a name, an SPI in use) it says itself.
 fn check(name: &str, entries: &[Entry]) -> anyhow::Result<()> {
-    let mut book = RuleBook::default();
+    let mut book = SpdRules::default();
     let mut named = HashMap::new();
     for entry in entries {
         let checked = match &entry.what {
