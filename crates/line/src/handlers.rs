@@ -13,7 +13,7 @@ use sockmon::line::LineCounts;
 use tokio::net::UnixListener;
 
 use crate::line::{Interface, Line, Shared};
-use crate::worker::{SIDES, Tally, Worker};
+use crate::worker::{SIDES, LineStats, Worker};
 use control::answer::{Answer, Doc, in_our_words, nothing_here};
 use control::channel::AskError;
 use control::extract::Query;
@@ -52,7 +52,7 @@ async fn each<T: Send + 'static>(
 /// What one worker says of itself.
 struct Said {
     worker: InlineWorker,
-    tallies: [Tally; 2],
+    tallies: [LineStats; 2],
     lost: [u64; 2],
     observing: bool,
     counters: Option<Counters>,
@@ -81,7 +81,7 @@ async fn status(State(line): State<Shared>) -> Answer<InlineStatus> {
     let line = line.lock().await;
     let said = each(&line, said).await?;
     let sides = SIDES.iter().zip(&line.interfaces).map(|(side, interface)| {
-        let tallies: Vec<Tally> = said.iter().filter_map(|s| s.tallies.get(side.index()).copied()).collect();
+        let tallies: Vec<LineStats> = said.iter().filter_map(|s| s.tallies.get(side.index()).copied()).collect();
         let lost = said.iter().filter_map(|s| s.lost.get(side.index())).sum();
         side_of(side.name(), interface, &line, &tallies, lost)
     });
@@ -96,14 +96,14 @@ async fn status(State(line): State<Shared>) -> Answer<InlineStatus> {
     }))
 }
 
-fn side_of(side: &str, interface: &Interface, line: &Line, tallies: &[Tally], lost: u64) -> InlineSide {
+fn side_of(side: &str, interface: &Interface, line: &Line, tallies: &[LineStats], lost: u64) -> InlineSide {
     let device = interface.device.as_ref();
     let mut faults = device.map_or_else(Vec::new, |device| line.guard.faults(device.index));
     faults
         .extend(interface.faults.iter().filter(|fault| !faults.contains(fault)).cloned().collect::<Vec<_>>());
     let counts = device.map_or_else(LineCounts::default, |device| line.guard.counts(device.index));
     let amount = |[frames, octets]: [u64; 2]| InlineAmount { frames, octets };
-    let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&LineStats) -> u64| tallies.iter().map(of).sum::<u64>();
     let sent = tallies.iter().fold(Sent::default(), |mut all, tally| {
         all.add(tally.sent);
         all
