@@ -50,7 +50,7 @@ async fn each<T: Send + 'static>(
 }
 
 /// What one worker says of itself.
-struct Said {
+struct WorkerReport {
     worker: InlineWorker,
     tallies: [LineStats; 2],
     lost: [u64; 2],
@@ -58,7 +58,7 @@ struct Said {
     counters: Option<Counters>,
 }
 
-fn said(worker: &mut Worker) -> Said {
+fn said(worker: &mut Worker) -> WorkerReport {
     let lost = std::array::from_fn(|at| {
         worker.ports.get_mut(at).and_then(Option::as_mut).map_or(0, |port| port.lost())
     });
@@ -74,7 +74,7 @@ fn said(worker: &mut Worker) -> Said {
     }
     let observing = worker.scrubber.as_ref().is_none_or(|scrubber| scrubber.config().is_observing());
     let counters = worker.scrubber.as_ref().map(|scrubber| scrubber.counters().clone());
-    Said { worker: out, tallies: worker.tallies, lost, observing, counters }
+    WorkerReport { worker: out, tallies: worker.tallies, lost, observing, counters }
 }
 
 async fn status(State(line): State<Shared>) -> Answer<InlineStatus> {
