@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::GatewayError;
 use config::{Config, GatewayConfig};
-use documents::import::{self, Ends, What};
+use documents::import::{self, Ends, ImportItem};
 use documents::api_error::{Blame, ApiError};
 use documents::rules::SpdRules;
 
@@ -102,11 +102,11 @@ pub(super) fn rules_of(text: &str) -> Result<SpdRules, (usize, String)> {
     let entries = import::read(text, Ends::Both).map_err(|error| (error.line, error.text))?;
     for entry in entries {
         match entry.what {
-            What::Rule(rule) => {
+            ImportItem::Rule(rule) => {
                 book.add(&rule).map_err(|refused| (entry.line, refused.to_string()))?;
             }
-            What::FlushRules => book.clear(),
-            What::Sa(_) | What::FlushSas => {
+            ImportItem::FlushRules => book.clear(),
+            ImportItem::Sa(_) | ImportItem::FlushSas => {
                 let text = "security associations are not configured in a file; install them in the running daemon \
                             with `ravelin sa add` or `ravelin import`";
                 return Err((entry.line, text.to_owned()));

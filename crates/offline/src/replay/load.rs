@@ -14,7 +14,7 @@ use super::Replay;
 use super::error::ReplayError;
 use config::without_keys;
 use documents::associations::{self, Defaults};
-use documents::import::{self, Ends, Entry, What};
+use documents::import::{self, Ends, Entry, ImportItem};
 use documents::api_error::{Blame, ApiError};
 
 impl Replay {
@@ -42,14 +42,14 @@ impl Replay {
             };
             let mut taken = None;
             let added = match entry.what {
-                What::Sa(request) => {
+                ImportItem::Sa(request) => {
                     nexts.extend(request.next.map(|next| (entry.line, next)));
                     taken = lines.insert((request.direction, request.spi.to_string()), entry.line);
                     self.add_sa(*request, path_mtu, registry)
                 }
-                What::Rule(request) => self.rules.add(&request).map(drop),
+                ImportItem::Rule(request) => self.rules.add(&request).map(drop),
                 // There is nothing yet.
-                What::FlushSas | What::FlushRules => Ok(()),
+                ImportItem::FlushSas | ImportItem::FlushRules => Ok(()),
             };
             added.map_err(|refused| at(in_words(&refused, taken)))?;
         }
@@ -116,8 +116,8 @@ impl Replay {
 
 /// Associations of different peers or hosts may have one SPI. Where a file has such, each is found by its addresses too.
 fn widen(entries: &mut [Entry]) {
-    let place = |what: &What| match what {
-        What::Sa(sa)
+    let place = |what: &ImportItem| match what {
+        ImportItem::Sa(sa)
             if sa.direction == Direction::In
                 && sa.class.is_none()
                 && !sa.follow_peer
@@ -134,7 +134,7 @@ fn widen(entries: &mut [Entry]) {
     for entry in entries {
         let shared =
             place(&entry.what).is_some_and(|(spi, _)| places.get(&spi).is_some_and(|at| at.len() > 1));
-        if let (true, What::Sa(sa)) = (shared, &mut entry.what) {
+        if let (true, ImportItem::Sa(sa)) = (shared, &mut entry.what) {
             sa.class = Some("spi+dst+src".to_owned());
         }
     }
