@@ -25,7 +25,7 @@ mod upkeep;
 
 pub use self::policy::{Hosts, PolicyInForce};
 pub(crate) use self::policy::{load_kernel, report};
-pub use associations::{Associations, Which};
+pub use associations::{Associations, SaQuery};
 pub use halves::Halves;
 pub(crate) use halves::ThreadState;
 pub use host::Host;

@@ -7,7 +7,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use serde::Deserialize;
 
-use crate::plane::{Shared, Which};
+use crate::plane::{Shared, SaQuery};
 use control::answer::{Answer, Doc, Failure, whole};
 use control::asker::Asker;
 use control::extract::{Body, Query};
@@ -29,7 +29,7 @@ pub(super) async fn add(State(plane): State<Shared>, Body(request): Body<SaAdd>)
 pub(super) async fn del(
     State(plane): State<Shared>,
     Path(spi): Path<String>,
-    Query(query): Query<Which>,
+    Query(query): Query<SaQuery>,
 ) -> Answer<SaDeleted> {
     let spi = spi_of(&spi)?;
     let change = async move {
@@ -43,7 +43,7 @@ pub(super) async fn del(
 pub(super) async fn update(
     State(plane): State<Shared>,
     Path(spi): Path<String>,
-    Query(query): Query<Which>,
+    Query(query): Query<SaQuery>,
     Body(request): Body<SaUpdate>,
 ) -> Answer<SaUpdated> {
     let spi = spi_of(&spi)?;

@@ -28,7 +28,7 @@ use control::channel::AskError;
 use documents::associations::{self, Defaults, SaView};
 use documents::api_error::{Blame, ApiError};
 
-pub use changes::Which;
+pub use changes::SaQuery;
 use served::Served;
 
 /// How long an SPI is kept for a key manager.
@@ -195,7 +195,7 @@ impl Associations {
     pub(super) async fn delete(
         &mut self,
         spi: api::Spi,
-        which: &Which,
+        which: &SaQuery,
         context: Context<'_>,
     ) -> Result<SaInfo, ApiError> {
         let sa = self.find(spi, which, context).await?;

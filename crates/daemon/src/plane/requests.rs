@@ -12,7 +12,7 @@ use sockmon::{AppTraffic, CountedFlow, SocketInfo};
 use wire::AppId;
 use zeroize::Zeroizing;
 
-use super::{Plane, Which};
+use super::{Plane, SaQuery};
 use control::asker::Asker;
 use documents::api_error::ApiError;
 
@@ -39,7 +39,7 @@ impl Plane {
     ///
     /// # Errors
     /// If there is none, or more than one.
-    pub(crate) async fn delete_sa(&mut self, spi: api::Spi, which: &Which) -> Result<SaInfo, ApiError> {
+    pub(crate) async fn delete_sa(&mut self, spi: api::Spi, which: &SaQuery) -> Result<SaInfo, ApiError> {
         let (associations, context) = self.associations_in_context();
         associations.delete(spi, which, context).await
     }
@@ -51,7 +51,7 @@ impl Plane {
     pub(crate) async fn update_sa(
         &mut self,
         spi: api::Spi,
-        which: &Which,
+        which: &SaQuery,
         asked: SaUpdate,
     ) -> Result<SaInfo, ApiError> {
         let (associations, context) = self.associations_in_context();

@@ -17,7 +17,7 @@ use documents::api_error::{Blame, ApiError};
 /// Which association is meant, where its SPI does not say it alone.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Which {
+pub struct SaQuery {
     /// The direction of the association.
     pub direction: Option<Direction>,
     /// This host's outer address, or the group.
@@ -53,7 +53,7 @@ impl Associations {
     pub(super) async fn find(
         &self,
         spi: api::Spi,
-        which: &Which,
+        which: &SaQuery,
         context: Context<'_>,
     ) -> Result<SaInfo, ApiError> {
         // Looked up in the threads by the SPI: what is told of every association would take them long.
@@ -87,7 +87,7 @@ impl Associations {
     pub(in crate::plane) async fn update(
         &self,
         spi: api::Spi,
-        which: &Which,
+        which: &SaQuery,
         asked: SaUpdate,
         context: Context<'_>,
     ) -> Result<SaInfo, ApiError> {
@@ -196,7 +196,7 @@ impl Associations {
         direction: Direction,
         context: Context<'_>,
     ) -> Result<SaInfo, ApiError> {
-        let which = Which { direction: Some(direction), local: None, remote: one.remote };
+        let which = SaQuery { direction: Some(direction), local: None, remote: one.remote };
         let old = self.find(one.old, &which, context).await?;
         if old.suite.is_empty() {
             return Err(bad(format!("association {} has no key to replace", one.old))
@@ -220,7 +220,7 @@ impl Associations {
             if spi == one.old {
                 return Err(bad(format!("association {spi} cannot follow itself")).remedy("name another one"));
             }
-            let which = Which { direction: Some(Direction::In), local: None, remote: Some(old.remote) };
+            let which = SaQuery { direction: Some(Direction::In), local: None, remote: Some(old.remote) };
             return Ok((self.find(spi, &which, context).await?, false));
         }
         let name = name_of(old);
