@@ -17,7 +17,7 @@ use drop_log::DropLog;
 pub use outbound_thread::{OutboundHalf, OutboundThread, Unfit};
 pub use event_channel::{EventSender, EventReceiver, event_channel};
 pub(crate) use unsent::GIVEN_UP;
-pub use unsent::{PATIENCE, Unsent, Way};
+pub use unsent::{PATIENCE, Unsent, SaEnd};
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use wire::Marks;
 use wire::ip::{self, Headers};
 use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
 
-use super::{BATCH, Due, HOUSEKEEPING, DeviceStats, DropLog, RECOVERY, EventSender, Unsent, Way, frames, pool};
+use super::{BATCH, Due, HOUSEKEEPING, DeviceStats, DropLog, RECOVERY, EventSender, Unsent, SaEnd, frames, pool};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use crate::gateway;
@@ -91,7 +91,7 @@ impl OutboundHalf {
 
     /// What the kernel answered when it was to send something to a peer by an association.
     #[inline]
-    fn answered(&mut self, way: Way, answer: Result<(), DropReason>) {
+    fn answered(&mut self, way: SaEnd, answer: Result<(), DropReason>) {
         note(&mut self.losses, &mut self.unsent, way, answer);
     }
 
@@ -108,7 +108,7 @@ impl OutboundHalf {
 
 /// Count what the kernel did not take, and remember for whom.
 #[inline]
-fn note(losses: &mut DeviceStats, unsent: &mut Unsent, way: Way, answer: Result<(), DropReason>) {
+fn note(losses: &mut DeviceStats, unsent: &mut Unsent, way: SaEnd, answer: Result<(), DropReason>) {
     losses.refused(answer);
     match answer {
         Ok(()) => unsent.sent(way),
