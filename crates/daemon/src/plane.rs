@@ -20,7 +20,7 @@ mod policy;
 mod requests;
 mod rules;
 mod transaction;
-mod turn;
+mod transition;
 mod upkeep;
 
 pub use self::policy::{Hosts, PolicyInForce};
@@ -32,7 +32,7 @@ pub use host::Host;
 pub use observers::Observers;
 pub(crate) use observers::{Turns, capture, events, queue_drops};
 pub use rules::Rules;
-pub use turn::Allow;
+pub use transition::Allow;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -28,7 +28,7 @@ mod closed;
 mod missing;
 mod renamed;
 mod trial;
-mod turn;
+mod transition;
 
 pub use candidate::follow::moved_paths;
 pub use candidate::{Candidate, Executable};
@@ -37,7 +37,7 @@ pub use missing::missing;
 pub use renamed::Renamed;
 use trial::TrialFiles;
 pub use trial::{Exchanged, Trial, abandon};
-pub use turn::is_same;
+pub use transition::is_same;
 
 /// A policy that was in force, to go back to.
 pub struct Previous {
