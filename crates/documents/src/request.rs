@@ -5,11 +5,14 @@
 use api::{CaptureRequest, DebugRequest, PolicyApply, PolicyText, SaAdd, SaReplace, SaUpdate, SpdAdd};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
+use crate::api_error::{ApiError, Blame};
 use crate::import::faults;
-use crate::api_error::{Blame, ApiError};
 
 /// A document that asks for something.
 pub trait Request: DeserializeOwned {
+    /// Whether the document may hold a key. What is wrong with one is a bad request throughout, its length too.
+    const HOLDS_KEYS: bool = false;
+
     /// The refusal of octets that are no such document.
     fn refusal(octets: &[u8], error: &serde_json::Error) -> ApiError;
 
@@ -43,6 +46,8 @@ fn secret(
 }
 
 impl Request for SaAdd {
+    const HOLDS_KEYS: bool = true;
+
     fn refusal(octets: &[u8], error: &serde_json::Error) -> ApiError {
         let text_of = |text: &str, error: &serde_json::Error| faults::fault(text, faults::ASSOCIATION, error);
         secret(octets, error, "an association", text_of)
@@ -50,6 +55,8 @@ impl Request for SaAdd {
 }
 
 impl Request for SaReplace {
+    const HOLDS_KEYS: bool = true;
+
     fn refusal(octets: &[u8], error: &serde_json::Error) -> ApiError {
         secret(octets, error, "a replacement", faults::fault_of_replacement)
     }
