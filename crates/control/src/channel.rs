@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use netio::eventfd::Wake;
 use tokio::sync::oneshot;
 
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 /// The most commands that wait for one thread.
 const DEPTH: usize = 64;

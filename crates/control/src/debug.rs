@@ -12,7 +12,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
 use crate::asker::TARGET;
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 /// The parts of the house that log.
 const PARTS: [&str; 8] = ["ravelin", "daemon", "netio", "sockmon", "policy", "engine", "ipsec", "sadb"];
@@ -76,7 +76,8 @@ impl Log {
     }
 
     fn set(&self, filter: &str, until: Option<Instant>) -> Result<u64, ApiError> {
-        let failed = |error: &dyn std::fmt::Display| ApiError::new(Blame::Failed, format!("the log: {error}"));
+        let failed =
+            |error: &dyn std::fmt::Display| ApiError::new(Blame::Failed, format!("the log: {error}"));
         let text = if filter == self.default { audited(filter) } else { directives(filter) };
         let directives = EnvFilter::try_new(text).map_err(|error| failed(&error))?;
         self.handle.reload(directives).map_err(|error| failed(&error))?;

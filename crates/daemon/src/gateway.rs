@@ -24,7 +24,7 @@ use wire::{Buf, DropReason, Meta, Packet, Prefix, ScrubId, Train, fragment, ipv6
 
 use crate::device::Device;
 use config::{Config, GatewayConfig};
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 /// Why there are no inside interfaces.
 #[derive(Debug, thiserror::Error)]

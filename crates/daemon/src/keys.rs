@@ -13,7 +13,7 @@ use crypto::{CryptoError, Registry, Secret};
 use crypto_std::KeyedFingerprint;
 use sadb::{Admission, KeyBook, SaConfig};
 
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 /// The registry of suites and the book of used keys.
 pub struct Keys {

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use documents::{Blame, ApiError};
+use documents::{ApiError, Blame};
 use host_files::Pin;
 use policy::Image;
 use sadb::SocketEvent;

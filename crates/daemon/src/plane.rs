@@ -44,7 +44,7 @@ use context::Context;
 
 use crate::monitor::Monitor;
 use config::Config;
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 /// The control plane's state, by owners.
 pub struct Plane {

@@ -24,7 +24,7 @@ use sockmon::Sockmon;
 use tokio::sync::oneshot;
 
 use crate::audit_log::Auditor;
-use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, EventReceiver};
+use crate::datapath::{self, EventReceiver, InboundHalf, InboundThread, OutboundHalf, OutboundThread};
 use crate::device::Device;
 use crate::flows::{self, FlowLog};
 use crate::gateway::HandedRules;

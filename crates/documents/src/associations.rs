@@ -20,7 +20,7 @@ use sadb::{Endpoints, InboundSa, OutboundSa, SaConfig, Selectors, Spi};
 use wire::{AppId, DropReason, Prefix, Time};
 use zeroize::Zeroizing;
 
-use crate::api_error::{Blame, ApiError};
+use crate::api_error::{ApiError, Blame};
 use config::KEEPALIVE;
 
 /// The suite of a chain's member without key; it is never used.

@@ -17,11 +17,11 @@
 //! | [`api_error`] | why a request is not done |
 #![forbid(unsafe_code)]
 
+pub mod api_error;
 pub mod associations;
 pub mod crypto_units;
 pub mod decision;
 pub mod import;
-pub mod api_error;
 pub mod request;
 pub mod rules;
 pub mod scrub_changes;
@@ -30,4 +30,4 @@ pub mod scrub_report;
 pub mod text;
 pub mod users;
 
-pub use api_error::{Blame, ApiError};
+pub use api_error::{ApiError, Blame};

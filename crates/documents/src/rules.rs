@@ -17,7 +17,7 @@ use sadb::spd::Level;
 use scrub::Profile;
 use wire::{ScrubId, Services, protocol};
 
-use crate::api_error::{Blame, ApiError};
+use crate::api_error::{ApiError, Blame};
 use crate::users;
 
 /// The longest name of a rule.

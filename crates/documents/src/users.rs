@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use sadb::rules::{Direction, Rule};
 use sadb::selector::{Condition, Ranges, TrafficSelector, field};
 
-use crate::api_error::{Blame, ApiError};
+use crate::api_error::{ApiError, Blame};
 
 /// The users that a selector names. `None`: it names none, and is for packets of any user or of nobody.
 fn named(selector: &TrafficSelector) -> Option<&Ranges> {

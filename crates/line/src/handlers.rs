@@ -13,7 +13,7 @@ use sockmon::line::LineCounts;
 use tokio::net::UnixListener;
 
 use crate::line::{Interface, Line, Shared};
-use crate::worker::{SIDES, LineStats, Worker};
+use crate::worker::{LineStats, SIDES, Worker};
 use control::answer::{Answer, Doc, in_our_words, nothing_here};
 use control::channel::AskError;
 use control::extract::Query;
@@ -81,7 +81,8 @@ async fn status(State(line): State<Shared>) -> Answer<InlineStatus> {
     let line = line.lock().await;
     let said = each(&line, said).await?;
     let sides = SIDES.iter().zip(&line.interfaces).map(|(side, interface)| {
-        let tallies: Vec<LineStats> = said.iter().filter_map(|s| s.tallies.get(side.index()).copied()).collect();
+        let tallies: Vec<LineStats> =
+            said.iter().filter_map(|s| s.tallies.get(side.index()).copied()).collect();
         let lost = said.iter().filter_map(|s| s.lost.get(side.index())).sum();
         side_of(side.name(), interface, &line, &tallies, lost)
     });

@@ -9,7 +9,7 @@ use engine::{Dropped, InboundOutcome, Outcome};
 use wire::ip::{self, Headers};
 use wire::{AppId, DropReason, Gso, GsoKind, Meta, Packet, stage};
 
-use super::{Facts, Fate, Record, Direction};
+use super::{Direction, Facts, Fate, Record};
 
 /// The most octets that wait for one capture's thread; a super-packet has 64 KiB.
 const ROOM: usize = 16 << 20;

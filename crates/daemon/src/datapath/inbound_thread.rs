@@ -15,7 +15,7 @@ use wire::{Burst, DropReason, Packet, Pool, Time, stage};
 use crate::gateway::Fragmenter;
 
 use super::frames::FramesIn;
-use super::{BATCH, Due, HOUSEKEEPING, DeviceStats, DropLog, RECOVERY, EventSender, pool};
+use super::{BATCH, DeviceStats, DropLog, Due, EventSender, HOUSEKEEPING, RECOVERY, pool};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use control::channel::{Inbox, Next};

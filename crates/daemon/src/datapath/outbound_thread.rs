@@ -16,7 +16,9 @@ use wire::Marks;
 use wire::ip::{self, Headers};
 use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
 
-use super::{BATCH, Due, HOUSEKEEPING, DeviceStats, DropLog, RECOVERY, EventSender, Unsent, SaEnd, frames, pool};
+use super::{
+    BATCH, DeviceStats, DropLog, Due, EventSender, HOUSEKEEPING, RECOVERY, SaEnd, Unsent, frames, pool,
+};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use crate::gateway;

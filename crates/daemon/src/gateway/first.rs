@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::GatewayError;
 use config::{Config, GatewayConfig};
+use documents::api_error::{ApiError, Blame};
 use documents::import::{self, Ends, ImportItem};
-use documents::api_error::{Blame, ApiError};
 use documents::rules::SpdRules;
 
 /// The rules of a daemon, for the one that takes over.

@@ -9,7 +9,7 @@ use crate::plane::{Shared, capture};
 use control::answer::{Answer, Doc, Failure, whole};
 use control::asker::Asker;
 use control::extract::Body;
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 pub(super) async fn start(
     State(plane): State<Shared>,

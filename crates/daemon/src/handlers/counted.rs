@@ -9,7 +9,7 @@ use wire::{AppId, Prefix};
 use crate::plane::{Plane, Shared};
 use control::answer::{Answer, Doc};
 use control::extract::Query;
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 /// The most live flows of one answer.
 const MAX_FLOWS: usize = 10_000;

@@ -11,7 +11,7 @@ use wire::AcquireId;
 use crate::plane::{Shared, events};
 use control::answer::{Answer, Doc, Failure, whole};
 use control::extract::Query;
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -15,8 +15,8 @@ use wire::{AppId, DropReason, Flow, Services};
 use crate::plane::{Plane, Shared};
 use control::answer::{Answer, Doc};
 use control::extract::Query;
+use documents::api_error::{ApiError, Blame};
 use documents::associations::{SaView, protocol, protocol_word};
-use documents::api_error::{Blame, ApiError};
 use subject::application;
 
 pub(super) async fn explain(

@@ -7,11 +7,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use serde::Deserialize;
 
-use crate::plane::{Shared, SaQuery};
+use crate::plane::{SaQuery, Shared};
 use control::answer::{Answer, Doc, Failure, whole};
 use control::asker::Asker;
 use control::extract::{Body, Query};
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 pub(super) async fn list(State(plane): State<Shared>) -> Answer<SaList> {
     Ok(Doc(SaList { sas: plane.get().await?.sas().await? }))

@@ -25,8 +25,8 @@ use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::keys::Keys;
 use crate::paths::look;
 use control::channel::AskError;
+use documents::api_error::{ApiError, Blame};
 use documents::associations::{self, Defaults, SaView};
-use documents::api_error::{Blame, ApiError};
 
 pub use changes::SaQuery;
 use served::Served;

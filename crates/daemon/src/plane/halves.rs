@@ -12,9 +12,9 @@ use sadb::rules::Snapshot;
 use sadb::spd::{Action, Spd, Terms};
 use wire::{AppId, DropReason, Flow, Services};
 
-use crate::datapath::{InboundHalf, DeviceStats, OutboundHalf};
+use crate::datapath::{DeviceStats, InboundHalf, OutboundHalf};
 use crate::statistics::Half;
-use control::channel::{Handle, AskError};
+use control::channel::{AskError, Handle};
 use documents::associations::SaView;
 
 /// The handles of the two data threads.
@@ -180,12 +180,7 @@ impl Halves {
     ///
     /// # Errors
     /// If the data thread does not answer.
-    pub(crate) async fn preview(
-        &self,
-        app: AppId,
-        flow: Flow,
-        asked: Services,
-    ) -> Result<Preview, AskError> {
+    pub(crate) async fn preview(&self, app: AppId, flow: Flow, asked: Services) -> Result<Preview, AskError> {
         self.ask_outbound(move |half| {
             let (decision, index) = half.engine.preview_asking(app, &flow, asked);
             let sad = half.engine.sad();

@@ -12,14 +12,14 @@ use sadb::sa::DEFAULT_PATH_MTU;
 use super::halves::Halves;
 use super::report;
 use crate::device::Device;
-use crate::gateway::{self, Mtus, HostAddresses, among};
+use crate::gateway::{self, HostAddresses, Mtus, among};
 use crate::host::{self, TunFault};
 use crate::monitor::Monitor;
 use crate::network_stack::NetworkStack;
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink, UplinkFault};
 use config::{Config, GatewayConfig};
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 /// What is known of the host.
 #[derive(Debug)]

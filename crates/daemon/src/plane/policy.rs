@@ -25,7 +25,7 @@ use wire::{AppId, Flow};
 use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, Exchanged, Executable, PolicyStore, Trial};
 use crate::translation::Translator;
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 pub(super) use files::Files;
 pub use hosts::Hosts;

@@ -13,8 +13,8 @@ use sockmon::Span;
 use super::halves::{Halves, by_rules};
 use crate::gateway::{self, HandedRules};
 use crate::monitor::Monitor;
-use documents::api_error::{Blame, ApiError};
-use documents::rules::{SpdRules, RuleCounts};
+use documents::api_error::{ApiError, Blame};
+use documents::rules::{RuleCounts, SpdRules};
 use documents::users::users;
 
 /// The rules in force.

@@ -40,7 +40,10 @@ impl Plane {
 
     /// The numbers are written down, both halves of the engine decide by the candidate, and the kernel half has it; or all have what
     /// they had. The answer is its executables, and whether something is left to do.
-    async fn change_tables(&mut self, candidate: &mut Candidate) -> Result<(Vec<Executable>, bool), ApiError> {
+    async fn change_tables(
+        &mut self,
+        candidate: &mut Candidate,
+    ) -> Result<(Vec<Executable>, bool), ApiError> {
         let executables = self.policy.prepare(candidate, &self.monitor)?;
         let old = Arc::new(self.policy.spd().clone());
         let new = Arc::new(candidate.compiled.spd.clone());

@@ -8,7 +8,7 @@ use super::Plane;
 use super::policy::Files;
 use crate::policy_store::{self, Candidate};
 use config::Config;
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 /// What a change of policy may do that looks like a mistake.
 #[derive(Clone, Copy, Debug, Default)]

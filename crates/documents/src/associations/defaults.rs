@@ -3,7 +3,7 @@
 use sadb::sa::Padding;
 use wire::AppId;
 
-use crate::api_error::{Blame, ApiError};
+use crate::api_error::{ApiError, Blame};
 
 /// What a request leaves to its surroundings.
 pub struct Defaults<'d> {

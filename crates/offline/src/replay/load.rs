@@ -13,9 +13,9 @@ use zeroize::Zeroizing;
 use super::Replay;
 use super::error::ReplayError;
 use config::without_keys;
+use documents::api_error::{ApiError, Blame};
 use documents::associations::{self, Defaults};
 use documents::import::{self, Ends, Entry, ImportItem};
-use documents::api_error::{Blame, ApiError};
 
 impl Replay {
     pub(super) fn add_file(

@@ -10,7 +10,7 @@ use wire::{AppId, DropReason, Meta, Packet, Time};
 
 use super::error::{ReplayError, Write};
 use super::fragments::{self, Key, Parked, Set};
-use super::{Half, Replay, HalfChoice};
+use super::{Half, HalfChoice, Replay};
 use documents::decision;
 use documents::text::hex;
 

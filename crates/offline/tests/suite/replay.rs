@@ -221,7 +221,8 @@ fn every_captured_packet_goes_through_both_halves() {
         let options = EngineOptions { way, hex: true, ..EngineOptions::default() };
         replay(&options, &[rules, &tunnel.text("out"), &into].concat()).unwrap()
     };
-    let mut engines = [engine(HalfChoice::Auto, ""), engine(HalfChoice::Out, rules), engine(HalfChoice::In, rules)];
+    let mut engines =
+        [engine(HalfChoice::Auto, ""), engine(HalfChoice::Out, rules), engine(HalfChoice::In, rules)];
     let mut bob = replay(&EngineOptions::default(), &tunnel.text("in")).unwrap();
     let (mut packets, mut opened) = (0u64, 0u64);
     for file in &files {

@@ -4,7 +4,7 @@
 use crate::replay_kit;
 
 use api::ReplayVerdict;
-use offline::replay::{EngineOptions, Replay, HalfChoice};
+use offline::replay::{EngineOptions, HalfChoice, Replay};
 use replay_kit::{Line, cut, datagram, hosts, inner_hosts, ip, replay, step, step_at, with_legacy};
 use std::net::IpAddr;
 use wire::ip::Headers;
@@ -230,7 +230,10 @@ fn ports_without_a_protocol_are_ports() {
         assert_eq!(reason(&mut door(&bound.text("in")), &outer[0]).as_deref(), Some("selector_mismatch"));
     }
     let bound = line.with("protocol", "icmp").with("local_ports", "2048");
-    assert_eq!(step(&mut going(HalfChoice::Out, &bound.text("out")), &echo).0.verdict, ReplayVerdict::Protect);
+    assert_eq!(
+        step(&mut going(HalfChoice::Out, &bound.text("out")), &echo).0.verdict,
+        ReplayVerdict::Protect
+    );
 }
 
 /// RFC 4301 section 4.4.1.1: an association for packets with a Mobility Header of one type, and what it leaves out.

@@ -4,7 +4,7 @@
 use crate::replay_kit;
 
 use api::{ReplayDirection, ReplayVerdict};
-use offline::replay::{EngineOptions, Replay, HalfChoice};
+use offline::replay::{EngineOptions, HalfChoice, Replay};
 use replay_kit::{Line, datagram, hosts, inner_hosts, ip, replay, same, step};
 use wire::icmp;
 use wire::ip::Headers;
@@ -43,7 +43,8 @@ fn inbound_rules_decide_about_what_arrives_in_clear() {
             let packet = towards(hosts(false), port);
             let (direction, seen, why) = verdict(&mut alice, &packet);
             assert_eq!((direction, seen, why.as_deref()), (ReplayDirection::Inbound, want, reason), "{port}");
-            let mut alice = replay(&EngineOptions { way: HalfChoice::In, ..local("192.0.2.1") }, &file).unwrap();
+            let mut alice =
+                replay(&EngineOptions { way: HalfChoice::In, ..local("192.0.2.1") }, &file).unwrap();
             assert_eq!(verdict(&mut alice, &packet).2.as_deref(), reason);
         }
     }
@@ -159,13 +160,15 @@ fn an_error_in_clear_passes_by_inbound_rules_alone() {
     let protect = "{\"rule\":{\"direction\":\"out\",\"selectors\":[\"any\"],\"action\":\"protect\"}}\n";
     let quoted = datagram(hosts(false), 443, &[7; 1400]);
     let error = icmp::too_big(&quoted, &Headers::parse(&quoted).unwrap(), 1000, None).unwrap();
-    let mut alice = replay(&EngineOptions { way: HalfChoice::In, ..EngineOptions::default() }, bypass).unwrap();
+    let mut alice =
+        replay(&EngineOptions { way: HalfChoice::In, ..EngineOptions::default() }, bypass).unwrap();
     assert_eq!(
         verdict(&mut alice, error.as_slice()),
         (ReplayDirection::Inbound, ReplayVerdict::Bypass, None)
     );
     let both = bypass.to_owned() + protect;
-    let mut alice = replay(&EngineOptions { way: HalfChoice::In, ..EngineOptions::default() }, &both).unwrap();
+    let mut alice =
+        replay(&EngineOptions { way: HalfChoice::In, ..EngineOptions::default() }, &both).unwrap();
     assert_eq!(verdict(&mut alice, error.as_slice()).2.as_deref(), Some("clear_refused"));
 }
 

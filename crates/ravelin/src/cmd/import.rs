@@ -13,9 +13,9 @@ use api::{
     SpiRequest, path,
 };
 use clap::Args;
+use documents::api_error::{ApiError, Blame};
 use documents::associations;
-use documents::import::{self, Ends, Entry, MAX_FILE, SETKEY_RULE, ImportItem};
-use documents::api_error::{Blame, ApiError};
+use documents::import::{self, Ends, Entry, ImportItem, MAX_FILE, SETKEY_RULE};
 use documents::rules::SpdRules;
 use serde::Serialize;
 use zeroize::Zeroizing;

@@ -9,7 +9,7 @@ use wire::Time;
 
 use super::{InboundHalf, InboundThread, Tapped, gather};
 use crate::datapath::frames::DEVICES;
-use crate::datapath::{Due, HOUSEKEEPING, DropLog, RECOVERY, pool};
+use crate::datapath::{DropLog, Due, HOUSEKEEPING, RECOVERY, pool};
 
 /// Times that a device is asked for frames before the thread looks at its channel again.
 const CALLS: usize = 16;

@@ -12,8 +12,8 @@ use crate::health::Ended;
 use crate::json_log::utc;
 use crate::kernel_counters;
 use crate::plane::Plane;
+use documents::api_error::{ApiError, Blame};
 use documents::associations::protocol_word;
-use documents::api_error::{Blame, ApiError};
 
 pub(super) async fn of_drop(plane: &mut Plane, which: &str) -> Result<Explanation, ApiError> {
     // What is new of files waits for the next tick: `unfinished` says so.

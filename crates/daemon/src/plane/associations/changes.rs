@@ -11,8 +11,8 @@ use zeroize::Zeroizing;
 
 use super::name::name_of;
 use super::{Associations, Context, Halves, allocate_spi, settle};
+use documents::api_error::{ApiError, Blame};
 use documents::associations::{self, SaView};
-use documents::api_error::{Blame, ApiError};
 
 /// Which association is meant, where its SPI does not say it alone.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
@@ -378,7 +378,11 @@ impl Associations {
 }
 
 /// Give an inbound association an end so many seconds from now, unless it has an earlier one. `None`: it is gone already.
-async fn retire(name: SaName, overlap_seconds: u64, context: Context<'_>) -> Result<Option<SaInfo>, ApiError> {
+async fn retire(
+    name: SaName,
+    overlap_seconds: u64,
+    context: Context<'_>,
+) -> Result<Option<SaInfo>, ApiError> {
     let now = netio::clock::monotonic();
     let retired = context.halves.ask_inbound(move |half| {
         if overlap_seconds == 0 {

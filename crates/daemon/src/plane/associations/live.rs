@@ -15,8 +15,8 @@ use super::served::{Left, LiveName, Served};
 use super::{Associations, Context};
 use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::monitor::Monitor;
-use documents::associations::groups_of;
 use documents::api_error::ApiError;
+use documents::associations::groups_of;
 
 /// What [`Served`] wants to know of an association; `None`: nothing. IP in IP that is taken bare of its peer (`tunnels_from`) protects no
 /// flow, so clear text is no less than what it serves.

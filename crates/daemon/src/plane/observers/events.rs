@@ -14,8 +14,8 @@ use crate::datapath::OutboundHalf;
 use crate::events::Lines;
 use crate::plane::context::Context;
 use crate::plane::{Halves, Shared};
-use documents::associations;
 use documents::api_error::ApiError;
+use documents::associations;
 
 /// Lines that wait for one reader's socket.
 const LINES: usize = 64;

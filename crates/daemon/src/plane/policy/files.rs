@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use super::PolicyInForce;
 use crate::policy_store::{Candidate, Exchanged, Previous, Trial};
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 /// What becomes of the files with a change.
 pub(in crate::plane) enum Files {

@@ -4,7 +4,7 @@ use super::PolicyInForce;
 use super::pinned::AT_ONCE;
 use crate::monitor::{KernelHalf, Monitor};
 use crate::policy_store::{self, Candidate, Executable};
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 impl PolicyInForce {
     /// What comes before a candidate is in force anywhere: sockets go on under the numbers that they have, and the numbers of its

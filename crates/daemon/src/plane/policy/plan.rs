@@ -18,9 +18,9 @@ use super::PolicyInForce;
 use super::process::Owners;
 use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, is_same};
+use documents::api_error::{ApiError, Blame};
 use documents::associations::protocol_word;
 use documents::decision::{block_position, rule_position};
-use documents::api_error::{Blame, ApiError};
 
 /// Ranges of peers that are told for one application.
 const PEERS: usize = 64;

@@ -15,7 +15,7 @@ use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::monitor::Monitor;
 use crate::plane::halves::Halves;
 use crate::translation::Translator;
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 /// How often the sockets there are, are compared with those that are known: an event that was lost may have been a close.
 const ROUND: Duration = Duration::from_secs(60);
@@ -131,8 +131,13 @@ impl PolicyInForce {
         monitor: &Monitor,
     ) -> Result<SpdEntries, ApiError> {
         if self.translator.is_none() {
-            return Err(ApiError::new(Blame::Conflict, "policy is compiled here, so sockets have no entries")
-                .remedy("set translation = \"per-socket\" in the configuration to have them made as paper 000 does"));
+            return Err(ApiError::new(
+                Blame::Conflict,
+                "policy is compiled here, so sockets have no entries",
+            )
+            .remedy(
+                "set translation = \"per-socket\" in the configuration to have them made as paper 000 does",
+            ));
         }
         let translation = self.translation(halves, monitor).await?;
         let listed = |half: &mut OutboundHalf| {

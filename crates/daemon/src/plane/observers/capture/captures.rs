@@ -15,7 +15,7 @@ use crate::capture::tap::{Filter, Tap};
 use crate::events::Lines;
 use crate::plane::{Plane, Shared};
 use control::asker::Asker;
-use documents::api_error::{Blame, ApiError};
+use documents::api_error::{ApiError, Blame};
 
 /// Captures at one time.
 const MOST: usize = 4;

@@ -9,7 +9,7 @@ use sadb::spd::RuleId;
 use tokio::runtime::Handle;
 use wire::{AppId, DropReason};
 
-use crate::capture::{Facts, Fate, Direction};
+use crate::capture::{Direction, Facts, Fate};
 use crate::plane::Shared;
 
 /// How long an answer counts.
@@ -131,7 +131,9 @@ mod tests {
         };
         let key = |way, spi, fate| suite_key(&facts(way, spi, fate));
         assert!(key(Direction::In, 7, Fate::Protected) == Some(Key::Opened(7, peer, local)));
-        assert!(key(Direction::In, 7, Fate::Dropped(DropReason::AuthFailed)) == Some(Key::Opened(7, peer, local)));
+        assert!(
+            key(Direction::In, 7, Fate::Dropped(DropReason::AuthFailed)) == Some(Key::Opened(7, peer, local))
+        );
         assert!(key(Direction::Out, 7, Fate::Protected) == Some(Key::Sealed(7, peer)));
         assert!(key(Direction::In, 7, Fate::Dropped(DropReason::UnknownSpi)).is_none());
         assert!(key(Direction::In, 0, Fate::Protected).is_none());

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::names::Names;
-use crate::capture::{Facts, Fate, Record, Direction};
+use crate::capture::{Direction, Facts, Fate, Record};
 use documents::associations::protocol_word;
 
 /// What is known of a packet, as `name=value` words: `verdict=protected sa=0x00001001 seq=7 peer=192.0.2.2 suite=aes128gcm

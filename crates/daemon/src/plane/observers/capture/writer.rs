@@ -18,7 +18,7 @@ use wire::{AppId, Buf, Flow, GsoKind, segment};
 use super::names::Names;
 use super::text;
 use crate::capture::tap::Gauge;
-use crate::capture::{Record, Direction};
+use crate::capture::{Direction, Record};
 
 /// How often the thread looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
