@@ -4,7 +4,7 @@
 //! The first octet says for whom a setkey file speaks.
 #![no_main]
 
-use documents::import::{Ends, Entry, What, read};
+use documents::import::{Ends, Entry, ImportItem, read};
 use offline::replay::{EngineOptions, Replay, ReplayError};
 use libfuzzer_sys::fuzz_target;
 use std::net::{IpAddr, Ipv4Addr};
@@ -46,19 +46,19 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 /// What is asked for; flushes have no line of their own in JSON.
-fn requests(entries: &[Entry]) -> Vec<&What> {
+fn requests(entries: &[Entry]) -> Vec<&ImportItem> {
     entries
         .iter()
         .map(|entry| &entry.what)
-        .filter(|what| matches!(what, What::Sa(_) | What::Rule(_)))
+        .filter(|what| matches!(what, ImportItem::Sa(_) | ImportItem::Rule(_)))
         .collect()
 }
 
 fn json(entries: &[Entry]) -> String {
     let line = |entry: &Entry| match &entry.what {
-        What::Sa(sa) => serde_json::to_string(sa).expect("a request"),
-        What::Rule(rule) => format!("{{\"rule\":{}}}", serde_json::to_string(rule).expect("a request")),
-        What::FlushSas | What::FlushRules => "# flush".to_owned(),
+        ImportItem::Sa(sa) => serde_json::to_string(sa).expect("a request"),
+        ImportItem::Rule(rule) => format!("{{\"rule\":{}}}", serde_json::to_string(rule).expect("a request")),
+        ImportItem::FlushSas | ImportItem::FlushRules => "# flush".to_owned(),
     };
     entries.iter().map(|entry| line(entry) + "\n").collect()
 }

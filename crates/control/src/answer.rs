@@ -7,14 +7,14 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 /// The longest request in octets; one for an association has a few hundred.
 pub const MAX_REQUEST: usize = 64 << 10;
 
 /// The answer where there is no path.
 pub async fn nothing_here() -> Failure {
-    let refused = Refused::new(Fault::NotFound, "the control API has no such path");
+    let refused = ApiError::new(Blame::NotFound, "the control API has no such path");
     Failure(refused.remedy("use the `ravelin` command of the daemon's own version"))
 }
 
@@ -27,17 +27,17 @@ pub async fn in_our_words(answer: Response) -> Response {
     if !is_refusal || head.headers.get(CONTENT_TYPE).is_some_and(is_json) {
         return Response::from_parts(head, body);
     }
-    let fault = if head.status.is_client_error() { Fault::BadRequest } else { Fault::Failed };
+    let fault = if head.status.is_client_error() { Blame::BadRequest } else { Blame::Failed };
     let refused = match head.status {
         StatusCode::METHOD_NOT_ALLOWED => {
-            Refused::new(fault, "this path of the control API does not take that method")
+            ApiError::new(fault, "this path of the control API does not take that method")
                 .remedy("use one that the header Allow names")
         }
-        StatusCode::PAYLOAD_TOO_LARGE => Refused::new(fault, "the request is too long"),
+        StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(fault, "the request is too long"),
         status => {
             let text = axum::body::to_bytes(body, MAX_REQUEST).await.unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
-            Refused::new(fault, if text.is_empty() { status.to_string() } else { text.into_owned() })
+            ApiError::new(fault, if text.is_empty() { status.to_string() } else { text.into_owned() })
         }
     };
     (head.status, axum::Json(Versioned::new(Refusal { error: refused.problem() }))).into_response()
@@ -55,9 +55,9 @@ impl<T: Document> IntoResponse for Doc<T> {
 
 /// A refusal as the answer to a request, with the HTTP status for it.
 #[derive(Debug)]
-pub struct Failure(pub Refused);
+pub struct Failure(pub ApiError);
 
-impl<E: Into<Refused>> From<E> for Failure {
+impl<E: Into<ApiError>> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure(error.into())
     }
@@ -66,11 +66,11 @@ impl<E: Into<Refused>> From<E> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status = match self.0.fault {
-            Fault::BadRequest => StatusCode::BAD_REQUEST,
-            Fault::NotFound => StatusCode::NOT_FOUND,
-            Fault::Conflict => StatusCode::CONFLICT,
-            Fault::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            Fault::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+            Blame::BadRequest => StatusCode::BAD_REQUEST,
+            Blame::NotFound => StatusCode::NOT_FOUND,
+            Blame::Conflict => StatusCode::CONFLICT,
+            Blame::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Blame::Failed => StatusCode::INTERNAL_SERVER_ERROR,
         };
         (status, axum::Json(Versioned::new(Refusal { error: self.0.problem() }))).into_response()
     }
@@ -85,10 +85,10 @@ pub type Answer<T> = Result<Doc<T>, Failure>;
 /// # Errors
 /// The refusal of the change.
 pub async fn whole<T: Send + 'static>(
-    change: impl Future<Output = Result<T, Refused>> + Send + 'static,
-) -> Result<T, Refused> {
+    change: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+) -> Result<T, ApiError> {
     tokio::spawn(change).await.unwrap_or_else(|error| {
-        let refused = Refused::new(Fault::Failed, format!("the request broke ({error}); this is a bug"));
+        let refused = ApiError::new(Blame::Failed, format!("the request broke ({error}); this is a bug"));
         Err(refused.remedy("see the daemon's log, and `ravelin status` for what is in force"))
     })
 }

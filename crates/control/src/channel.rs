@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use netio::eventfd::Wake;
 use tokio::sync::oneshot;
 
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 /// The most commands that wait for one thread.
 const DEPTH: usize = 64;
@@ -36,7 +36,7 @@ pub struct Inbox<T> {
 
 /// Why a thread did not do what it was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unanswered {
+pub enum AskError {
     /// The channel to the thread is full.
     #[error("the data path has {DEPTH} commands to do already; try again")]
     Busy,
@@ -45,13 +45,13 @@ pub enum Unanswered {
     Stopped,
 }
 
-impl From<Unanswered> for Refused {
-    fn from(error: Unanswered) -> Refused {
+impl From<AskError> for ApiError {
+    fn from(error: AskError) -> ApiError {
         let fault = match error {
-            Unanswered::Busy => Fault::Busy,
-            Unanswered::Stopped => Fault::Failed,
+            AskError::Busy => Blame::Busy,
+            AskError::Stopped => Blame::Failed,
         };
-        Refused::new(fault, error.to_string())
+        ApiError::new(fault, error.to_string())
     }
 }
 
@@ -72,31 +72,31 @@ impl<T> Handle<T> {
     /// Let the owner run `f` and wait for its answer.
     ///
     /// # Errors
-    /// [`Unanswered`]; `f` may then have run or not only if the thread ended meanwhile.
+    /// [`AskError`]; `f` may then have run or not only if the thread ended meanwhile.
     pub async fn ask<R: Send + 'static>(
         &self,
         f: impl FnOnce(&mut T) -> R + Send + 'static,
-    ) -> Result<R, Unanswered> {
+    ) -> Result<R, AskError> {
         let (answer, answered) = oneshot::channel();
         self.send(Command::Run(Box::new(move |state| {
             // Whoever asked may have gone; what was asked is done all the same.
             let _ = answer.send(f(state));
         })))?;
-        answered.await.map_err(|_| Unanswered::Stopped)
+        answered.await.map_err(|_| AskError::Stopped)
     }
 
     /// Asks the thread as [`Handle::ask`] does, and waits for a place in the channel: for what must not be left half done.
     ///
     /// # Errors
-    /// [`Unanswered::Stopped`]: the thread has ended, and the daemon ends with it.
+    /// [`AskError::Stopped`]: the thread has ended, and the daemon ends with it.
     pub async fn insist<R: Send + 'static>(
         &self,
         f: impl Fn(&mut T) -> R + Clone + Send + 'static,
-    ) -> Result<R, Unanswered> {
+    ) -> Result<R, AskError> {
         loop {
             match self.ask(f.clone()).await {
                 // The thread has so much to do before: it is woken, and looks again within a batch of packets.
-                Err(Unanswered::Busy) => tokio::time::sleep(BREATH).await,
+                Err(AskError::Busy) => tokio::time::sleep(BREATH).await,
                 answered => return answered,
             }
         }
@@ -122,10 +122,10 @@ impl<T> Handle<T> {
     /// Let the owner run `f`; waits, as long as its channel is full, but not for `f`. Not for the control plane.
     ///
     /// # Errors
-    /// [`Unanswered::Stopped`].
-    pub fn tell(&self, f: impl FnOnce(&mut T) + Send + 'static) -> Result<(), Unanswered> {
-        let commands = self.commands.as_ref().ok_or(Unanswered::Stopped)?;
-        commands.send(Command::Run(Box::new(f))).map_err(|_| Unanswered::Stopped)?;
+    /// [`AskError::Stopped`].
+    pub fn tell(&self, f: impl FnOnce(&mut T) + Send + 'static) -> Result<(), AskError> {
+        let commands = self.commands.as_ref().ok_or(AskError::Stopped)?;
+        commands.send(Command::Run(Box::new(f))).map_err(|_| AskError::Stopped)?;
         self.wake.wake();
         Ok(())
     }
@@ -133,16 +133,16 @@ impl<T> Handle<T> {
     /// Let the owner end after what it is doing.
     ///
     /// # Errors
-    /// [`Unanswered`].
-    pub fn stop(&self) -> Result<(), Unanswered> {
+    /// [`AskError`].
+    pub fn stop(&self) -> Result<(), AskError> {
         self.send(Command::Stop)
     }
 
-    fn send(&self, command: Command<T>) -> Result<(), Unanswered> {
-        let commands = self.commands.as_ref().ok_or(Unanswered::Stopped)?;
+    fn send(&self, command: Command<T>) -> Result<(), AskError> {
+        let commands = self.commands.as_ref().ok_or(AskError::Stopped)?;
         let sent = commands.try_send(command).map_err(|error| match error {
-            TrySendError::Full(_) => Unanswered::Busy,
-            TrySendError::Disconnected(_) => Unanswered::Stopped,
+            TrySendError::Full(_) => AskError::Busy,
+            TrySendError::Disconnected(_) => AskError::Stopped,
         });
         self.wake.wake();
         sent
@@ -248,7 +248,7 @@ mod tests {
         }
         handle.stop().unwrap();
         assert_eq!(thread.join().unwrap(), (0..100).collect::<Vec<_>>());
-        assert_eq!(handle.ask(|v| v.len()).await, Err(Unanswered::Stopped));
+        assert_eq!(handle.ask(|v| v.len()).await, Err(AskError::Stopped));
     }
 
     #[tokio::test]
@@ -257,7 +257,7 @@ mod tests {
         for _ in 0..DEPTH {
             handle.send(Command::Run(Box::new(|v| v.push(1)))).unwrap();
         }
-        assert_eq!(handle.ask(|_| ()).await, Err(Unanswered::Busy));
+        assert_eq!(handle.ask(|_| ()).await, Err(AskError::Busy));
         let mut state = Vec::new();
         assert_eq!(inbox.run(&mut state), Next::GoOn);
         assert_eq!(state.len(), DEPTH);

@@ -12,7 +12,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
 use crate::asker::TARGET;
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 /// The parts of the house that log.
 const PARTS: [&str; 8] = ["ravelin", "daemon", "netio", "sockmon", "policy", "engine", "ipsec", "sadb"];
@@ -52,9 +52,9 @@ pub fn start(level: &str, color: bool) {
     let _ = LOG.set(Log { handle, default, now });
 }
 
-fn log() -> Result<&'static Log, Refused> {
+fn log() -> Result<&'static Log, ApiError> {
     LOG.get().ok_or_else(|| {
-        Refused::new(Fault::Failed, "this daemon's log was not set up by itself and cannot be switched")
+        ApiError::new(Blame::Failed, "this daemon's log was not set up by itself and cannot be switched")
             .remedy("start it with `ravelin run`")
     })
 }
@@ -75,8 +75,9 @@ impl Log {
         }
     }
 
-    fn set(&self, filter: &str, until: Option<Instant>) -> Result<u64, Refused> {
-        let failed = |error: &dyn std::fmt::Display| Refused::new(Fault::Failed, format!("the log: {error}"));
+    fn set(&self, filter: &str, until: Option<Instant>) -> Result<u64, ApiError> {
+        let failed =
+            |error: &dyn std::fmt::Display| ApiError::new(Blame::Failed, format!("the log: {error}"));
         let text = if filter == self.default { audited(filter) } else { directives(filter) };
         let directives = EnvFilter::try_new(text).map_err(|error| failed(&error))?;
         self.handle.reload(directives).map_err(|error| failed(&error))?;
@@ -91,7 +92,7 @@ impl Log {
 ///
 /// # Errors
 /// If the log is not ours.
-pub fn state() -> Result<DebugState, Refused> {
+pub fn state() -> Result<DebugState, ApiError> {
     log().map(Log::state)
 }
 
@@ -99,11 +100,11 @@ pub fn state() -> Result<DebugState, Refused> {
 ///
 /// # Errors
 /// What is wrong with the filter; the one before stays.
-pub fn switch(request: &DebugRequest, before: impl FnOnce(&str)) -> Result<DebugState, Refused> {
+pub fn switch(request: &DebugRequest, before: impl FnOnce(&str)) -> Result<DebugState, ApiError> {
     let log = log()?;
     let filter = if request.filter == "default" { log.default.clone() } else { checked(&request.filter)? };
     if request.seconds.is_some_and(|seconds| !(1..=LONGEST).contains(&seconds)) {
-        return Err(Refused::new(Fault::BadRequest, "a filter holds for 1 s to 7 days")
+        return Err(ApiError::new(Blame::BadRequest, "a filter holds for 1 s to 7 days")
             .remedy("leave --for out, for as long as the daemon runs"));
     }
     let time = request.seconds.map(Duration::from_secs);
@@ -121,10 +122,10 @@ pub fn switch(request: &DebugRequest, before: impl FnOnce(&str)) -> Result<Debug
 }
 
 /// A level, or parts with levels: `debug`, `daemon=debug,sockmon=trace`.
-fn checked(text: &str) -> Result<String, Refused> {
+fn checked(text: &str) -> Result<String, ApiError> {
     let wrong = |what: &str| {
         let what: String = what.chars().take(64).collect();
-        Refused::new(Fault::BadRequest, format!("{what:?} is no part of a filter")).remedy(format!(
+        ApiError::new(Blame::BadRequest, format!("{what:?} is no part of a filter")).remedy(format!(
             "write a level ({}), or PART=LEVEL, separated by commas, with the parts {}",
             LEVELS.join(", "),
             PARTS.join(", ")
@@ -195,7 +196,7 @@ mod tests {
             "a b",
         ] {
             let refused = checked(wrong).unwrap_err();
-            assert_eq!(refused.fault, Fault::BadRequest, "{wrong}");
+            assert_eq!(refused.fault, Blame::BadRequest, "{wrong}");
             assert!(refused.remedy.unwrap().contains("sockmon"), "{wrong}");
         }
         assert_eq!(directives("off"), "off,audit=warn");

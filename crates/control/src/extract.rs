@@ -5,7 +5,7 @@ use axum::extract::{FromRequest, FromRequestParts, Request as HttpRequest};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 use documents::request::Request;
 use http_body_util::{BodyExt, LengthLimitError};
 use serde::de::DeserializeOwned;
@@ -23,7 +23,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         let read = axum::extract::Query::<T>::from_request_parts(parts, state).await;
         let refused = |error: axum::extract::rejection::QueryRejection| {
-            Refused::new(Fault::BadRequest, error.body_text())
+            ApiError::new(Blame::BadRequest, error.body_text())
         };
         read.map(|axum::extract::Query(query)| Query(query)).map_err(|error| Failure(refused(error)))
     }
@@ -41,7 +41,7 @@ impl<T: Request, S: Send + Sync> FromRequest<S> for Body<T> {
         let mut octets = Zeroizing::new(Vec::with_capacity(MAX_REQUEST));
         let mut body = request.into_limited_body();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(unread)?;
+            let frame = frame.map_err(|error| unread(error, T::HOLDS_KEYS))?;
             if let Ok(data) = frame.into_data() {
                 grow(&mut octets, data.len());
                 octets.extend_from_slice(&data);
@@ -60,12 +60,12 @@ fn grow(octets: &mut Zeroizing<Vec<u8>>, more: usize) {
     }
 }
 
-/// The answer to a body that cannot be read to its end.
-fn unread(error: axum::Error) -> Response {
+/// The answer to a body that cannot be read to its end: by its status alone if it is too long, unless it may hold a key.
+fn unread(error: axum::Error, holds_keys: bool) -> Response {
     let error = error.into_inner();
-    if error.is::<LengthLimitError>() {
+    if error.is::<LengthLimitError>() && !holds_keys {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     }
-    let refused = Refused::new(Fault::BadRequest, format!("the request cannot be read: {error}"));
+    let refused = ApiError::new(Blame::BadRequest, format!("the request cannot be read: {error}"));
     Failure(refused).into_response()
 }

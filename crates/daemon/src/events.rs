@@ -13,19 +13,19 @@ const DEPTH: usize = 1024;
 
 /// The hub that tells events to everybody who listens.
 #[derive(Debug)]
-pub struct Hub {
+pub struct EventBus {
     pub(crate) sender: broadcast::Sender<Event>,
     /// The number of listeners that answer acquires.
     pub(crate) answering: usize,
 }
 
-impl Default for Hub {
-    fn default() -> Hub {
-        Hub { sender: broadcast::channel(DEPTH).0, answering: 0 }
+impl Default for EventBus {
+    fn default() -> EventBus {
+        EventBus { sender: broadcast::channel(DEPTH).0, answering: 0 }
     }
 }
 
-impl Hub {
+impl EventBus {
     /// Tell everybody who listens.
     pub(crate) fn tell(&self, event: Event) {
         // An error means that nobody listens.

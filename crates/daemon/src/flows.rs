@@ -25,7 +25,7 @@ const KEPT: usize = 4096;
 
 /// What is known of flows beside the table.
 #[derive(Debug, Default)]
-pub struct FlowBook {
+pub struct FlowLog {
     pub(crate) config: Option<FlowsConfig>,
     log: JsonLog,
     /// When a flow that goes on was last written. As many as the table has flows.
@@ -37,13 +37,13 @@ pub struct FlowBook {
     pub(crate) flows: usize,
 }
 
-impl FlowBook {
+impl FlowLog {
     /// Begin to write, if that is wanted.
     ///
     /// # Errors
     /// If the log cannot be opened.
-    pub fn start(config: Option<&FlowsConfig>) -> io::Result<FlowBook> {
-        let Some(config) = config else { return Ok(FlowBook::default()) };
+    pub fn start(config: Option<&FlowsConfig>) -> io::Result<FlowLog> {
+        let Some(config) = config else { return Ok(FlowLog::default()) };
         let log = match &config.log {
             Some(file) => {
                 let options = LogOptions { file: file.clone(), size: config.size, files: config.files };
@@ -51,7 +51,7 @@ impl FlowBook {
             }
             None => JsonLog::default(),
         };
-        Ok(FlowBook { config: Some(config.clone()), log, ..FlowBook::default() })
+        Ok(FlowLog { config: Some(config.clone()), log, ..FlowLog::default() })
     }
 
     /// Flows that have ended since the one with this number, as far as they are remembered; and the number of the last.

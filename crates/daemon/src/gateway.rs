@@ -24,7 +24,7 @@ use wire::{Buf, Coalesced, DropReason, Meta, Packet, Prefix, ScrubId, fragment, 
 
 use crate::device::Device;
 use config::{Config, GatewayConfig};
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 /// Why there are no inside interfaces.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +92,7 @@ fn inside_mtu(insides: &[Device]) -> netio::Result<usize> {
 /// Cuts long IPv6 packets for the networks behind this host. What came in fragments was joined for the rules to see, and the
 /// kernel, as a router, would answer the whole packet with "packet too big" (RFC 8200 section 5): its sender could do nothing.
 #[derive(Debug, Default)]
-pub struct Cutter {
+pub struct Fragmenter {
     /// The MTU beyond which packets are cut; 0: none is, this host is no gateway.
     mtu: usize,
     /// Addresses of this host. What is for them is joined here, and stays whole.
@@ -135,30 +135,30 @@ impl Default for Mtus {
     }
 }
 
-/// What a [`Cutter`] has to know of the host.
+/// What a [`Fragmenter`] has to know of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct HostAddresses {
     pub(crate) mtu: usize,
     own: Vec<Ipv6Addr>,
     /// An address that reaches further than its link, of each inside interface that has any.
     by_interface: BTreeMap<u32, Ipv6Addr>,
 }
 
-impl Surroundings {
+impl HostAddresses {
     /// The addresses that ICMPv6 errors to the networks behind this host come from, by interface.
     pub fn by_interface(&self) -> &BTreeMap<u32, Ipv6Addr> {
         &self.by_interface
     }
 }
 
-impl Surroundings {
+impl HostAddresses {
     /// Look at the addresses of this host and at its inside interfaces.
     ///
     /// # Errors
     /// If the kernel does not say.
-    pub fn look(insides: &[Device]) -> netio::Result<Surroundings> {
+    pub fn look(insides: &[Device]) -> netio::Result<HostAddresses> {
         if insides.is_empty() {
-            return Ok(Surroundings::default());
+            return Ok(HostAddresses::default());
         }
         let v6 = |address: netio::link::Address| match address.addr {
             IpAddr::V6(own) => Some((address.index, own)),
@@ -173,14 +173,14 @@ impl Surroundings {
             by_interface.entry(*index).or_insert(*own);
         }
         let own = all.into_iter().map(|(_, own)| own).collect();
-        Ok(Surroundings { mtu: inside_mtu(insides)?, own, by_interface })
+        Ok(HostAddresses { mtu: inside_mtu(insides)?, own, by_interface })
     }
 }
 
-impl Cutter {
+impl Fragmenter {
     /// Cut packets for these surroundings from now on; `first_id` is random (RFC 7739).
-    pub fn set(&mut self, surroundings: Surroundings, first_id: u32) {
-        let Surroundings { mtu, own, .. } = surroundings;
+    pub fn set(&mut self, surroundings: HostAddresses, first_id: u32) {
+        let HostAddresses { mtu, own, .. } = surroundings;
         (self.mtu, self.own, self.next_id) = (mtu, own, first_id);
     }
 
@@ -413,9 +413,9 @@ fn reverse_path(config: &Config) -> Result<String, String> {
     }
 }
 
-impl From<GatewayError> for Refused {
-    fn from(error: GatewayError) -> Refused {
-        Refused::new(Fault::Failed, error.to_string())
+impl From<GatewayError> for ApiError {
+    fn from(error: GatewayError) -> ApiError {
+        ApiError::new(Blame::Failed, error.to_string())
     }
 }
 

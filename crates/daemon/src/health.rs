@@ -158,7 +158,7 @@ struct Suspicion {
     selectors: Selectors,
     since: Time,
     last: Time,
-    /// Who is known to wait for an answer, and when that was seen; only for [`Cause::Unanswered`].
+    /// Who is known to wait for an answer, and when that was seen; only for [`Cause::AskError`].
     waits: Option<(AppId, Time)>,
 }
 
@@ -371,7 +371,7 @@ impl HealthBook {
                     let serving: Vec<_> = serving.collect();
                     match (serving.is_empty(), serving.iter().any(|s| grown(s, &|s| s.packets))) {
                         (true, _) if carried => Some(Cause::OneDirection),
-                        (false, false) if carried => Some(Cause::Unanswered),
+                        (false, false) if carried => Some(Cause::AskError),
                         (true, _) | (false, false) => continue,
                         (false, true) => None,
                     }
@@ -409,7 +409,7 @@ impl HealthBook {
         let is_late = |since: Time| now.since(since) >= PATIENCE / 2;
         self.suspicions
             .values()
-            .any(|one| matches!(one.cause, Cause::Unanswered | Cause::OneDirection) && is_late(one.since))
+            .any(|one| matches!(one.cause, Cause::AskError | Cause::OneDirection) && is_late(one.since))
             || self.troubles.iter().any(|(ends, one)| is_of_rule_over_tcp(ends, one) && is_late(one.since))
     }
 

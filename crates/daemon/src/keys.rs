@@ -13,7 +13,7 @@ use crypto::{CryptoError, Registry, Secret};
 use crypto_std::KeyedFingerprint;
 use sadb::{Admission, KeyBook, SaConfig};
 
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 /// The registry of suites and the book of used keys.
 pub struct Keys {
@@ -117,7 +117,7 @@ impl Keys {
     }
 
     /// Why no key is taken, if that is so.
-    pub fn fault(&self) -> Option<Refused> {
+    pub fn fault(&self) -> Option<ApiError> {
         let OnDisk::Lost { path, why } = &self.on_disk else { return None };
         let text = format!(
             "the book of used keys, {}, is lost ({why}): whether a key was used before cannot be told, so none is taken",
@@ -125,7 +125,7 @@ impl Keys {
         );
         let remedy =
             "stop the daemon, run `ravelin detach`, start it again, and give only keys that were never used";
-        Some(Refused::new(Fault::Failed, text).remedy(remedy))
+        Some(ApiError::new(Blame::Failed, text).remedy(remedy))
     }
 
     fn write(&self) -> std::io::Result<()> {
@@ -144,7 +144,7 @@ impl Keys {
     ///
     /// # Errors
     /// If it was used before, or the book is lost or cannot be written.
-    pub fn admit(&mut self, config: &SaConfig) -> Result<Admission, Refused> {
+    pub fn admit(&mut self, config: &SaConfig) -> Result<Admission, ApiError> {
         if let Some(refused) = self.fault() {
             return Err(refused);
         }
@@ -155,7 +155,7 @@ impl Keys {
                 format!("the key was not taken, since the book of used keys cannot be written: {error}");
             let remedy =
                 "make room in the instance's folder under /run/ravelin-state and add the association again";
-            return Err(Refused::new(Fault::Failed, text).remedy(remedy));
+            return Err(ApiError::new(Blame::Failed, text).remedy(remedy));
         }
         Ok(admission)
     }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use documents::{Fault, Refused};
+use documents::{ApiError, Blame};
 use host_files::Pin;
 use policy::Image;
 use sadb::SocketEvent;
@@ -40,9 +40,9 @@ impl KernelError {
     }
 }
 
-impl From<KernelError> for Refused {
-    fn from(error: KernelError) -> Refused {
-        Refused::new(Fault::Failed, error.to_string()).remedy(error.remedy())
+impl From<KernelError> for ApiError {
+    fn from(error: KernelError) -> ApiError {
+        ApiError::new(Blame::Failed, error.to_string()).remedy(error.remedy())
     }
 }
 

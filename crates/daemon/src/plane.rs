@@ -20,19 +20,19 @@ mod policy;
 mod requests;
 mod rules;
 mod transaction;
-mod turn;
+mod transition;
 mod upkeep;
 
 pub use self::policy::{Hosts, PolicyInForce};
 pub(crate) use self::policy::{load_kernel, report};
-pub use associations::{Associations, Which};
+pub use associations::{Associations, SaQuery};
 pub use halves::Halves;
 pub(crate) use halves::ThreadState;
 pub use host::Host;
 pub use observers::Observers;
 pub(crate) use observers::{Turns, capture, events, queue_drops};
 pub use rules::Rules;
-pub use turn::Allow;
+pub use transition::Allow;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ use context::Context;
 
 use crate::monitor::Monitor;
 use config::Config;
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 /// The control plane's state, by owners.
 pub struct Plane {
@@ -82,9 +82,9 @@ impl Shared {
     ///
     /// # Errors
     /// If the daemon is about to end.
-    pub async fn get(&self) -> Result<MappedMutexGuard<'_, Plane>, Refused> {
+    pub async fn get(&self) -> Result<MappedMutexGuard<'_, Plane>, ApiError> {
         MutexGuard::try_map(self.0.lock().await, Option::as_mut)
-            .map_err(|_| Refused::new(Fault::Busy, "the daemon is about to end"))
+            .map_err(|_| ApiError::new(Blame::Busy, "the daemon is about to end"))
     }
 
     /// Take it away; whoever comes later is refused.

@@ -27,17 +27,17 @@ mod candidate;
 mod closed;
 mod missing;
 mod renamed;
+mod transition;
 mod trial;
-mod turn;
 
 pub use candidate::follow::moved_paths;
 pub use candidate::{Candidate, Executable};
 pub use closed::{closed, closed_by};
 pub use missing::missing;
 pub use renamed::Renamed;
+pub use transition::is_same;
 use trial::TrialFiles;
 pub use trial::{Exchanged, Trial, abandon};
-pub use turn::is_same;
 
 /// A policy that was in force, to go back to.
 pub struct Previous {

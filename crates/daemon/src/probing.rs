@@ -13,7 +13,7 @@ use sadb::sa::Selectors;
 use wire::probe::Message;
 use wire::{AppId, Time};
 
-use documents::refused::Refused;
+use documents::api_error::ApiError;
 
 /// Paths that are probed at most.
 const PATHS: usize = 1024;
@@ -123,7 +123,7 @@ impl Probing {
         now: Time,
         seen: &BTreeMap<Path, SeenPath>,
         back: &BTreeMap<Path, (Spi, u64)>,
-    ) -> Result<Found, Refused> {
+    ) -> Result<Found, ApiError> {
         let (mut orders, mut proved) = (Vec::new(), Vec::new());
         let mut octets = [0; 8];
         let mut failed = None;
@@ -189,7 +189,7 @@ impl Probing {
         };
         self.paths.retain(|_, known| !forgotten(known));
         match failed {
-            Some(error) => Err(Refused::new(documents::refused::Fault::Failed, error.to_string())),
+            Some(error) => Err(ApiError::new(documents::api_error::Blame::Failed, error.to_string())),
             None => Ok((orders, proved)),
         }
     }

@@ -192,7 +192,7 @@ impl Answers {
     }
 }
 
-fn report_names(outcome: Result<(), documents::refused::Refused>) {
+fn report_names(outcome: Result<(), documents::api_error::ApiError>) {
     if let Err(refused) = outcome {
         tracing::warn!("addresses of names are not followed: {refused}");
     }

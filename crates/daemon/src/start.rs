@@ -24,9 +24,9 @@ use sockmon::Sockmon;
 use tokio::sync::oneshot;
 
 use crate::audit_log::Auditor;
-use crate::datapath::{self, InboundHalf, InboundThread, OutboundHalf, OutboundThread, Told};
+use crate::datapath::{self, EventReceiver, InboundHalf, InboundThread, OutboundHalf, OutboundThread};
 use crate::device::Device;
-use crate::flows::{self, FlowBook};
+use crate::flows::{self, FlowLog};
 use crate::gateway::HandedRules;
 use crate::handover::{self, Taken};
 use crate::host::{self, Record};
@@ -43,7 +43,7 @@ use crate::{detach, doctor, gateway, state, translation};
 use config::{Config, OuterIo};
 use control::socket::{self, Lock, SocketError};
 use control::{notify, privileges};
-use documents::refused::Refused;
+use documents::api_error::ApiError;
 
 mod boot;
 mod error;
@@ -86,7 +86,7 @@ pub(crate) struct Held {
     pub(crate) udp: UdpTransport,
     pub(crate) options: RunOptions,
     /// Events of both threads.
-    pub(crate) told: Told,
+    pub(crate) told: EventReceiver,
     /// Answers to questions for names.
     pub(crate) heard: tokio::sync::mpsc::Receiver<crate::names::Heard>,
 }
@@ -125,7 +125,7 @@ pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> 
 /// ended.
 struct Outputs {
     auditor: Auditor,
-    flows: FlowBook,
+    flows: FlowLog,
     control: socket::Prepared,
     handover: socket::Prepared,
 }
@@ -139,7 +139,7 @@ impl Outputs {
             let file = config.audit.as_ref().map_or(Path::new(""), |audit| &audit.file);
             unfit("audit log", file, &error, "[audit]")
         })?;
-        let flows = FlowBook::start(config.flows.as_ref()).map_err(|error| {
+        let flows = FlowLog::start(config.flows.as_ref()).map_err(|error| {
             let file = config.flows.as_ref().and_then(|flows| flows.log.as_deref());
             unfit("flow log", file.unwrap_or(Path::new("")), &error, "[flows]")
         })?;
@@ -273,7 +273,7 @@ fn bring_up(
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu)?;
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());
-    let (teller, told) = datapath::tellers();
+    let (teller, told) = datapath::event_channel();
     (out_half.teller, in_half.teller) = (teller.clone(), teller);
     let per_second = config.audit.as_ref().map(|audit| audit.per_second);
     out_half.engine.set_audit(per_second);
@@ -460,7 +460,7 @@ fn halves(
         let count = (state.outbound.len(), state.inbound.len());
         // One that this version does not take any more must not cost all the others.
         let lost = |side: &str, spi: sadb::Spi, error: sadb::SadError| {
-            let error = RunError::from(Refused::from(error));
+            let error = RunError::from(ApiError::from(error));
             tracing::error!("{side} association {spi} is not taken over: {error}");
         };
         for (spi, sa) in state.outbound.into_iter().map(|sa| (sa.config.spi, sa)) {
@@ -508,7 +508,7 @@ pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving
     if let Err(error) = udp.fds().into_iter().try_for_each(netio::packet::undeafen) {
         tracing::debug!("what comes during the hand-over is lost: {error}");
     }
-    plane.stop_threads().map_err(Refused::from)?;
+    plane.stop_threads().map_err(ApiError::from)?;
     let outbound = outbound_ended.await.map_err(|_| RunError::Thread)?;
     let inbound = inbound_ended.await.map_err(|_| RunError::Thread)?;
     let (fingerprint_key, used_keys) = plane.handed_keys();

@@ -45,7 +45,7 @@ impl Half {
 
     fn new<'a>(
         tally: &engine::Stats,
-        losses: &crate::datapath::Losses,
+        losses: &crate::datapath::DeviceStats,
         sas: impl Iterator<Item = (SaProtocol, &'a sadb::Counters)>,
     ) -> Half {
         let mut half = Half {

@@ -20,7 +20,7 @@ use sadb::{Endpoints, InboundSa, OutboundSa, SaConfig, Selectors, Spi};
 use wire::{AppId, DropReason, Prefix, Time};
 use zeroize::Zeroizing;
 
-use crate::refused::{Fault, Refused};
+use crate::api_error::{ApiError, Blame};
 use config::KEEPALIVE;
 
 /// The suite of a chain's member without key; it is never used.
@@ -33,7 +33,7 @@ const SUITES: &str = "for example aes128gcm, chacha20poly1305, aes256cbc-sha256;
 ///
 /// # Errors
 /// What is wrong with the request; nothing that it says is repeated where it could be a key.
-pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Result<SaConfig, Refused> {
+pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Result<SaConfig, ApiError> {
     contradictions(&request)?;
     let keyless = matches!(request.kind, SaType::Ipcomp | SaType::Ipip);
     let suite = match request.suite.as_str() {
@@ -58,7 +58,7 @@ pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Resul
     let app = match &request.app {
         None => None,
         Some(name) => Some((defaults.app)(name).ok_or_else(|| {
-            Refused::new(Fault::NotFound, format!("the policy has no block for application {name:?}"))
+            ApiError::new(Blame::NotFound, format!("the policy has no block for application {name:?}"))
                 .remedy("name an application as the policy does (`ravelin policy check FILE` lists them)")
         })?),
     };
@@ -98,7 +98,7 @@ pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Resul
 }
 
 /// What the request says and no association of its kind has: silence would let its author believe that it does something.
-fn contradictions(request: &SaAdd) -> Result<(), Refused> {
+fn contradictions(request: &SaAdd) -> Result<(), ApiError> {
     let inbound = request.direction == Direction::In;
     if inbound && request.next.is_some() {
         return Err(bad(
@@ -140,7 +140,7 @@ fn contradictions(request: &SaAdd) -> Result<(), Refused> {
 ///
 /// # Errors
 /// What is wrong with the request.
-pub fn check(request: &SaAdd) -> Result<(), Refused> {
+pub fn check(request: &SaAdd) -> Result<(), ApiError> {
     if request.sequence.is_some() {
         return Err(bad("a daemon counts from 1, never from elsewhere")
             .remedy("leave \"sequence\" out; only `ravelin replay` takes it"));
@@ -160,7 +160,7 @@ pub fn check(request: &SaAdd) -> Result<(), Refused> {
 ///
 /// # Errors
 /// An outbound SPI is the peer's choice.
-pub fn requested_spi(request: &SaAdd) -> Result<Option<Spi>, Refused> {
+pub fn requested_spi(request: &SaAdd) -> Result<Option<Spi>, ApiError> {
     match (request.spi, request.direction) {
         (SpiRequest::This(spi), _) => Ok(Some(Spi(spi.0))),
         (SpiRequest::Auto, Direction::In) => Ok(None),
@@ -171,7 +171,7 @@ pub fn requested_spi(request: &SaAdd) -> Result<Option<Spi>, Refused> {
     }
 }
 
-fn prefix(text: Option<&str>, host: IpAddr) -> Result<Prefix, Refused> {
+fn prefix(text: Option<&str>, host: IpAddr) -> Result<Prefix, ApiError> {
     let Some(text) = text else { return Ok(Prefix::host(host)) };
     let wrong = || {
         bad(format!("{:?} is not a prefix", text.chars().take(64).collect::<String>()))
@@ -193,7 +193,7 @@ const PROTOCOLS: [(&str, u8); 5] = [("icmp", 1), ("tcp", 6), ("udp", 17), ("icmp
 ///
 /// # Errors
 /// If it is neither.
-pub fn protocol(text: &str) -> Result<u8, Refused> {
+pub fn protocol(text: &str) -> Result<u8, ApiError> {
     let known = PROTOCOLS.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, number)| *number);
     known.or_else(|| text.parse().ok()).ok_or_else(|| {
         bad(format!("{:?} is no IP protocol", text.chars().take(32).collect::<String>()))
@@ -361,7 +361,7 @@ mod tests {
         }
     }
 
-    fn configure(request: SaAdd) -> Result<SaConfig, Refused> {
+    fn configure(request: SaAdd) -> Result<SaConfig, ApiError> {
         let app = |name: &str| (name == "curl").then_some(AppId(7));
         let spi = requested_spi(&request)?.unwrap_or(Spi(4096));
         configuration(
@@ -410,7 +410,7 @@ mod tests {
             let refused = configure(on(Some(api::WordOr::Word(word.into())))).unwrap_err();
             assert!(refused.message.contains(text) && refused.remedy.is_some(), "{refused:?}");
         }
-        assert_eq!(configure(on(Some(api::WordOr::Value(0)))).unwrap_err().fault, Fault::BadRequest);
+        assert_eq!(configure(on(Some(api::WordOr::Value(0)))).unwrap_err().fault, Blame::BadRequest);
     }
 
     #[test]
@@ -443,19 +443,19 @@ mod tests {
     fn every_refusal_says_what_to_do_and_repeats_no_key() {
         let key = "0123456789abcdef0123456789abcdef01234567";
         type Edit = fn(&mut SaAdd);
-        let cases: [(Edit, Fault, &str); 12] = [
-            (|r| r.suite = key_text(), Fault::BadRequest, "no cipher is called"),
-            (|r| r.keymat = Keymat::new("00".repeat(19)), Fault::BadRequest, "20 octets"),
-            (|r| r.keymat = Keymat::new("xx".repeat(20)), Fault::BadRequest, "not a hexadecimal digit"),
-            (|r| r.keymat = Keymat::new(String::new()), Fault::BadRequest, "no keying material"),
-            (|r| r.app = Some("wget".into()), Fault::NotFound, "no block for application \"wget\""),
-            (|r| r.selector_local = Some("10.0.0.0/33".into()), Fault::BadRequest, "not a prefix"),
-            (|r| r.selector_remote = Some("host".into()), Fault::BadRequest, "not a prefix"),
-            (|r| r.protocol = Some("tpc".into()), Fault::BadRequest, "no IP protocol"),
-            (|r| r.protocol = Some("256".into()), Fault::BadRequest, "no IP protocol"),
-            (|r| r.spi = SpiRequest::Auto, Fault::BadRequest, "peer's choice"),
-            (|r| r.spi = SpiRequest::This(api::Spi(255)), Fault::BadRequest, "reserved"),
-            (|r| r.remote = "2001:db8::1".parse().unwrap(), Fault::BadRequest, "different families"),
+        let cases: [(Edit, Blame, &str); 12] = [
+            (|r| r.suite = key_text(), Blame::BadRequest, "no cipher is called"),
+            (|r| r.keymat = Keymat::new("00".repeat(19)), Blame::BadRequest, "20 octets"),
+            (|r| r.keymat = Keymat::new("xx".repeat(20)), Blame::BadRequest, "not a hexadecimal digit"),
+            (|r| r.keymat = Keymat::new(String::new()), Blame::BadRequest, "no keying material"),
+            (|r| r.app = Some("wget".into()), Blame::NotFound, "no block for application \"wget\""),
+            (|r| r.selector_local = Some("10.0.0.0/33".into()), Blame::BadRequest, "not a prefix"),
+            (|r| r.selector_remote = Some("host".into()), Blame::BadRequest, "not a prefix"),
+            (|r| r.protocol = Some("tpc".into()), Blame::BadRequest, "no IP protocol"),
+            (|r| r.protocol = Some("256".into()), Blame::BadRequest, "no IP protocol"),
+            (|r| r.spi = SpiRequest::Auto, Blame::BadRequest, "peer's choice"),
+            (|r| r.spi = SpiRequest::This(api::Spi(255)), Blame::BadRequest, "reserved"),
+            (|r| r.remote = "2001:db8::1".parse().unwrap(), Blame::BadRequest, "different families"),
         ];
         fn key_text() -> String {
             "0123456789abcdef0123456789abcdef01234567".into()

@@ -41,12 +41,12 @@ pub struct Entry {
     /// Its line, from 1.
     pub line: usize,
     /// What it asks for.
-    pub what: What,
+    pub what: ImportItem,
 }
 
 /// What a line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum ImportItem {
     /// An association to be added.
     Sa(Box<SaAdd>),
     /// A rule to be added.
@@ -87,11 +87,11 @@ fn json_lines(text: &str) -> Result<Vec<Entry>, ImportError> {
         let inside = line.trim_start_matches('{').trim_start();
         let what = if inside.starts_with("\"rule\"") {
             let read = serde_json::from_str::<RuleLine>(line);
-            What::Rule(Box::new(read.map_err(|error| at(number, rule_fault(line, &error)))?.rule))
+            ImportItem::Rule(Box::new(read.map_err(|error| at(number, rule_fault(line, &error)))?.rule))
         } else {
             // Its own message may quote the key.
             let read = serde_json::from_str(line);
-            What::Sa(Box::new(
+            ImportItem::Sa(Box::new(
                 read.map_err(|error| at(number, faults::fault(line, faults::ASSOCIATION, &error)))?,
             ))
         };
@@ -119,32 +119,32 @@ fn setkey_file(text: &str, ends: Ends<'_>) -> Result<Vec<Entry>, ImportError> {
                 for direction in directions(add, ends)? {
                     entries.push(Entry {
                         line: add.line as usize,
-                        what: What::Sa(Box::new(association(add, direction, &bundles)?)),
+                        what: ImportItem::Sa(Box::new(association(add, direction, &bundles)?)),
                     });
                 }
             }
             Statement::SpdAdd(policy) => entries.push(Entry {
                 line: policy.line as usize,
-                what: What::Rule(Box::new(SpdAdd {
+                what: ImportItem::Rule(Box::new(SpdAdd {
                     name: Some(name_of(policy.line, &mut policies)),
                     ..rule(policy, number, &bundles)?
                 })),
             }),
             Statement::Flush { line, protocol } => {
                 let flushes = |entry: &Entry| match &entry.what {
-                    What::Sa(sa) => protocol.is_none_or(|protocol| kind(protocol) == sa.kind),
+                    ImportItem::Sa(sa) => protocol.is_none_or(|protocol| kind(protocol) == sa.kind),
                     _ => false,
                 };
                 if entries.iter().any(flushes) {
                     return Err(at(*line, "this would delete what stands above it; write flush first"));
                 }
-                entries.push(Entry { line: *line as usize, what: What::FlushSas });
+                entries.push(Entry { line: *line as usize, what: ImportItem::FlushSas });
             }
             Statement::SpdFlush { line } => {
-                if entries.iter().any(|entry| matches!(entry.what, What::Rule(_))) {
+                if entries.iter().any(|entry| matches!(entry.what, ImportItem::Rule(_))) {
                     return Err(at(*line, "this would delete what stands above it; write spdflush first"));
                 }
-                entries.push(Entry { line: *line as usize, what: What::FlushRules });
+                entries.push(Entry { line: *line as usize, what: ImportItem::FlushRules });
             }
             Statement::Delete { line, .. } => {
                 return Err(at(*line, "an import only adds; delete with `ravelin sa del SPI`"));
@@ -332,7 +332,7 @@ mod tests {
         entries
             .iter()
             .filter_map(|entry| match &entry.what {
-                What::Sa(sa) => Some(sa.as_ref()),
+                ImportItem::Sa(sa) => Some(sa.as_ref()),
                 _ => None,
             })
             .collect()
@@ -342,7 +342,7 @@ mod tests {
         entries
             .iter()
             .filter_map(|entry| match &entry.what {
-                What::Rule(rule) => Some(rule.as_ref()),
+                ImportItem::Rule(rule) => Some(rule.as_ref()),
                 _ => None,
             })
             .collect()
@@ -364,7 +364,7 @@ mod tests {
     fn a_setkey_file_becomes_requests() {
         let own = [ALICE.parse().unwrap()];
         let entries = read(FILE, Ends::Local(&own)).unwrap();
-        assert_eq!((&entries[0].what, &entries[1].what), (&What::FlushSas, &What::FlushRules));
+        assert_eq!((&entries[0].what, &entries[1].what), (&ImportItem::FlushSas, &ImportItem::FlushRules));
         let sas = sas(&entries);
         assert_eq!((sas[0].direction, sas[1].direction), (Direction::Out, Direction::In));
         assert_eq!((sas[0].suite.as_str(), sas[1].suite.as_str()), ("aes128gcm", "sha256"));
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(rules[1].level.as_deref(), Some("optional"));
         assert_eq!(rules[2].action, Verdict::Discard);
         // Each is one that the SPD takes.
-        let mut book = crate::rules::RuleBook::default();
+        let mut book = crate::rules::SpdRules::default();
         for rule in rules {
             book.add(rule).unwrap();
         }
@@ -573,7 +573,7 @@ mod tests {
                 let sa = SaAdd { sequence: None, ..sa.clone() };
                 crate::associations::check(&sa).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
             }
-            let mut book = crate::rules::RuleBook::default();
+            let mut book = crate::rules::SpdRules::default();
             for rule in rules(&entries) {
                 book.add(rule).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
             }

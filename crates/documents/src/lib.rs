@@ -2,7 +2,7 @@
 //! decisions, scrubbed packets and units become answers.
 //!
 //! What enters: documents of the `api` room, files of associations and rules, records of the engine's rooms. What leaves:
-//! entries of the SAD and the SPD, documents, and [`Refused`] where a request cannot be done. No socket, no kernel half:
+//! entries of the SAD and the SPD, documents, and [`ApiError`] where a request cannot be done. No socket, no kernel half:
 //! `ravelin` checks requests with it before any daemon is asked, and a replay has its associations from it.
 //!
 //! | module | is |
@@ -14,14 +14,14 @@
 //! | [`scrub_record`], [`scrub_report`], [`scrub_changes`] | packets that rules of a scrubber met, and what was changed in them |
 //! | [`crypto_units`] | which unit serves which suite |
 //! | [`request`] | bodies of requests, read |
-//! | [`refused`] | why a request is not done |
+//! | [`api_error`] | why a request is not done |
 #![forbid(unsafe_code)]
 
+pub mod api_error;
 pub mod associations;
 pub mod crypto_units;
 pub mod decision;
 pub mod import;
-pub mod refused;
 pub mod request;
 pub mod rules;
 pub mod scrub_changes;
@@ -30,4 +30,4 @@ pub mod scrub_report;
 pub mod text;
 pub mod users;
 
-pub use refused::{Fault, Refused};
+pub use api_error::{ApiError, Blame};

@@ -17,7 +17,7 @@ use sadb::spd::Level;
 use scrub::Profile;
 use wire::{ScrubId, Services, protocol};
 
-use crate::refused::{Fault, Refused};
+use crate::api_error::{ApiError, Blame};
 use crate::users;
 
 /// The longest name of a rule.
@@ -25,7 +25,7 @@ const LONGEST_NAME: usize = 64;
 
 /// The rules, in order and by name.
 #[derive(Clone, Debug)]
-pub struct RuleBook {
+pub struct SpdRules {
     table: RuleTable,
     names: HashMap<String, RuleKey>,
     /// The number of the next rule; never given twice.
@@ -43,27 +43,27 @@ pub struct RuleCounts {
     pub inbound: Vec<(RuleKey, Traffic)>,
 }
 
-impl Default for RuleBook {
-    fn default() -> RuleBook {
+impl Default for SpdRules {
+    fn default() -> SpdRules {
         // The classifier in use does not hash, so nothing depends on the seed.
-        RuleBook { table: RuleTable::new(0), names: HashMap::new(), next: 1, bypass_the_rest: false }
+        SpdRules { table: RuleTable::new(0), names: HashMap::new(), next: 1, bypass_the_rest: false }
     }
 }
 
-impl RuleBook {
+impl SpdRules {
     /// Add a rule; its name.
     ///
     /// # Errors
     /// What is wrong with it, and what is allowed.
-    pub fn add(&mut self, request: &SpdAdd) -> Result<String, Refused> {
+    pub fn add(&mut self, request: &SpdAdd) -> Result<String, ApiError> {
         self.put(request, true)
     }
 
     /// `is_new`: not a rule that an earlier daemon has taken, which stays although it can match nothing.
-    fn put(&mut self, request: &SpdAdd, is_new: bool) -> Result<String, Refused> {
+    fn put(&mut self, request: &SpdAdd, is_new: bool) -> Result<String, ApiError> {
         let key = RuleKey(self.next);
         if key.0 >= SPD_RULE {
-            return Err(Refused::new(Fault::Failed, "every number for rules was used")
+            return Err(ApiError::new(Blame::Failed, "every number for rules was used")
                 .remedy("restart the daemon to begin anew"));
         }
         let name = match &request.name {
@@ -71,7 +71,7 @@ impl RuleBook {
             None => format!("rule-{}", key.0),
         };
         if self.names.contains_key(&name) {
-            return Err(Refused::new(Fault::Conflict, format!("there is a rule {name:?} already"))
+            return Err(ApiError::new(Blame::Conflict, format!("there is a rule {name:?} already"))
                 .remedy("choose another name, or delete that rule first"));
         }
         let place = self.place(request.place.as_deref())?;
@@ -123,7 +123,7 @@ impl RuleBook {
     ///
     /// # Errors
     /// If there is none of this name.
-    pub fn remove(&mut self, name: &str) -> Result<(), Refused> {
+    pub fn remove(&mut self, name: &str) -> Result<(), ApiError> {
         let key = self.key(name)?;
         self.table.remove(key).map_err(|error| refused(&error))?;
         self.names.remove(name);
@@ -213,31 +213,31 @@ impl RuleBook {
         self.table.list().map(document).collect()
     }
 
-    /// The rules that [`RuleBook::documents`] told of.
+    /// The rules that [`SpdRules::documents`] told of.
     ///
     /// # Errors
     /// What is wrong with one.
-    pub fn of(documents: &[SpdAdd]) -> Result<RuleBook, Refused> {
-        let mut book = RuleBook::default();
+    pub fn of(documents: &[SpdAdd]) -> Result<SpdRules, ApiError> {
+        let mut book = SpdRules::default();
         for document in documents {
             book.put(document, false)?;
         }
         Ok(book)
     }
 
-    fn key(&self, name: &str) -> Result<RuleKey, Refused> {
+    fn key(&self, name: &str) -> Result<RuleKey, ApiError> {
         self.names.get(name).copied().ok_or_else(|| {
             let name: String = name.chars().take(LONGEST_NAME).collect();
-            Refused::new(Fault::NotFound, format!("there is no rule {name:?}"))
+            ApiError::new(Blame::NotFound, format!("there is no rule {name:?}"))
                 .remedy("`ravelin spd list` shows the rules with their names")
         })
     }
 
-    fn place(&self, text: Option<&str>) -> Result<Place, Refused> {
+    fn place(&self, text: Option<&str>) -> Result<Place, ApiError> {
         let text = text.unwrap_or("last");
         let wrong = || {
             let text: String = text.chars().take(LONGEST_NAME).collect();
-            Refused::new(Fault::BadRequest, format!("{text:?} is no place for a rule"))
+            ApiError::new(Blame::BadRequest, format!("{text:?} is no place for a rule"))
                 .remedy("write first, last, before:NAME, after:NAME or at:N (counted from 0)")
         };
         match text.split_once(':') {
@@ -257,32 +257,32 @@ fn rest_bypassed() -> Rule {
 }
 
 /// A name that fits into a path, a list and a line of a log.
-fn checked_name(name: &str) -> Result<&str, Refused> {
+fn checked_name(name: &str) -> Result<&str, ApiError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(fits) {
         return Ok(name);
     }
     let shown: String = name.chars().take(LONGEST_NAME).collect();
-    Err(Refused::new(Fault::BadRequest, format!("{shown:?} cannot be the name of a rule"))
+    Err(ApiError::new(Blame::BadRequest, format!("{shown:?} cannot be the name of a rule"))
         .remedy(format!("use 1 to {LONGEST_NAME} letters, digits, `-`, `_` and `.`")))
 }
 
-fn refused(error: &RuleError) -> Refused {
+fn refused(error: &RuleError) -> ApiError {
     let fault = match error {
-        RuleError::Duplicate(_) | RuleError::TooMany(_) => Fault::Conflict,
-        RuleError::Unknown(_) => Fault::NotFound,
-        _ => Fault::BadRequest,
+        RuleError::Duplicate(_) | RuleError::TooMany(_) => Blame::Conflict,
+        RuleError::Unknown(_) => Blame::NotFound,
+        _ => Blame::BadRequest,
     };
-    Refused::new(fault, error.to_string()).remedy(error.remedy())
+    ApiError::new(fault, error.to_string()).remedy(error.remedy())
 }
 
-fn word_error(field: &str, word: &str, allowed: &str) -> Refused {
+fn word_error(field: &str, word: &str, allowed: &str) -> ApiError {
     let word: String = word.chars().take(32).collect();
-    Refused::new(Fault::BadRequest, format!("{field} cannot be {word:?}")).remedy(format!("write {allowed}"))
+    ApiError::new(Blame::BadRequest, format!("{field} cannot be {word:?}")).remedy(format!("write {allowed}"))
 }
 
-fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
-    let bad = |text: String| Refused::new(Fault::BadRequest, text);
+fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, ApiError> {
+    let bad = |text: String| ApiError::new(Blame::BadRequest, text);
     // A variable that a script left empty must not make a rule for every packet.
     if request.selectors.iter().any(|text| text.trim().is_empty()) {
         return Err(bad("an empty selector says nothing about packets".to_owned())
@@ -328,12 +328,12 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, Refused> {
 }
 
 /// Whether some packet can be inside each selector.
-fn check_ports(rule: &Rule) -> Result<(), Refused> {
+fn check_ports(rule: &Rule) -> Result<(), ApiError> {
     match rule.selectors.iter().find(|selector| is_portless(selector)) {
         None => Ok(()),
         Some(selector) => {
             let text = format!("\"{selector}\" matches no packet: no protocol in it has ports");
-            Err(Refused::new(Fault::BadRequest, text)
+            Err(ApiError::new(Blame::BadRequest, text)
                 .remedy("leave the ports out, or name a protocol that has them: tcp, udp, sctp, dccp, 136"))
         }
     }
@@ -349,12 +349,12 @@ fn is_portless(selector: &TrafficSelector) -> bool {
 }
 
 /// The profile by which the rule's packets are scrubbed.
-fn scrub_of(request: &SpdAdd) -> Result<ScrubId, Refused> {
+fn scrub_of(request: &SpdAdd) -> Result<ScrubId, ApiError> {
     let Some(word) = &request.scrub else { return Ok(ScrubId::NONE) };
     let Some(profile) = Profile::find(word) else {
         return Err(word_error("scrub", word, &Profile::ALL.map(Profile::name).join(", ")));
     };
-    let bad = |text: &str| Refused::new(Fault::BadRequest, text);
+    let bad = |text: &str| ApiError::new(Blame::BadRequest, text);
     if request.direction != SpdDirection::Both {
         return Err(bad("a rule of one direction cannot scrub: a connection must be seen both ways")
             .remedy("make its direction both, or leave scrub out"));
@@ -412,79 +412,79 @@ mod tests {
 
     #[test]
     fn rules_stand_where_they_were_put_and_survive_a_hand_over() {
-        let mut book = RuleBook::default();
+        let mut book = SpdRules::default();
         for (name, place) in
             [("b", "last"), ("d", "last"), ("a", "first"), ("c", "before:d"), ("e", "after:d"), ("f", "at:2")]
         {
             book.add(&request(name, place)).unwrap();
         }
-        let order = |book: &RuleBook| -> Vec<String> {
+        let order = |book: &SpdRules| -> Vec<String> {
             book.list(&RuleCounts::default()).into_iter().map(|rule| rule.name).collect()
         };
         assert_eq!(order(&book), ["a", "b", "f", "c", "d", "e"]);
         let unnamed = SpdAdd { name: None, ..request("x", "last") };
         assert_eq!(book.add(&unnamed).unwrap(), "rule-7");
-        let again = RuleBook::of(&book.documents()).unwrap();
+        let again = SpdRules::of(&book.documents()).unwrap();
         assert_eq!(again.documents(), book.documents());
         assert_eq!(again.documents()[0].bundle[0], "esp/tunnel/192.0.2.1-192.0.2.2");
         // An earlier daemon may have taken what is refused now.
         let old = SpdAdd { selectors: vec!["proto gre remote-port 80".into()], ..request("old", "last") };
         assert!(book.add(&old).is_err());
-        assert_eq!(RuleBook::of(std::slice::from_ref(&old)).unwrap().len(), 1);
+        assert_eq!(SpdRules::of(std::slice::from_ref(&old)).unwrap().len(), 1);
         book.remove("f").unwrap();
         assert_eq!(order(&book).len(), 6);
-        assert_eq!(book.remove("f").unwrap_err().fault, Fault::NotFound);
+        assert_eq!(book.remove("f").unwrap_err().fault, Blame::NotFound);
     }
 
     #[test]
     fn every_refusal_says_what_to_do() {
         type Edit = fn(&mut SpdAdd);
-        let cases: [(Edit, Fault, &str); 22] = [
-            (|r| r.name = Some("a b".into()), Fault::BadRequest, "cannot be the name"),
-            (|r| r.name = Some("there".into()), Fault::Conflict, "already"),
-            (|r| r.place = Some("middle".into()), Fault::BadRequest, "no place"),
-            (|r| r.place = Some("at:x".into()), Fault::BadRequest, "no place"),
-            (|r| r.place = Some("before:nobody".into()), Fault::NotFound, "no rule \"nobody\""),
-            (|r| r.selectors = vec![], Fault::BadRequest, "at least one selector"),
-            (|r| r.selectors = vec!["colour red".into()], Fault::BadRequest, "not a selector field"),
-            (|r| r.selectors = vec!["".into()], Fault::BadRequest, "an empty selector"),
-            (|r| r.selectors.push(" ".into()), Fault::BadRequest, "an empty selector"),
-            (|r| r.bundle = vec!["0x0".into()], Fault::BadRequest, "0 to 255 are reserved"),
-            (|r| r.bundle = vec!["esp/any/::1-192.0.2.1".into()], Fault::BadRequest, "two families"),
-            (|r| r.bundle = vec!["any".into(); 5], Fault::BadRequest, "bundle of 5"),
-            (|r| r.selectors = vec!["proto gre,icmp dport 80".into()], Fault::BadRequest, "has ports"),
-            (|r| r.service = Some("magic".into()), Fault::BadRequest, "service cannot be"),
-            (|r| r.level = Some("maybe".into()), Fault::BadRequest, "level cannot be"),
-            (|r| r.bundle = vec!["gre".into()], Fault::BadRequest, "no association of a bundle"),
-            (|r| r.action = Verdict::Bypass, Fault::BadRequest, "belong to rules that protect"),
+        let cases: [(Edit, Blame, &str); 22] = [
+            (|r| r.name = Some("a b".into()), Blame::BadRequest, "cannot be the name"),
+            (|r| r.name = Some("there".into()), Blame::Conflict, "already"),
+            (|r| r.place = Some("middle".into()), Blame::BadRequest, "no place"),
+            (|r| r.place = Some("at:x".into()), Blame::BadRequest, "no place"),
+            (|r| r.place = Some("before:nobody".into()), Blame::NotFound, "no rule \"nobody\""),
+            (|r| r.selectors = vec![], Blame::BadRequest, "at least one selector"),
+            (|r| r.selectors = vec!["colour red".into()], Blame::BadRequest, "not a selector field"),
+            (|r| r.selectors = vec!["".into()], Blame::BadRequest, "an empty selector"),
+            (|r| r.selectors.push(" ".into()), Blame::BadRequest, "an empty selector"),
+            (|r| r.bundle = vec!["0x0".into()], Blame::BadRequest, "0 to 255 are reserved"),
+            (|r| r.bundle = vec!["esp/any/::1-192.0.2.1".into()], Blame::BadRequest, "two families"),
+            (|r| r.bundle = vec!["any".into(); 5], Blame::BadRequest, "bundle of 5"),
+            (|r| r.selectors = vec!["proto gre,icmp dport 80".into()], Blame::BadRequest, "has ports"),
+            (|r| r.service = Some("magic".into()), Blame::BadRequest, "service cannot be"),
+            (|r| r.level = Some("maybe".into()), Blame::BadRequest, "level cannot be"),
+            (|r| r.bundle = vec!["gre".into()], Blame::BadRequest, "no association of a bundle"),
+            (|r| r.action = Verdict::Bypass, Blame::BadRequest, "belong to rules that protect"),
             (
                 |r| {
                     (r.action, r.bundle) = (Verdict::Discard, vec![]);
                 },
-                Fault::BadRequest,
+                Blame::BadRequest,
                 "pfp",
             ),
-            (|r| r.scrub = Some("standart".into()), Fault::BadRequest, "scrub cannot be"),
+            (|r| r.scrub = Some("standart".into()), Blame::BadRequest, "scrub cannot be"),
             (
                 |r| (r.scrub, r.direction) = (Some("strict".into()), SpdDirection::In),
-                Fault::BadRequest,
+                Blame::BadRequest,
                 "both ways",
             ),
             (
                 |r| (r.scrub, r.direction) = (Some("strict".into()), SpdDirection::Out),
-                Fault::BadRequest,
+                Blame::BadRequest,
                 "both ways",
             ),
             (
                 |r| {
                     (r.scrub, r.action, r.bundle) = (Some("strict".into()), Verdict::Discard, vec![]);
                 },
-                Fault::BadRequest,
+                Blame::BadRequest,
                 "nothing to scrub",
             ),
         ];
         for (edit, fault, text) in cases {
-            let mut book = RuleBook::default();
+            let mut book = SpdRules::default();
             book.add(&request("there", "last")).unwrap();
             let mut request = request("new", "last");
             edit(&mut request);
@@ -497,14 +497,14 @@ mod tests {
 
     #[test]
     fn the_profile_of_a_rule_is_told_and_survives_a_hand_over() {
-        let mut book = RuleBook::default();
+        let mut book = SpdRules::default();
         book.add(&request("plain", "last")).unwrap();
         book.add(&SpdAdd { scrub: Some("strict".into()), ..request("site", "last") }).unwrap();
         let (action, bundle) = (Verdict::Bypass, Vec::new());
         let selectors = vec!["remote 198.51.100.0/24".to_owned()];
         let clear = SpdAdd { selectors, action, bundle, ..request("clear", "last") };
         book.add(&SpdAdd { scrub: Some("observe".into()), ..clear }).unwrap();
-        let again = RuleBook::of(&book.documents()).unwrap();
+        let again = SpdRules::of(&book.documents()).unwrap();
         for book in [&book, &again] {
             let ids: Vec<ScrubId> = book.in_order().iter().map(|rule| rule.scrub).collect();
             assert_eq!(ids, [ScrubId::NONE, Profile::Strict.id(), Profile::Observe.id()]);

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use sadb::rules::{Direction, Rule};
 use sadb::selector::{Condition, Ranges, TrafficSelector, field};
 
-use crate::refused::{Fault, Refused};
+use crate::api_error::{ApiError, Blame};
 
 /// The users that a selector names. `None`: it names none, and is for packets of any user or of nobody.
 fn named(selector: &TrafficSelector) -> Option<&Ranges> {
@@ -19,9 +19,9 @@ fn named(selector: &TrafficSelector) -> Option<&Ranges> {
 ///
 /// # Errors
 /// If it is for packets that arrive, whose user nobody knows before their socket, or names users by a mask.
-pub fn check(rule: &Rule) -> Result<(), Refused> {
+pub fn check(rule: &Rule) -> Result<(), ApiError> {
     for selector in &rule.selectors {
-        let refused = |text: &str| Refused::new(Fault::BadRequest, text);
+        let refused = |text: &str| ApiError::new(Blame::BadRequest, text);
         if matches!(selector.condition(&field::UID), Condition::Masked { .. }) {
             return Err(refused("users cannot be named by a mask")
                 .remedy("write numbers, ranges and lists: uid 1000-1999,65534"));
@@ -47,7 +47,7 @@ mod tests {
     use api::{SpdAdd, SpdDirection, Verdict};
 
     use super::*;
-    use crate::rules::RuleBook;
+    use crate::rules::SpdRules;
 
     fn request(direction: SpdDirection, selectors: &[&str]) -> SpdAdd {
         SpdAdd {
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn users_are_those_that_rules_name() {
-        let mut book = RuleBook::default();
+        let mut book = SpdRules::default();
         assert_eq!(users(&book.in_order()), []);
         for selectors in [
             &["uid 1000-1009", "uid 65534 remote 192.0.2.1"][..],
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_rule_that_could_never_match_is_refused() {
-        let mut book = RuleBook::default();
+        let mut book = SpdRules::default();
         for direction in [SpdDirection::In, SpdDirection::Both] {
             let refused = book.add(&request(direction, &["uid 1000"])).unwrap_err();
             assert!(refused.message.contains("is not known"), "{refused:?}");

@@ -13,9 +13,9 @@ use sockmon::line::LineCounts;
 use tokio::net::UnixListener;
 
 use crate::line::{Interface, Line, Shared};
-use crate::worker::{SIDES, Tally, Worker};
+use crate::worker::{LineStats, SIDES, Worker};
 use control::answer::{Answer, Doc, in_our_words, nothing_here};
-use control::channel::Unanswered;
+use control::channel::AskError;
 use control::extract::Query;
 use documents::scrub_record::{EVENTS, FLOWS, KEPT, fits, newest};
 use documents::scrub_report;
@@ -41,7 +41,7 @@ pub async fn serve(
 async fn each<T: Send + 'static>(
     line: &Line,
     ask: impl Fn(&mut Worker) -> T + Clone + Send + 'static,
-) -> Result<Vec<T>, Unanswered> {
+) -> Result<Vec<T>, AskError> {
     let mut answers = Vec::new();
     for thread in &line.threads {
         answers.push(thread.handle.ask(ask.clone()).await?);
@@ -50,15 +50,15 @@ async fn each<T: Send + 'static>(
 }
 
 /// What one worker says of itself.
-struct Said {
+struct WorkerReport {
     worker: InlineWorker,
-    tallies: [Tally; 2],
+    tallies: [LineStats; 2],
     lost: [u64; 2],
     observing: bool,
     counters: Option<Counters>,
 }
 
-fn said(worker: &mut Worker) -> Said {
+fn said(worker: &mut Worker) -> WorkerReport {
     let lost = std::array::from_fn(|at| {
         worker.ports.get_mut(at).and_then(Option::as_mut).map_or(0, |port| port.lost())
     });
@@ -74,14 +74,15 @@ fn said(worker: &mut Worker) -> Said {
     }
     let observing = worker.scrubber.as_ref().is_none_or(|scrubber| scrubber.config().is_observing());
     let counters = worker.scrubber.as_ref().map(|scrubber| scrubber.counters().clone());
-    Said { worker: out, tallies: worker.tallies, lost, observing, counters }
+    WorkerReport { worker: out, tallies: worker.tallies, lost, observing, counters }
 }
 
 async fn status(State(line): State<Shared>) -> Answer<InlineStatus> {
     let line = line.lock().await;
     let said = each(&line, said).await?;
     let sides = SIDES.iter().zip(&line.interfaces).map(|(side, interface)| {
-        let tallies: Vec<Tally> = said.iter().filter_map(|s| s.tallies.get(side.index()).copied()).collect();
+        let tallies: Vec<LineStats> =
+            said.iter().filter_map(|s| s.tallies.get(side.index()).copied()).collect();
         let lost = said.iter().filter_map(|s| s.lost.get(side.index())).sum();
         side_of(side.name(), interface, &line, &tallies, lost)
     });
@@ -96,14 +97,14 @@ async fn status(State(line): State<Shared>) -> Answer<InlineStatus> {
     }))
 }
 
-fn side_of(side: &str, interface: &Interface, line: &Line, tallies: &[Tally], lost: u64) -> InlineSide {
+fn side_of(side: &str, interface: &Interface, line: &Line, tallies: &[LineStats], lost: u64) -> InlineSide {
     let device = interface.device.as_ref();
     let mut faults = device.map_or_else(Vec::new, |device| line.guard.faults(device.index));
     faults
         .extend(interface.faults.iter().filter(|fault| !faults.contains(fault)).cloned().collect::<Vec<_>>());
     let counts = device.map_or_else(LineCounts::default, |device| line.guard.counts(device.index));
     let amount = |[frames, octets]: [u64; 2]| InlineAmount { frames, octets };
-    let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&LineStats) -> u64| tallies.iter().map(of).sum::<u64>();
     let sent = tallies.iter().fold(Sent::default(), |mut all, tally| {
         all.add(tally.sent);
         all

@@ -31,7 +31,7 @@ pub const SIDES: [Side; 2] = [Side::Outside, Side::Inside];
 
 /// What a worker did with the frames of one side, beside what its scrubber counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct LineStats {
     /// The number of frames that arrived.
     pub frames: u64,
     /// The number of octets in the frames that arrived.
@@ -55,7 +55,7 @@ pub struct Tally {
 }
 
 /// The buffer of a frame that ends, and where that counts.
-type Ended = (Buf, fn(&mut Tally));
+type Ended = (Buf, fn(&mut LineStats));
 
 /// A worker of the line: it takes frames from either side, scrubs them and sends them on.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub struct Worker {
     /// The ports by side; `None` while the interface is gone.
     pub ports: [Option<Port>; 2],
     /// The tallies of frames by side.
-    pub tallies: [Tally; 2],
+    pub tallies: [LineStats; 2],
     /// The last packets that rules met.
     pub ring: Ring,
     ethertypes: Vec<u16>,
@@ -97,7 +97,7 @@ impl Worker {
         Worker {
             scrubber,
             ports: ports.map(Some),
-            tallies: [Tally::default(); 2],
+            tallies: [LineStats::default(); 2],
             ring,
             ethertypes,
             stations: Stations::new(key),
@@ -214,7 +214,7 @@ impl Worker {
         }));
     }
 
-    fn tally(&mut self, side: Side, count: impl FnOnce(&mut Tally)) {
+    fn tally(&mut self, side: Side, count: impl FnOnce(&mut LineStats)) {
         if let Some(tally) = self.tallies.get_mut(side.index()) {
             count(tally);
         }

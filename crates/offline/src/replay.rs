@@ -33,7 +33,7 @@ use wire::{AppId, Buf, Meta, Packet, Pool, Time, protocol, record};
 
 use crate::text::different;
 use config::{Config, ESP_PORT};
-use documents::rules::RuleBook;
+use documents::rules::SpdRules;
 pub use error::ReplayError;
 use error::Write;
 use fragments::Fragments;
@@ -41,7 +41,7 @@ use lives::Lives;
 
 /// Which half of the engine packets go through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Way {
+pub enum HalfChoice {
     /// What is for an address of this host inbound, what is from one outbound. Of the rest, ESP and AH inbound, everything else
     /// outbound.
     #[default]
@@ -82,7 +82,7 @@ pub struct EngineOptions {
     /// The application that packets of programs belong to; `None`: none.
     pub app: Option<String>,
     /// Which half packets go through.
-    pub way: Way,
+    pub way: HalfChoice,
     /// This host's addresses: they say which way packets go, and which way the associations of a setkey file do. Empty: such a
     /// file speaks for both hosts.
     pub local: Vec<IpAddr>,
@@ -95,9 +95,9 @@ pub struct EngineOptions {
 /// The engine with everything it needs offline.
 pub struct Replay {
     policy: Compiled,
-    rules: RuleBook,
+    rules: SpdRules,
     app: AppId,
-    way: Way,
+    way: HalfChoice,
     hex: bool,
     esp_port: u16,
     /// The configuration or an association says so.
@@ -161,7 +161,7 @@ impl Replay {
             },
             inbound: Inbound::new(esp_port),
             policy,
-            rules: RuleBook::default(),
+            rules: SpdRules::default(),
             app,
             way: options.way,
             hex: options.hex,
@@ -225,7 +225,7 @@ impl Replay {
         line.destination = headers.as_ref().map(|h| h.dst);
         let Some(headers) = headers else {
             // The engine says what is wrong with it.
-            let half = if self.way == Way::In { Half::Open } else { Half::Send };
+            let half = if self.way == HalfChoice::In { Half::Open } else { Half::Send };
             self.take(half, now, bytes, None, &mut line, write)?;
             return Ok(line);
         };
@@ -291,11 +291,11 @@ impl Replay {
     /// Where it goes, if that is known already.
     fn sides(&self, headers: &Headers) -> Result<Option<bool>, Half> {
         match self.way {
-            Way::In => Ok(Some(true)),
-            Way::Out => Err(Half::Send),
-            Way::Auto if self.local.contains(&headers.dst) => Ok(Some(true)),
-            Way::Auto if self.local.contains(&headers.src) => Err(Half::Send),
-            Way::Auto => Ok(None),
+            HalfChoice::In => Ok(Some(true)),
+            HalfChoice::Out => Err(Half::Send),
+            HalfChoice::Auto if self.local.contains(&headers.dst) => Ok(Some(true)),
+            HalfChoice::Auto if self.local.contains(&headers.src) => Err(Half::Send),
+            HalfChoice::Auto => Ok(None),
         }
     }
 

@@ -9,7 +9,7 @@ use engine::{Dropped, InboundOutcome, Outcome};
 use wire::ip::{self, Headers};
 use wire::{AppId, DropReason, Gso, GsoKind, Meta, Packet, stage};
 
-use super::{Facts, Fate, Record, Way};
+use super::{Direction, Facts, Fate, Record};
 
 /// The most octets that wait for one capture's thread; a super-packet has 64 KiB.
 const ROOM: usize = 16 << 20;
@@ -32,7 +32,7 @@ impl Filter {
     fn passes(&self, facts: &Facts) -> bool {
         let routine = |reason| matches!(reason, DropReason::Keepalive | DropReason::EspDummy);
         let dropped = matches!(facts.fate, Fate::Dropped(reason) if !routine(reason));
-        let unknown = facts.way == Way::In && facts.app == AppId::NONE;
+        let unknown = facts.way == Direction::In && facts.app == AppId::NONE;
         (!self.dropped || dropped)
             && self.app.is_none_or(|app| app == facts.app || unknown)
             && self.spi.is_none_or(|spi| spi == facts.spi)
@@ -124,7 +124,7 @@ impl Taps {
         let Meta { app, rule, spi, sequence, gso, .. } = self.meta;
         let headers = Headers::parse(&self.before).ok();
         let flow = headers.map(|headers| ip::flow(&self.before, &headers, true));
-        let (way, outer, peer, local, fate) = (Way::Out, false, None, None, Fate::Clear);
+        let (way, outer, peer, local, fate) = (Direction::Out, false, None, None, Fate::Clear);
         let kept = Facts { way, outer, gso, app, rule, spi, sequence, peer, local, flow, fate };
         // What ended is what somebody looks for, even if other parts of the packet went on.
         let facts = outcomes.iter().filter_map(|outcome| sent(outcome, &kept));
@@ -138,7 +138,7 @@ impl Taps {
     pub fn inbound(&mut self, outcomes: &[InboundOutcome]) {
         let ends = Headers::parse(&self.before).ok().map(|headers| (headers.src, headers.dst));
         let kept = Facts {
-            way: Way::In,
+            way: Direction::In,
             outer: true,
             gso: Gso::default(),
             app: AppId::NONE,

@@ -12,10 +12,10 @@ use netio::udp::{Family, UdpTransport};
 use netio::{clock, poll};
 use wire::{Burst, DropReason, Packet, Pool, Time, stage};
 
-use crate::gateway::Cutter;
+use crate::gateway::Fragmenter;
 
 use super::frames::FramesIn;
-use super::{BATCH, Due, HOUSEKEEPING, Losses, Murmur, RECOVERY, Teller, pool};
+use super::{BATCH, DeviceStats, DropLog, Due, EventSender, HOUSEKEEPING, RECOVERY, pool};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use control::channel::{Inbox, Next};
@@ -28,17 +28,17 @@ pub struct InboundHalf {
     /// Its half of the engine.
     pub engine: Inbound,
     /// What its devices did.
-    pub losses: Losses,
+    pub losses: DeviceStats,
     /// Datagrams that the kernel had no room for, as it last said.
     pub overrun: u64,
     /// Who hears of its events.
-    pub teller: Teller,
+    pub teller: EventSender,
     /// Who hears of what is auditable.
     pub auditor: Auditor,
     /// Who wants copies of its packets.
     pub taps: Taps,
     /// Cuts what networks behind this host cannot take whole.
-    pub cutter: Cutter,
+    pub fragmenter: Fragmenter,
     /// Wakes the outbound thread, for which packets of the scrubber's own may be left.
     pub outbound: Option<Wake>,
 }
@@ -48,12 +48,12 @@ impl InboundHalf {
     pub fn new(engine: Inbound) -> InboundHalf {
         InboundHalf {
             engine,
-            losses: Losses::new(),
+            losses: DeviceStats::new(),
             overrun: 0,
-            teller: Teller::default(),
+            teller: EventSender::default(),
             auditor: Auditor::default(),
             taps: Taps::default(),
-            cutter: Cutter::default(),
+            fragmenter: Fragmenter::default(),
             outbound: None,
         }
     }
@@ -179,7 +179,7 @@ impl InboundThread {
             tracing::warn!("the kernel joins no UDP datagrams: {error}; each costs a walk through its stack");
         }
         let mut due = Due::new(clock::monotonic());
-        let mut murmur = Murmur::default();
+        let mut drop_log = DropLog::default();
         loop {
             // A family that the host has not stands in the set as the eventfd.
             let wake = inbox.wake().as_fd();
@@ -205,7 +205,7 @@ impl InboundThread {
             half.overrun = self.udp.lost() + self.raw.iter().map(RawReceiver::lost).sum::<u64>();
             if due.reached(now) {
                 half.engine.expire(now);
-                murmur.say("inbound", half.engine.stats().drops().chain(half.losses.drops()));
+                drop_log.say("inbound", half.engine.stats().drops().chain(half.losses.drops()));
             }
             half.tell();
         }
@@ -244,14 +244,16 @@ impl InboundThread {
             if received.more && delivery.len() < BATCH {
                 continue;
             }
-            delivery
-                .coalesced(|coalesced| half.losses.count_delivery(&half.cutter.send(&self.tun, coalesced)));
+            delivery.coalesced(|coalesced| {
+                half.losses.count_delivery(&half.fragmenter.send(&self.tun, coalesced))
+            });
             delivery.clear(pool);
             if !received.more {
                 break;
             }
         }
-        delivery.coalesced(|coalesced| half.losses.count_delivery(&half.cutter.send(&self.tun, coalesced)));
+        delivery
+            .coalesced(|coalesced| half.losses.count_delivery(&half.fragmenter.send(&self.tun, coalesced)));
         delivery.clear(pool);
         half.losses.works("a raw socket");
     }
@@ -272,8 +274,9 @@ impl InboundThread {
             for burst in bursts.drain(..) {
                 half.burst(now, burst, Tapped { pool, outcomes, delivery });
             }
-            delivery
-                .coalesced(|coalesced| half.losses.count_delivery(&half.cutter.send(&self.tun, coalesced)));
+            delivery.coalesced(|coalesced| {
+                half.losses.count_delivery(&half.fragmenter.send(&self.tun, coalesced))
+            });
             delivery.clear(pool);
             if !received.more {
                 break;

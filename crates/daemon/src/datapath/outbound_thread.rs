@@ -16,7 +16,9 @@ use wire::Marks;
 use wire::ip::{self, Headers};
 use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
 
-use super::{BATCH, Due, HOUSEKEEPING, Losses, Murmur, RECOVERY, Teller, Unsent, Way, frames, pool};
+use super::{
+    BATCH, DeviceStats, DropLog, Due, EventSender, HOUSEKEEPING, RECOVERY, SaEnd, Unsent, frames, pool,
+};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use crate::gateway;
@@ -27,9 +29,9 @@ pub struct OutboundHalf {
     /// Its half of the engine.
     pub engine: Outbound,
     /// What its devices did.
-    pub losses: Losses,
+    pub losses: DeviceStats,
     /// Who hears of its events.
-    pub teller: Teller,
+    pub teller: EventSender,
     /// Who hears of what is auditable.
     pub auditor: Auditor,
     /// Who wants copies of its packets.
@@ -65,8 +67,8 @@ impl OutboundHalf {
     pub fn new(engine: Outbound) -> OutboundHalf {
         OutboundHalf {
             engine,
-            losses: Losses::new(),
-            teller: Teller::default(),
+            losses: DeviceStats::new(),
+            teller: EventSender::default(),
             auditor: Auditor::default(),
             taps: Taps::default(),
             refused: Vec::new(),
@@ -91,7 +93,7 @@ impl OutboundHalf {
 
     /// What the kernel answered when it was to send something to a peer by an association.
     #[inline]
-    fn answered(&mut self, way: Way, answer: Result<(), DropReason>) {
+    fn answered(&mut self, way: SaEnd, answer: Result<(), DropReason>) {
         note(&mut self.losses, &mut self.unsent, way, answer);
     }
 
@@ -108,7 +110,7 @@ impl OutboundHalf {
 
 /// Count what the kernel did not take, and remember for whom.
 #[inline]
-fn note(losses: &mut Losses, unsent: &mut Unsent, way: Way, answer: Result<(), DropReason>) {
+fn note(losses: &mut DeviceStats, unsent: &mut Unsent, way: SaEnd, answer: Result<(), DropReason>) {
     losses.refused(answer);
     match answer {
         Ok(()) => unsent.sent(way),
@@ -162,7 +164,7 @@ impl OutboundThread {
         let mut pool = pool();
         let mut outcomes = Vec::with_capacity(BATCH);
         let mut due = Due::new(clock::monotonic());
-        let mut murmur = Murmur::default();
+        let mut drop_log = DropLog::default();
         loop {
             // A family that the host has not stands in the set as the eventfd.
             let wake = inbox.wake().as_fd();
@@ -199,7 +201,7 @@ impl OutboundThread {
                 half.engine.expire(now, &mut pool, &mut outcomes);
                 self.carry_out(half, &mut pool, &mut outcomes);
                 self.send_bare(half, &mut pool);
-                murmur.say("outbound", half.engine.stats().drops().chain(half.losses.drops()));
+                drop_log.say("outbound", half.engine.stats().drops().chain(half.losses.drops()));
             }
             half.tell();
         }

@@ -15,7 +15,7 @@ pub(crate) const GIVEN_UP: Duration = Duration::from_secs(300);
 const WAYS: usize = 256;
 
 /// An outbound association as its packets show it: the peer's address and the SPI.
-pub type Way = (IpAddr, Spi);
+pub type SaEnd = (IpAddr, Spi);
 
 /// What the kernel answers for an association's packets, since it last took one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Refusal {
 /// All associations of which the kernel took nothing since a refusal.
 #[derive(Clone, Debug, Default)]
 pub struct Unsent {
-    ways: BTreeMap<Way, Refusal>,
+    ways: BTreeMap<SaEnd, Refusal>,
 }
 
 impl Unsent {
@@ -45,7 +45,7 @@ impl Unsent {
 
     /// The kernel took a packet of this association.
     #[inline]
-    pub(crate) fn sent(&mut self, way: Way) {
+    pub(crate) fn sent(&mut self, way: SaEnd) {
         if !self.ways.is_empty() {
             self.ways.remove(&way);
         }
@@ -53,7 +53,7 @@ impl Unsent {
 
     /// The kernel did not take a packet of this association.
     #[cold]
-    pub(crate) fn refused(&mut self, way: Way, reason: DropReason, errno: Option<i32>, now: Time) {
+    pub(crate) fn refused(&mut self, way: SaEnd, reason: DropReason, errno: Option<i32>, now: Time) {
         // A packet that does not fit, or is none for the socket, says nothing of the peer.
         if !matches!(reason, DropReason::Unroutable | DropReason::Backpressure) {
             return;
@@ -76,12 +76,12 @@ impl Unsent {
     }
 
     /// Forget the associations for which `is_there` says no.
-    pub(crate) fn keep(&mut self, is_there: impl Fn(Way) -> bool) {
+    pub(crate) fn keep(&mut self, is_there: impl Fn(SaEnd) -> bool) {
         self.ways.retain(|way, _| is_there(*way));
     }
 
     /// Associations by which nothing was sent for long. A queue that was full once is none of them.
-    pub(crate) fn found(&self, now: Time) -> impl Iterator<Item = (Way, Refusal)> {
+    pub(crate) fn found(&self, now: Time) -> impl Iterator<Item = (SaEnd, Refusal)> {
         let lasts = move |one: &Refusal| {
             let until = if one.reason == DropReason::Backpressure { one.last } else { now };
             until.since(one.since) >= PATIENCE && now.since(one.last) < GIVEN_UP
@@ -94,11 +94,11 @@ impl Unsent {
 mod tests {
     use super::*;
 
-    fn way(last: u8) -> Way {
+    fn way(last: u8) -> SaEnd {
         ([192, 0, 2, last].into(), Spi(256))
     }
 
-    fn found(unsent: &Unsent, second: u64) -> Vec<(Way, Option<i32>)> {
+    fn found(unsent: &Unsent, second: u64) -> Vec<(SaEnd, Option<i32>)> {
         unsent.found(Time::from_secs(second)).map(|(way, one)| (way, one.errno)).collect()
     }
 

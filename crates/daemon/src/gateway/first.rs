@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::GatewayError;
 use config::{Config, GatewayConfig};
-use documents::import::{self, Ends, What};
-use documents::refused::{Fault, Refused};
-use documents::rules::RuleBook;
+use documents::api_error::{ApiError, Blame};
+use documents::import::{self, Ends, ImportItem};
+use documents::rules::SpdRules;
 
 /// The rules of a daemon, for the one that takes over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,11 +29,11 @@ impl HandedRules {
     ///
     /// # Errors
     /// If it does not read.
-    pub fn read(octets: &[u8]) -> Result<HandedRules, Refused> {
+    pub fn read(octets: &[u8]) -> Result<HandedRules, ApiError> {
         match octets {
             [] => Ok(HandedRules::default()),
             octets => serde_json::from_slice(octets)
-                .map_err(|error| Refused::new(Fault::Failed, format!("the rules handed over: {error}"))),
+                .map_err(|error| ApiError::new(Blame::Failed, format!("the rules handed over: {error}"))),
         }
     }
 }
@@ -43,7 +43,7 @@ impl HandedRules {
 ///
 /// # Errors
 /// If the file cannot be read, or a line of it is wrong, or what was handed over is.
-pub fn first_rules(config: &Config, handed: Option<&HandedRules>) -> Result<RuleBook, GatewayError> {
+pub fn first_rules(config: &Config, handed: Option<&HandedRules>) -> Result<SpdRules, GatewayError> {
     let file = match &config.gateway {
         Some(GatewayConfig { rules: Some(file), .. }) => Some(read_file(file)),
         _ => None,
@@ -54,7 +54,7 @@ pub fn first_rules(config: &Config, handed: Option<&HandedRules>) -> Result<Rule
             if let Some(difference) = difference(handed, file.as_ref().map(Result::as_ref)) {
                 tracing::warn!("{difference}");
             }
-            RuleBook::of(&handed.rules).map_err(|refused| GatewayError::Handed(refused.to_string()))?
+            SpdRules::of(&handed.rules).map_err(|refused| GatewayError::Handed(refused.to_string()))?
         }
         (None, Some(file)) => {
             if handed.is_some_and(|handed| !handed.rules.is_empty()) {
@@ -64,14 +64,14 @@ pub fn first_rules(config: &Config, handed: Option<&HandedRules>) -> Result<Rule
             }
             file?
         }
-        (None, None) => RuleBook::default(),
+        (None, None) => SpdRules::default(),
     };
     book.set_bypass_the_rest(config.gateway.as_ref().is_some_and(|gateway| gateway.bypass_the_rest));
     Ok(book)
 }
 
 /// What there is to say about a file whose rules do not count.
-fn difference(handed: &HandedRules, file: Option<Result<&RuleBook, &GatewayError>>) -> Option<String> {
+fn difference(handed: &HandedRules, file: Option<Result<&SpdRules, &GatewayError>>) -> Option<String> {
     // Names are given by number where the file gives none.
     let nameless = |rules: Vec<SpdAdd>| {
         rules.into_iter().map(|rule| SpdAdd { name: None, place: None, ..rule }).collect::<Vec<_>>()
@@ -87,7 +87,7 @@ fn difference(handed: &HandedRules, file: Option<Result<&RuleBook, &GatewayError
     ))
 }
 
-fn read_file(file: &std::path::Path) -> Result<RuleBook, GatewayError> {
+fn read_file(file: &std::path::Path) -> Result<SpdRules, GatewayError> {
     let fault = |text: String| GatewayError::Rules { file: file.display().to_string(), text };
     let mut text = String::new();
     let read = File::open(file).and_then(|f| f.take(import::MAX_FILE).read_to_string(&mut text));
@@ -97,16 +97,16 @@ fn read_file(file: &std::path::Path) -> Result<RuleBook, GatewayError> {
 }
 
 /// The rules of a text, or the first line that is wrong.
-pub(super) fn rules_of(text: &str) -> Result<RuleBook, (usize, String)> {
-    let mut book = RuleBook::default();
+pub(super) fn rules_of(text: &str) -> Result<SpdRules, (usize, String)> {
+    let mut book = SpdRules::default();
     let entries = import::read(text, Ends::Both).map_err(|error| (error.line, error.text))?;
     for entry in entries {
         match entry.what {
-            What::Rule(rule) => {
+            ImportItem::Rule(rule) => {
                 book.add(&rule).map_err(|refused| (entry.line, refused.to_string()))?;
             }
-            What::FlushRules => book.clear(),
-            What::Sa(_) | What::FlushSas => {
+            ImportItem::FlushRules => book.clear(),
+            ImportItem::Sa(_) | ImportItem::FlushSas => {
                 let text = "security associations are not configured in a file; install them in the running daemon \
                             with `ravelin sa add` or `ravelin import`";
                 return Err((entry.line, text.to_owned()));
@@ -140,7 +140,7 @@ mod tests {
         HandedRules::read(&serde_json::to_vec(&handed).unwrap()).unwrap()
     }
 
-    fn selectors(book: &RuleBook) -> Vec<String> {
+    fn selectors(book: &SpdRules) -> Vec<String> {
         book.documents().into_iter().flat_map(|rule| rule.selectors).collect()
     }
 

@@ -7,7 +7,7 @@ use wire::addr;
 
 use super::first::rules_of;
 use super::*;
-use documents::rules::RuleBook;
+use documents::rules::SpdRules;
 
 fn request(selector: &str, action: Verdict, direction: SpdDirection) -> SpdAdd {
     SpdAdd {
@@ -23,8 +23,8 @@ fn request(selector: &str, action: Verdict, direction: SpdDirection) -> SpdAdd {
     }
 }
 
-fn book(rules: &[(&str, Verdict)]) -> RuleBook {
-    let mut book = RuleBook::default();
+fn book(rules: &[(&str, Verdict)]) -> SpdRules {
+    let mut book = SpdRules::default();
     for (selector, action) in rules {
         book.add(&request(selector, *action, SpdDirection::Both)).unwrap();
     }
@@ -58,7 +58,7 @@ fn a_site_with_a_protected_neighbour_and_the_rest_of_the_world() {
 
 #[test]
 fn what_is_scrubbed_comes_by_the_engine() {
-    let mut book = RuleBook::default();
+    let mut book = SpdRules::default();
     let scrubbed = request("remote 198.51.100.0/24", Verdict::Bypass, SpdDirection::Both);
     book.add(&SpdAdd { scrub: Some("standard".to_owned()), ..scrubbed }).unwrap();
     book.add(&request("any", Verdict::Bypass, SpdDirection::Both)).unwrap();
@@ -69,7 +69,7 @@ fn what_is_scrubbed_comes_by_the_engine() {
 
 #[test]
 fn without_rules_nothing_passes_unless_the_rest_does() {
-    let mut book = RuleBook::default();
+    let mut book = SpdRules::default();
     assert!(spans(&book.in_order()).is_empty() && book.snapshot().is_none());
     book.set_bypass_the_rest(true);
     assert_eq!(passes(&spans(&book.in_order()), "192.0.2.1"), (true, true));
@@ -118,7 +118,7 @@ proptest! {
     /// A packet passes only if the first rule that matches it bypasses it, and what all packets of a peer get is found.
     #[test]
     fn spans_say_what_the_rules_say(rules in rules(), a in 0u8..4, b in 0u8..4, c in 0u8..3) {
-        let mut book = RuleBook::default();
+        let mut book = SpdRules::default();
         for (selector, action, way) in &rules {
             book.add(&request(selector, *action, *way)).unwrap();
         }

@@ -9,7 +9,7 @@ use crate::plane::{Shared, capture};
 use control::answer::{Answer, Doc, Failure, whole};
 use control::asker::Asker;
 use control::extract::Body;
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 pub(super) async fn start(
     State(plane): State<Shared>,
@@ -31,7 +31,7 @@ pub(super) async fn list(State(plane): State<Shared>) -> Answer<CaptureList> {
 
 pub(super) async fn stop(State(plane): State<Shared>, Path(id): Path<String>) -> Answer<CaptureStopped> {
     let id = id.parse().map_err(|_| {
-        Refused::new(Fault::BadRequest, "a capture has a number")
+        ApiError::new(Blame::BadRequest, "a capture has a number")
             .remedy("`ravelin capture --list` shows those that run")
     })?;
     plane.get().await?.observers().captures().stop(id)?;

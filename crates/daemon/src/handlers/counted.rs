@@ -9,7 +9,7 @@ use wire::{AppId, Prefix};
 use crate::plane::{Plane, Shared};
 use control::answer::{Answer, Doc};
 use control::extract::Query;
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 /// The most live flows of one answer.
 const MAX_FLOWS: usize = 10_000;
@@ -20,7 +20,7 @@ pub(super) async fn list(
 ) -> Answer<CountedFlows> {
     let plane = plane.get().await?;
     let Some(mut table) = plane.flow_table() else {
-        let refused = Refused::new(Fault::Conflict, "flows are not counted");
+        let refused = ApiError::new(Blame::Conflict, "flows are not counted");
         let remedy = "put [flows] into the configuration and restart the daemon (`ravelin run --take-over`)";
         return Err(refused.remedy(remedy).into());
     };
@@ -56,11 +56,11 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn of(plane: &Plane, query: &CountedQuery) -> Result<Wanted, Refused> {
+    fn of(plane: &Plane, query: &CountedQuery) -> Result<Wanted, ApiError> {
         let peers = query.peer.as_deref().map(|text| {
             prefix(text).ok_or_else(|| {
                 let text: String = text.chars().take(64).collect();
-                Refused::new(Fault::BadRequest, format!("{text:?} is no address and no prefix"))
+                ApiError::new(Blame::BadRequest, format!("{text:?} is no address and no prefix"))
                     .remedy("write 192.0.2.1 or 2001:db8::/32")
             })
         });

@@ -11,7 +11,7 @@ use wire::AcquireId;
 use crate::plane::{Shared, events};
 use control::answer::{Answer, Doc, Failure, whole};
 use control::extract::Query;
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,14 +36,14 @@ pub(super) async fn allocate(State(plane): State<Shared>) -> Answer<SpiAllocated
 }
 
 pub(super) async fn release(State(plane): State<Shared>, Path(spi): Path<String>) -> Answer<Released> {
-    let spi: api::Spi = spi.parse().map_err(|error| Refused::new(Fault::BadRequest, format!("{error}")))?;
+    let spi: api::Spi = spi.parse().map_err(|error| ApiError::new(Blame::BadRequest, format!("{error}")))?;
     whole(async move { plane.get().await?.release_spi(sadb::Spi(spi.0)).await }).await?;
     Ok(Doc(Released { released: true }))
 }
 
 pub(super) async fn refuse(State(plane): State<Shared>, Path(id): Path<String>) -> Answer<Released> {
     let id = id.parse().map_err(|_| {
-        Refused::new(Fault::BadRequest, "an acquire has a number").remedy("give the id that its event had")
+        ApiError::new(Blame::BadRequest, "an acquire has a number").remedy("give the id that its event had")
     })?;
     whole(async move { plane.get().await?.refuse_acquire(AcquireId(id)).await }).await?;
     Ok(Doc(Released { released: true }))

@@ -15,8 +15,8 @@ use wire::{AppId, DropReason, Flow, Services};
 use crate::plane::{Plane, Shared};
 use control::answer::{Answer, Doc};
 use control::extract::Query;
+use documents::api_error::{ApiError, Blame};
 use documents::associations::{SaView, protocol, protocol_word};
-use documents::refused::{Fault, Refused};
 use subject::application;
 
 pub(super) async fn explain(
@@ -29,17 +29,17 @@ pub(super) async fn explain(
         (None, Some(socket), None, None) => of_socket(&plane, &socket).await,
         (None, None, Some(which), None) => drops::of_drop(&mut plane, &which).await,
         (None, None, None, Some((app, to))) => of_nobody(&plane, &app, &to, query.from_port).await,
-        _ => Err(Refused::new(
-            Fault::BadRequest,
+        _ => Err(ApiError::new(
+            Blame::BadRequest,
             "ask for one of: a process (pid), a connection (socket), what was refused (drop), a program and a peer (app and to)",
         )),
     };
     Ok(Doc(explained?))
 }
 
-async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
+async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, ApiError> {
     let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).map_err(|_| {
-        Refused::new(Fault::NotFound, format!("there is no process {pid}"))
+        ApiError::new(Blame::NotFound, format!("there is no process {pid}"))
             .remedy("`ps -e` lists those there are")
     })?;
     let app = plane.app_of_pid(pid)?;
@@ -60,7 +60,7 @@ async fn of_process(plane: &Plane, pid: u32) -> Result<Explanation, Refused> {
     Ok(Explanation { process: Some(process), sockets, drops: Vec::new(), pins })
 }
 
-async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, Refused> {
+async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, ApiError> {
     let asked = parse(text)?;
     let sockets = plane.sockets()?;
     // The connection itself, else the socket without a peer (UDP server, listener) that would take it.
@@ -76,7 +76,7 @@ async fn of_socket(plane: &Plane, text: &str) -> Result<Explanation, Refused> {
         found = sockets.iter().filter(open).collect();
     }
     if found.is_empty() {
-        return Err(Refused::new(Fault::NotFound, format!("no process has a socket for {asked}")).remedy(
+        return Err(ApiError::new(Blame::NotFound, format!("no process has a socket for {asked}")).remedy(
             "`ss -tunap` lists the sockets; a connection that is closed already cannot be explained",
         ));
     }
@@ -114,10 +114,10 @@ async fn of_nobody(
     program: &str,
     to: &str,
     from_port: Option<u16>,
-) -> Result<Explanation, Refused> {
+) -> Result<Explanation, ApiError> {
     let target: policy::Target = to
         .parse()
-        .map_err(|error: policy::TargetError| Refused::new(Fault::BadRequest, error.to_string()))?;
+        .map_err(|error: policy::TargetError| ApiError::new(Blame::BadRequest, error.to_string()))?;
     let from_port = from_port.unwrap_or(0);
     let unknown = target.flow(None, from_port);
     let flow = target.flow(source_towards(&unknown), from_port);
@@ -127,7 +127,7 @@ async fn of_nobody(
     {
         // "No block names it" would be true of the word, and of no program that bears it.
         let text = format!("the policy names {path}, and {program:?} alone may be another file");
-        return Err(Refused::new(Fault::BadRequest, text).remedy(format!("ask with --app {path}")));
+        return Err(ApiError::new(Blame::BadRequest, text).remedy(format!("ask with --app {path}")));
     }
     let side = |address, port| (port != 0).then(|| SocketAddr::new(address, port).to_string());
     let out = SocketExplained {
@@ -167,7 +167,7 @@ async fn explained(
     plane: &Plane,
     socket: &SocketInfo,
     flow: Option<Flow>,
-) -> Result<SocketExplained, Refused> {
+) -> Result<SocketExplained, ApiError> {
     let app = socket.app;
     let side = |address: SocketAddr| (address.port() != 0).then(|| address.to_string());
     let mut out = SocketExplained {
@@ -204,7 +204,7 @@ async fn judged(
     app: AppId,
     asked: Services,
     flow: &Flow,
-) -> Result<SocketExplained, Refused> {
+) -> Result<SocketExplained, ApiError> {
     let flow = *flow;
     if app == sockmon::REFUSED {
         out.effect = "refused: the file of the program is not known to be what the policy says".to_owned();
@@ -298,10 +298,10 @@ fn is_own(addr: IpAddr) -> bool {
 }
 
 /// Read a flow from `LOCAL:PORT,REMOTE:PORT[/PROTOCOL]`; without a protocol it is TCP.
-fn parse(text: &str) -> Result<Flow, Refused> {
+fn parse(text: &str) -> Result<Flow, ApiError> {
     let bad = || {
-        Refused::new(
-            Fault::BadRequest,
+        ApiError::new(
+            Blame::BadRequest,
             format!("{:?} is no connection", text.chars().take(128).collect::<String>()),
         )
         .remedy(

@@ -7,11 +7,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use serde::Deserialize;
 
-use crate::plane::{Shared, Which};
+use crate::plane::{SaQuery, Shared};
 use control::answer::{Answer, Doc, Failure, whole};
 use control::asker::Asker;
 use control::extract::{Body, Query};
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 pub(super) async fn list(State(plane): State<Shared>) -> Answer<SaList> {
     Ok(Doc(SaList { sas: plane.get().await?.sas().await? }))
@@ -29,7 +29,7 @@ pub(super) async fn add(State(plane): State<Shared>, Body(request): Body<SaAdd>)
 pub(super) async fn del(
     State(plane): State<Shared>,
     Path(spi): Path<String>,
-    Query(query): Query<Which>,
+    Query(query): Query<SaQuery>,
 ) -> Answer<SaDeleted> {
     let spi = spi_of(&spi)?;
     let change = async move {
@@ -43,7 +43,7 @@ pub(super) async fn del(
 pub(super) async fn update(
     State(plane): State<Shared>,
     Path(spi): Path<String>,
-    Query(query): Query<Which>,
+    Query(query): Query<SaQuery>,
     Body(request): Body<SaUpdate>,
 ) -> Answer<SaUpdated> {
     let spi = spi_of(&spi)?;
@@ -70,8 +70,8 @@ pub(super) async fn replace(
 }
 
 /// The SPI that a path names.
-fn spi_of(text: &str) -> Result<Spi, Refused> {
-    text.parse().map_err(|error| Refused::new(Fault::BadRequest, format!("{error}")))
+fn spi_of(text: &str) -> Result<Spi, ApiError> {
+    text.parse().map_err(|error| ApiError::new(Blame::BadRequest, format!("{error}")))
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -90,7 +90,7 @@ pub(super) async fn export(
 ) -> Result<impl IntoResponse, Failure> {
     if !show_keys {
         return Err(Failure(
-            Refused::new(Fault::BadRequest, "the export holds keys in clear")
+            ApiError::new(Blame::BadRequest, "the export holds keys in clear")
                 .remedy("if that is meant, say so: --show-keys (show_keys=true)"),
         ));
     }

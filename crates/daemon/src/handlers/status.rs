@@ -15,7 +15,7 @@ use crate::host::TunFault;
 use crate::kernel_counters;
 use crate::plane::{Plane, Shared, ThreadState, queue_drops};
 use control::answer::{Answer, Doc, Failure};
-use documents::refused::Refused;
+use documents::api_error::ApiError;
 
 pub(super) async fn status(State(plane): State<Shared>) -> Answer<Status> {
     Ok(Doc(collect(&plane).await?))
@@ -31,7 +31,7 @@ pub(super) async fn health(State(plane): State<Shared>) -> Result<impl IntoRespo
     Ok((code, Doc(Health { state, problems })))
 }
 
-async fn collect(plane: &Shared) -> Result<Status, Refused> {
+async fn collect(plane: &Shared) -> Result<Status, ApiError> {
     let plane = &*plane.get().await?;
     let [outbound, inbound] = plane.halves().states().await?;
     let kernel = plane.kernel_counters()?;

@@ -47,7 +47,7 @@ impl HealthBook {
         for ((direction, peer, spi), one) in &self.suspicions {
             let waits = one.waits.filter(|(_, at)| now.since(*at) < EVIDENCE);
             // Datagrams that nobody answers are no fault by themselves.
-            let counts = one.cause != Cause::Unanswered || waits.is_some();
+            let counts = one.cause != Cause::AskError || waits.is_some();
             let until = if one.cause.is_of_arrivals() { one.last } else { now };
             let late = until.since(one.since) >= PATIENCE;
             let app = one.selectors.app.or(one.waits.map(|(app, _)| app)).filter(|app| *app != AppId::NONE);

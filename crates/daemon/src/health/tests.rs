@@ -150,7 +150,7 @@ fn silence_is_a_problem_only_of_those_who_wait_for_an_answer() {
     assert!(book.wants_sockets(at(12)));
     assert_eq!(causes(&book, 13), []);
     book.waiting(&[(CURL, flow())], at(12));
-    assert_eq!(causes(&book, 13), [Cause::Unanswered]);
+    assert_eq!(causes(&book, 13), [Cause::AskError]);
     assert_eq!(causes(&book, 12 + 15), []);
     book.waiting(&[(CURL, flow())], at(28));
     book.compare(vec![sample(Direction::Outbound, 9, 0), sample(Direction::Inbound, 6, 0)], at(30));

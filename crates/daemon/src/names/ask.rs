@@ -83,7 +83,7 @@ impl Asker {
 
     fn start(&self) -> std::io::Result<Sender<String>> {
         let (questions, asked) = channel(ROOM);
-        let desk = Desk {
+        let desk = Captures {
             servers: self.servers.clone(),
             patience: self.patience,
             told: self.told.clone(),
@@ -100,7 +100,7 @@ impl Asker {
 }
 
 /// What the thread holds.
-struct Desk {
+struct Captures {
     servers: Vec<SocketAddr>,
     patience: Duration,
     told: Sender<Heard>,
@@ -108,7 +108,7 @@ struct Desk {
     resolver: Option<(Written, TokioResolver)>,
 }
 
-impl Desk {
+impl Captures {
     /// Until nobody can ask any more.
     async fn serve(mut self, mut asked: Receiver<String>) {
         while let Some(name) = asked.recv().await {

@@ -329,5 +329,4 @@ impl Book {
 }
 
 #[cfg(test)]
-#[path = "book_tests.rs"]
 mod tests;

@@ -24,11 +24,11 @@ use super::halves::Halves;
 use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::keys::Keys;
 use crate::paths::look;
-use control::channel::Unanswered;
+use control::channel::AskError;
+use documents::api_error::{ApiError, Blame};
 use documents::associations::{self, Defaults, SaView};
-use documents::refused::{Fault, Refused};
 
-pub use changes::Which;
+pub use changes::SaQuery;
 use served::Served;
 
 /// How long an SPI is kept for a key manager.
@@ -56,7 +56,7 @@ impl Associations {
     }
 
     /// What is wrong with the book of used keys, if anything.
-    pub(crate) fn key_fault(&self) -> Option<Refused> {
+    pub(crate) fn key_fault(&self) -> Option<ApiError> {
         self.keys.fault()
     }
 
@@ -74,7 +74,7 @@ impl Associations {
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(super) async fn octets_to_hand_over(&self, rules: usize, halves: &Halves) -> Result<usize, Refused> {
+    pub(super) async fn octets_to_hand_over(&self, rules: usize, halves: &Halves) -> Result<usize, ApiError> {
         let octets_of = sadb::handover::octets_of;
         let inbound = move |half: &mut InboundHalf| {
             half.engine.sad().list().map(|sa| octets_of(sa.config())).sum::<usize>()
@@ -90,7 +90,7 @@ impl Associations {
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(super) async fn list(&self, context: Context<'_>) -> Result<Vec<SaInfo>, Refused> {
+    pub(super) async fn list(&self, context: Context<'_>) -> Result<Vec<SaInfo>, ApiError> {
         let (halves, now) = (context.halves, netio::clock::monotonic());
         let inbound = |half: &mut InboundHalf| half.engine.sad().list().map(SaView::inbound).collect();
         let mut views: Vec<SaView> = halves.ask_inbound(inbound).await?;
@@ -108,7 +108,7 @@ impl Associations {
     ///
     /// # Errors
     /// What is wrong with the request, or why it does not go with those there are.
-    pub(super) async fn add(&mut self, request: SaAdd, context: Context<'_>) -> Result<SaInfo, Refused> {
+    pub(super) async fn add(&mut self, request: SaAdd, context: Context<'_>) -> Result<SaInfo, ApiError> {
         let asked = associations::requested_spi(&request)?;
         let spi = match asked {
             Some(spi) => spi,
@@ -128,11 +128,11 @@ impl Associations {
         Ok(sa)
     }
 
-    async fn add_as(&mut self, request: SaAdd, spi: Spi, context: Context<'_>) -> Result<SaView, Refused> {
+    async fn add_as(&mut self, request: SaAdd, spi: Spi, context: Context<'_>) -> Result<SaView, ApiError> {
         let Context { config: settings, halves, policy, host, .. } = context;
         let (direction, takes_over) = (request.direction, request.takes_over);
         if request.sequence.is_some() {
-            return Err(Refused::new(Fault::BadRequest, "a daemon counts from 1, never from elsewhere")
+            return Err(ApiError::new(Blame::BadRequest, "a daemon counts from 1, never from elsewhere")
                 .remedy("leave \"sequence\" out; only `ravelin replay` takes it"));
         }
         let config = {
@@ -195,9 +195,9 @@ impl Associations {
     pub(super) async fn delete(
         &mut self,
         spi: api::Spi,
-        which: &Which,
+        which: &SaQuery,
         context: Context<'_>,
-    ) -> Result<SaInfo, Refused> {
+    ) -> Result<SaInfo, ApiError> {
         let sa = self.find(spi, which, context).await?;
         let (name, remote) = (name::name_of(&sa), sa.remote);
         match sa.direction {
@@ -218,7 +218,7 @@ impl Associations {
     ///
     /// # Errors
     /// If there is none, or the thread does not answer.
-    pub(super) async fn promise_spi(&mut self, halves: &Halves) -> Result<Spi, Refused> {
+    pub(super) async fn promise_spi(&mut self, halves: &Halves) -> Result<Spi, ApiError> {
         let spi = allocate_spi(halves).await?;
         self.promised.push((spi, netio::clock::monotonic() + PROMISE));
         Ok(spi)
@@ -228,10 +228,10 @@ impl Associations {
     ///
     /// # Errors
     /// If it was not promised, or the thread does not answer.
-    pub(super) async fn release_spi(&mut self, spi: Spi, halves: &Halves) -> Result<(), Refused> {
+    pub(super) async fn release_spi(&mut self, spi: Spi, halves: &Halves) -> Result<(), ApiError> {
         let Some(at) = self.promised.iter().position(|(promised, _)| *promised == spi) else {
-            return Err(Refused::new(
-                Fault::NotFound,
+            return Err(ApiError::new(
+                Blame::NotFound,
                 format!("SPI {spi} was not promised, or is in use, or it was too long ago"),
             )
             .remedy("ask for one with POST /v1/spi"));
@@ -253,7 +253,7 @@ impl Associations {
     ///
     /// # Errors
     /// If nothing asks by this number any more, or the thread does not answer.
-    pub(super) async fn refuse_acquire(&self, id: wire::AcquireId, halves: &Halves) -> Result<(), Refused> {
+    pub(super) async fn refuse_acquire(&self, id: wire::AcquireId, halves: &Halves) -> Result<(), ApiError> {
         let refuse = move |half: &mut OutboundHalf| {
             let awaits = half.engine.awaits(id);
             half.refused.extend(awaits.then_some(id));
@@ -262,7 +262,7 @@ impl Associations {
         if halves.ask_outbound(refuse).await? {
             return Ok(());
         }
-        Err(Refused::new(Fault::NotFound, format!("no acquire {} waits for an answer", id.0)).remedy(
+        Err(ApiError::new(Blame::NotFound, format!("no acquire {} waits for an answer", id.0)).remedy(
             "it has been answered, refused or forgotten; GET /v1/events tells the numbers of new ones",
         ))
     }
@@ -271,12 +271,12 @@ impl Associations {
     ///
     /// # Errors
     /// If the routes cannot be asked for, or the data thread does not answer.
-    pub(super) async fn follow_routes(&self, halves: &Halves) -> Result<(), Refused> {
+    pub(super) async fn follow_routes(&self, halves: &Halves) -> Result<(), ApiError> {
         let ends = halves.ask_outbound(|half| half.engine.ends()).await?;
         if ends.is_empty() {
             return Ok(());
         }
-        let mut links = Links::open().map_err(|error| Refused::new(Fault::Failed, error.to_string()))?;
+        let mut links = Links::open().map_err(|error| ApiError::new(Blame::Failed, error.to_string()))?;
         let routes: BTreeMap<(IpAddr, IpAddr), u16> = ends
             .into_iter()
             .filter_map(|(local, remote)| Some(((local, remote), look(&mut links, local, remote)?)))
@@ -292,24 +292,24 @@ impl Associations {
     }
 }
 
-async fn allocate_spi(halves: &Halves) -> Result<Spi, Refused> {
+async fn allocate_spi(halves: &Halves) -> Result<Spi, ApiError> {
     let random = random()?;
     Ok(halves.ask_inbound(move |half| half.engine.allocate_spi(random)).await??)
 }
 
-fn random() -> Result<u32, Refused> {
-    netio::random::number().map_err(|error| Refused::new(Fault::Failed, error.to_string()))
+fn random() -> Result<u32, ApiError> {
+    netio::random::number().map_err(|error| ApiError::new(Blame::Failed, error.to_string()))
 }
 
 /// What became of an association that was sent to its thread; with an error, whether its key was certainly never used.
 fn settle(
-    added: Result<Result<(), sadb::SadError>, Unanswered>,
+    added: Result<Result<(), sadb::SadError>, AskError>,
     view: SaView,
-) -> Result<SaView, (Refused, bool)> {
+) -> Result<SaView, (ApiError, bool)> {
     match added {
         Ok(Ok(())) => Ok(view),
         Ok(Err(error)) => Err((error.into(), true)),
-        Err(Unanswered::Busy) => Err((Unanswered::Busy.into(), true)),
-        Err(Unanswered::Stopped) => Err((Unanswered::Stopped.into(), false)),
+        Err(AskError::Busy) => Err((AskError::Busy.into(), true)),
+        Err(AskError::Stopped) => Err((AskError::Stopped.into(), false)),
     }
 }

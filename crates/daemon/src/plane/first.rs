@@ -4,15 +4,15 @@ use super::Plane;
 use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::gateway::Mtus;
 use crate::policy_store::Candidate;
-use documents::refused::Refused;
-use documents::rules::RuleBook;
+use documents::api_error::ApiError;
+use documents::rules::SpdRules;
 
 impl Plane {
     /// Tell the kernel half which flows the associations of both engines serve, whose threads do not run yet.
     ///
     /// # Errors
     /// If it does not take them all.
-    pub(crate) fn put_first_live(&mut self, out: &OutboundHalf, into: &InboundHalf) -> Result<(), Refused> {
+    pub(crate) fn put_first_live(&mut self, out: &OutboundHalf, into: &InboundHalf) -> Result<(), ApiError> {
         let (associations, context) = self.associations_in_context();
         associations.put_first_live(out, into, context)
     }
@@ -26,7 +26,7 @@ impl Plane {
         &mut self,
         mut candidate: Candidate,
         instead: Option<String>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         let executables = self.policy.prepare(&mut candidate, &self.monitor)?;
         let unfinished = self.policy.load(&candidate, &self.monitor)?;
         self.policy.adopt(candidate, executables, unfinished, &self.monitor);
@@ -40,7 +40,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half does not have their users, or may let more pass than they do.
-    pub(crate) fn put_first_rules_in_force(&mut self, book: RuleBook) -> Result<(), Refused> {
+    pub(crate) fn put_first_rules_in_force(&mut self, book: SpdRules) -> Result<(), ApiError> {
         self.rules.put_first_in_force(book, &self.monitor)
     }
 
@@ -52,7 +52,7 @@ impl Plane {
         &mut self,
         out: &mut OutboundHalf,
         into: &mut InboundHalf,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         if crate::translation::limits(self.config.translation).is_none() {
             return Ok(());
         }
@@ -71,7 +71,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half does not say what it counted.
-    pub(crate) fn begin_count(&mut self) -> Result<(), Refused> {
+    pub(crate) fn begin_count(&mut self) -> Result<(), ApiError> {
         self.observers.begin_count(&self.monitor, &self.host)
     }
 }

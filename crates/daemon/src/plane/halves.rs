@@ -12,9 +12,9 @@ use sadb::rules::Snapshot;
 use sadb::spd::{Action, Spd, Terms};
 use wire::{AppId, DropReason, Flow, Services};
 
-use crate::datapath::{InboundHalf, Losses, OutboundHalf};
+use crate::datapath::{DeviceStats, InboundHalf, OutboundHalf};
 use crate::statistics::Half;
-use control::channel::{Handle, Unanswered};
+use control::channel::{AskError, Handle};
 use documents::associations::SaView;
 
 /// The handles of the two data threads.
@@ -55,7 +55,7 @@ pub(crate) struct ThreadState {
 }
 
 impl ThreadState {
-    fn of(tally: &Stats, losses: &Losses, sas: usize) -> ThreadState {
+    fn of(tally: &Stats, losses: &DeviceStats, sas: usize) -> ThreadState {
         // What waits for the rest of its packet has not ended.
         let ended = |(reason, _): &(DropReason, u64)| *reason != DropReason::FragmentHeld;
         let traffic = api::Traffic {
@@ -77,30 +77,30 @@ impl Halves {
     /// Let the outbound thread run `f` and wait for its answer.
     ///
     /// # Errors
-    /// [`Unanswered`]: the thread has ended, or has too much to do.
+    /// [`AskError`]: the thread has ended, or has too much to do.
     pub(crate) async fn ask_outbound<R: Send + 'static>(
         &self,
         f: impl FnOnce(&mut OutboundHalf) -> R + Send + 'static,
-    ) -> Result<R, Unanswered> {
+    ) -> Result<R, AskError> {
         self.outbound.ask(f).await
     }
 
     /// Let the inbound thread run `f` and wait for its answer.
     ///
     /// # Errors
-    /// [`Unanswered`]: the thread has ended, or has too much to do.
+    /// [`AskError`]: the thread has ended, or has too much to do.
     pub(crate) async fn ask_inbound<R: Send + 'static>(
         &self,
         f: impl FnOnce(&mut InboundHalf) -> R + Send + 'static,
-    ) -> Result<R, Unanswered> {
+    ) -> Result<R, AskError> {
         self.inbound.ask(f).await
     }
 
     /// Make a change in both threads, or in neither; `old` is what they have.
     ///
     /// # Errors
-    /// [`Unanswered`]: a thread has no time, and both have what they had; or one has ended, and the daemon ends with it.
-    pub(super) async fn change<O, I>(&self, new: Change<O, I>, old: Change<O, I>) -> Result<(), Unanswered>
+    /// [`AskError`]: a thread has no time, and both have what they had; or one has ended, and the daemon ends with it.
+    pub(super) async fn change<O, I>(&self, new: Change<O, I>, old: Change<O, I>) -> Result<(), AskError>
     where
         O: Fn(&mut OutboundHalf) + Clone + Send + 'static,
         I: Fn(&mut InboundHalf) + Clone + Send + 'static,
@@ -117,8 +117,8 @@ impl Halves {
     /// Make a change in both threads, and wait until they have time for it: for what must not be left half done.
     ///
     /// # Errors
-    /// [`Unanswered::Stopped`]: a thread has ended.
-    pub(super) async fn insist<O, I>(&self, change: Change<O, I>) -> Result<(), Unanswered>
+    /// [`AskError::Stopped`]: a thread has ended.
+    pub(super) async fn insist<O, I>(&self, change: Change<O, I>) -> Result<(), AskError>
     where
         O: Fn(&mut OutboundHalf) + Clone + Send + 'static,
         I: Fn(&mut InboundHalf) + Clone + Send + 'static,
@@ -140,7 +140,7 @@ impl Halves {
     ///
     /// # Errors
     /// If a thread does not hear of it.
-    pub(super) fn stop(&self) -> Result<(), Unanswered> {
+    pub(super) fn stop(&self) -> Result<(), AskError> {
         let outbound = self.outbound.stop();
         self.inbound.stop()?;
         outbound
@@ -150,7 +150,7 @@ impl Halves {
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(crate) async fn states(&self) -> Result<[ThreadState; 2], Unanswered> {
+    pub(crate) async fn states(&self) -> Result<[ThreadState; 2], AskError> {
         let outbound = self
             .ask_outbound(|half| ThreadState::of(half.engine.stats(), &half.losses, half.engine.sad().len()));
         let inbound = self
@@ -162,7 +162,7 @@ impl Halves {
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(crate) async fn statistics(&self) -> Result<(Half, Half, u64), Unanswered> {
+    pub(crate) async fn statistics(&self) -> Result<(Half, Half, u64), AskError> {
         let outbound = self.ask_outbound(|half| Half::outbound(half)).await?;
         let (inbound, overrun) = self.ask_inbound(|half| (Half::inbound(half), half.overrun)).await?;
         Ok((outbound, inbound, overrun))
@@ -172,7 +172,7 @@ impl Halves {
     ///
     /// # Errors
     /// If the data thread does not answer.
-    pub(crate) async fn left_by_app(&self) -> Result<BTreeMap<AppId, [engine::Traffic; 2]>, Unanswered> {
+    pub(crate) async fn left_by_app(&self) -> Result<BTreeMap<AppId, [engine::Traffic; 2]>, AskError> {
         self.ask_outbound(|half| half.engine.stats().left_by_app().collect()).await
     }
 
@@ -180,12 +180,7 @@ impl Halves {
     ///
     /// # Errors
     /// If the data thread does not answer.
-    pub(crate) async fn preview(
-        &self,
-        app: AppId,
-        flow: Flow,
-        asked: Services,
-    ) -> Result<Preview, Unanswered> {
+    pub(crate) async fn preview(&self, app: AppId, flow: Flow, asked: Services) -> Result<Preview, AskError> {
         self.ask_outbound(move |half| {
             let (decision, index) = half.engine.preview_asking(app, &flow, asked);
             let sad = half.engine.sad();
@@ -200,7 +195,7 @@ impl Halves {
     ///
     /// # Errors
     /// If the data thread does not answer.
-    pub(crate) async fn serving(&self, app: AppId, flow: Flow) -> Result<Vec<SaView>, Unanswered> {
+    pub(crate) async fn serving(&self, app: AppId, flow: Flow) -> Result<Vec<SaView>, AskError> {
         self.ask_inbound(move |half| {
             let serves = |sa: &&InboundSa| {
                 let selectors = sa.config().effective_selectors();
@@ -215,7 +210,7 @@ impl Halves {
     ///
     /// # Errors
     /// If the data thread does not answer.
-    pub(crate) async fn outer_scrubber(&self) -> Result<Option<scrub::Counters>, Unanswered> {
+    pub(crate) async fn outer_scrubber(&self) -> Result<Option<scrub::Counters>, AskError> {
         self.ask_inbound(|half| half.engine.outer_scrubber().map(|scrubber| scrubber.counters().clone()))
             .await
     }

@@ -3,15 +3,15 @@
 use crypto::Secret;
 
 use super::Plane;
-use control::channel::Unanswered;
-use documents::refused::Refused;
+use control::channel::AskError;
+use documents::api_error::ApiError;
 
 impl Plane {
     /// At most so many octets a hand-over of all that must not be left out takes.
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(crate) async fn octets_to_hand_over(&self) -> Result<usize, Refused> {
+    pub(crate) async fn octets_to_hand_over(&self) -> Result<usize, ApiError> {
         self.associations.octets_to_hand_over(self.handed_rules().len(), &self.halves).await
     }
 
@@ -29,7 +29,7 @@ impl Plane {
     ///
     /// # Errors
     /// If a thread does not hear of it.
-    pub(crate) fn stop_threads(&self) -> Result<(), Unanswered> {
+    pub(crate) fn stop_threads(&self) -> Result<(), AskError> {
         self.halves.stop()
     }
 

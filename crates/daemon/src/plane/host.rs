@@ -12,14 +12,14 @@ use sadb::sa::DEFAULT_PATH_MTU;
 use super::halves::Halves;
 use super::report;
 use crate::device::Device;
-use crate::gateway::{self, Mtus, Surroundings, among};
+use crate::gateway::{self, HostAddresses, Mtus, among};
 use crate::host::{self, TunFault};
 use crate::monitor::Monitor;
 use crate::network_stack::NetworkStack;
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink, UplinkFault};
 use config::{Config, GatewayConfig};
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 /// What is known of the host.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct Host {
     /// The MTU of the first uplink in octets, or what is configured, for associations whose peer has no route.
     path_mtu: Option<u16>,
     /// The addresses and inside interfaces that the inbound thread knows.
-    surroundings: Surroundings,
+    surroundings: HostAddresses,
     /// The sizes that the outbound thread knows.
     mtus: Mtus,
     /// The other devices and the addresses that the kernel half knows.
@@ -59,7 +59,7 @@ impl Host {
             insides,
             framed: None,
             path_mtu: None,
-            surroundings: Surroundings::default(),
+            surroundings: HostAddresses::default(),
             mtus: Mtus::default(),
             surveyed: Surveyed::default(),
         }
@@ -113,9 +113,9 @@ impl Host {
     ///
     /// # Errors
     /// If the kernel does not say, or a data thread does not answer.
-    pub(super) async fn follow_surroundings(&mut self, halves: &Halves) -> Result<(), Refused> {
-        let failed = |error: netio::Error| Refused::new(Fault::Failed, error.to_string());
-        let now = Surroundings::look(&self.insides).map_err(failed)?;
+    pub(super) async fn follow_surroundings(&mut self, halves: &Halves) -> Result<(), ApiError> {
+        let failed = |error: netio::Error| ApiError::new(Blame::Failed, error.to_string());
+        let now = HostAddresses::look(&self.insides).map_err(failed)?;
         let mtus = Mtus::new(self.path_mtu, now.mtu);
         if mtus != self.mtus {
             halves.ask_outbound(move |half| half.mtus = mtus).await?;
@@ -124,9 +124,9 @@ impl Host {
         if now != self.surroundings {
             let own = now.by_interface().clone();
             halves.ask_outbound(move |half| half.engine.set_own_addresses(own)).await?;
-            let id = netio::random::number().map_err(|e| Refused::new(Fault::Failed, e.to_string()))?;
+            let id = netio::random::number().map_err(|e| ApiError::new(Blame::Failed, e.to_string()))?;
             let told = now.clone();
-            halves.ask_inbound(move |half| half.cutter.set(told, id)).await?;
+            halves.ask_inbound(move |half| half.fragmenter.set(told, id)).await?;
             // Both threads know it: one that had no time is asked again at the next look.
             self.surroundings = now;
         }

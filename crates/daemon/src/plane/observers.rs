@@ -21,29 +21,29 @@ use wire::Time;
 
 use crate::audit_log::Auditor;
 use crate::denials::{Denial, Denials};
-use crate::events::Hub;
-use crate::flows::FlowBook;
+use crate::events::EventBus;
+use crate::flows::FlowLog;
 use crate::health::{Ended, HealthBook};
 use crate::json_log::LogCounts;
 use crate::probing::Probing;
 use crate::scrubbed::Scrubbed;
 
-use capture::Desk;
+use capture::Captures;
 pub(crate) use probing::Turns;
 pub(crate) use traffic::queue_drops;
 
 /// The parts of the control plane that watch the data threads and the kernel half, and tell others what they saw.
 pub struct Observers {
     /// Who hears of events.
-    hub: Hub,
+    hub: EventBus,
     /// The writer of the audit log.
     auditor: Auditor,
     /// Captures that run, and the last that ended.
-    captures: Arc<Desk>,
+    captures: Arc<Captures>,
     /// What the kernel half refused lately.
     denials: Denials,
     /// What is known of flows beside the kernel half's table.
-    flows: FlowBook,
+    flows: FlowLog,
     /// Flows that policy wants scrubbed.
     scrubbed: Scrubbed,
     /// Whether what must be protected gets through.
@@ -56,9 +56,9 @@ pub struct Observers {
 
 impl Observers {
     /// Nothing was observed yet.
-    pub(crate) fn new(auditor: Auditor, flows: FlowBook, scrubbed: Scrubbed) -> Observers {
+    pub(crate) fn new(auditor: Auditor, flows: FlowLog, scrubbed: Scrubbed) -> Observers {
         Observers {
-            hub: Hub::default(),
+            hub: EventBus::default(),
             auditor,
             captures: Arc::default(),
             denials: Denials::default(),
@@ -81,7 +81,7 @@ impl Observers {
     }
 
     /// Captures that run, and the last that ended.
-    pub(crate) fn captures(&self) -> &Desk {
+    pub(crate) fn captures(&self) -> &Captures {
         &self.captures
     }
 

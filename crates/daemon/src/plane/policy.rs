@@ -25,7 +25,7 @@ use wire::{AppId, Flow};
 use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, Exchanged, Executable, PolicyStore, Trial};
 use crate::translation::Translator;
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 pub(super) use files::Files;
 pub use hosts::Hosts;
@@ -162,9 +162,9 @@ impl PolicyInForce {
     ///
     /// # Errors
     /// If the file cannot be read, or if its own tests speak against it.
-    pub(super) fn read(&self) -> Result<Candidate, Refused> {
+    pub(super) fn read(&self) -> Result<Candidate, ApiError> {
         self.store.read().map_err(|error| {
-            Refused::new(Fault::BadRequest, error.to_string())
+            ApiError::new(Blame::BadRequest, error.to_string())
                 .remedy("the policy in force stays; correct the file and reload again")
         })
     }
@@ -173,9 +173,9 @@ impl PolicyInForce {
     ///
     /// # Errors
     /// If it has errors, or if its own tests speak against it.
-    pub(super) fn read_sound(&self, name: &str, octets: &[u8]) -> Result<Candidate, Refused> {
+    pub(super) fn read_sound(&self, name: &str, octets: &[u8]) -> Result<Candidate, ApiError> {
         let remedy = "the policy in force stays; correct the text and apply it again";
-        let refused = |text: String| Refused::new(Fault::BadRequest, text).remedy(remedy);
+        let refused = |text: String| ApiError::new(Blame::BadRequest, text).remedy(remedy);
         let candidate = self.store.read_text(name, octets).map_err(|error| refused(error.to_string()))?;
         if !candidate.is_sound() {
             let text = candidate.diagnostics.trim_end();
@@ -203,7 +203,7 @@ impl PolicyInForce {
         candidate: &Candidate,
         allow_empty: bool,
         meant: &str,
-    ) -> Result<Vec<String>, Refused> {
+    ) -> Result<Vec<String>, ApiError> {
         let lost = self.lost(candidate);
         if candidate.compiled.applications.is_empty() && !lost.is_empty() && !allow_empty {
             let text = format!(
@@ -213,7 +213,7 @@ impl PolicyInForce {
             );
             let remedy =
                 format!("the policy in force stays; correct the file, or, if that is meant, {meant}");
-            return Err(Refused::new(Fault::Conflict, text).remedy(remedy));
+            return Err(ApiError::new(Blame::Conflict, text).remedy(remedy));
         }
         Ok(lost)
     }
@@ -227,14 +227,14 @@ impl PolicyInForce {
         candidate: &Candidate,
         (source, in_place): (String, bool),
         within: std::time::Duration,
-    ) -> Result<Trial, Refused> {
+    ) -> Result<Trial, ApiError> {
         if !self.store.is_sound() {
             let text = "blocks of the policy in force are broken and run on their last good version: there is no policy to go back to";
-            return Err(Refused::new(Fault::Conflict, text).remedy("apply without --confirm-within"));
+            return Err(ApiError::new(Blame::Conflict, text).remedy("apply without --confirm-within"));
         }
         if candidate.text == *self.store.text() {
             let text = "this very text is in force already: there is nothing to put on trial";
-            return Err(Refused::new(Fault::Conflict, text));
+            return Err(ApiError::new(Blame::Conflict, text));
         }
         let until = netio::clock::monotonic() + within;
         Ok(Trial::new(self.file(), source, in_place, until))
@@ -244,23 +244,23 @@ impl PolicyInForce {
     ///
     /// # Errors
     /// If nothing is, or the policy file cannot be written: the trial then goes on.
-    pub(super) fn confirm(&mut self) -> Result<Exchanged, Refused> {
+    pub(super) fn confirm(&mut self) -> Result<Exchanged, ApiError> {
         let now = netio::clock::monotonic();
         match &self.store.trial {
             None => {
-                return Err(Refused::new(Fault::NotFound, "no policy waits for a confirmation").remedy(
+                return Err(ApiError::new(Blame::NotFound, "no policy waits for a confirmation").remedy(
                     "`ravelin status` says what is in force; it is taken back already, or was never on trial",
                 ));
             }
             // The next tick takes it back.
             Some(trial) if !trial.holds(now) => {
-                return Err(Refused::new(Fault::Conflict, "too late: the time to confirm is over")
+                return Err(ApiError::new(Blame::Conflict, "too late: the time to confirm is over")
                     .remedy("apply the policy again"));
             }
             Some(_) => {}
         }
         self.store.confirm().map_err(|error| {
-            Refused::new(Fault::Failed, format!("{}: {error}", self.store.file().display()))
+            ApiError::new(Blame::Failed, format!("{}: {error}", self.store.file().display()))
                 .remedy("the policy is still on trial; confirm again when the file can be written")
         })
     }
@@ -269,11 +269,11 @@ impl PolicyInForce {
     ///
     /// # Errors
     /// If there is none, or its text cannot be compiled any more.
-    pub(super) fn previous(&self) -> Result<Candidate, Refused> {
+    pub(super) fn previous(&self) -> Result<Candidate, ApiError> {
         let previous = self.store.previous_candidate();
-        let previous = previous.map_err(|error| Refused::new(Fault::Failed, error.to_string()))?;
+        let previous = previous.map_err(|error| ApiError::new(Blame::Failed, error.to_string()))?;
         previous.ok_or_else(|| {
-            Refused::new(Fault::NotFound, "there is no policy before this one")
+            ApiError::new(Blame::NotFound, "there is no policy before this one")
                 .remedy("write the policy that you want and `ravelin policy apply` it")
         })
     }
@@ -282,7 +282,7 @@ impl PolicyInForce {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub(super) fn finish_roll_back(&mut self, text: &[u8]) -> Result<Exchanged, Refused> {
+    pub(super) fn finish_roll_back(&mut self, text: &[u8]) -> Result<Exchanged, ApiError> {
         let done = match self.store.trial {
             Some(_) => self.store.reject(),
             None => self.store.install_again(text).and_then(|done| {
@@ -293,7 +293,7 @@ impl PolicyInForce {
         done.map_err(|error| {
             let file = self.file().display();
             let text = format!("the policy before is in force again, but {file} has another text: {error}");
-            Refused::new(Fault::Failed, text).remedy("put the text right before the daemon starts again")
+            ApiError::new(Blame::Failed, text).remedy("put the text right before the daemon starts again")
         })
     }
 
@@ -307,11 +307,11 @@ impl PolicyInForce {
     ///
     /// # Errors
     /// If one is on trial.
-    pub(super) fn not_on_trial(&self) -> Result<(), Refused> {
+    pub(super) fn not_on_trial(&self) -> Result<(), ApiError> {
         let Some(trial) = &self.store.trial else { return Ok(()) };
         let left = trial.seconds_left(netio::clock::monotonic());
         let text = format!("{} is on trial for another {left} s", trial.source);
-        Err(Refused::new(Fault::Conflict, text)
+        Err(ApiError::new(Blame::Conflict, text)
             .remedy("`ravelin policy confirm` keeps it, `ravelin policy rollback` takes it back"))
     }
 

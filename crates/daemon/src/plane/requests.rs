@@ -12,9 +12,9 @@ use sockmon::{AppTraffic, CountedFlow, SocketInfo};
 use wire::AppId;
 use zeroize::Zeroizing;
 
-use super::{Plane, Which};
+use super::{Plane, SaQuery};
 use control::asker::Asker;
-use documents::refused::Refused;
+use documents::api_error::ApiError;
 
 /// Requests about the associations.
 impl Plane {
@@ -22,7 +22,7 @@ impl Plane {
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(crate) async fn sas(&self) -> Result<Vec<SaInfo>, Refused> {
+    pub(crate) async fn sas(&self) -> Result<Vec<SaInfo>, ApiError> {
         self.associations.list(self.context()).await
     }
 
@@ -30,7 +30,7 @@ impl Plane {
     ///
     /// # Errors
     /// What is wrong with the request, or why it does not go with those there are.
-    pub(crate) async fn add_sa(&mut self, request: SaAdd) -> Result<SaInfo, Refused> {
+    pub(crate) async fn add_sa(&mut self, request: SaAdd) -> Result<SaInfo, ApiError> {
         let (associations, context) = self.associations_in_context();
         associations.add(request, context).await
     }
@@ -39,7 +39,7 @@ impl Plane {
     ///
     /// # Errors
     /// If there is none, or more than one.
-    pub(crate) async fn delete_sa(&mut self, spi: api::Spi, which: &Which) -> Result<SaInfo, Refused> {
+    pub(crate) async fn delete_sa(&mut self, spi: api::Spi, which: &SaQuery) -> Result<SaInfo, ApiError> {
         let (associations, context) = self.associations_in_context();
         associations.delete(spi, which, context).await
     }
@@ -51,9 +51,9 @@ impl Plane {
     pub(crate) async fn update_sa(
         &mut self,
         spi: api::Spi,
-        which: &Which,
+        which: &SaQuery,
         asked: SaUpdate,
-    ) -> Result<SaInfo, Refused> {
+    ) -> Result<SaInfo, ApiError> {
         let (associations, context) = self.associations_in_context();
         associations.update(spi, which, asked, context).await
     }
@@ -62,7 +62,7 @@ impl Plane {
     ///
     /// # Errors
     /// What is wrong with the request, or does not go with what there is; the old associations then work on as before.
-    pub(crate) async fn replace_sas(&mut self, request: SaReplace) -> Result<SaReplaced, Refused> {
+    pub(crate) async fn replace_sas(&mut self, request: SaReplace) -> Result<SaReplaced, ApiError> {
         let (associations, context) = self.associations_in_context();
         associations.replace(request, context).await
     }
@@ -74,7 +74,7 @@ impl Plane {
     pub(crate) async fn wireshark_rows(
         &self,
         spi: Option<Spi>,
-    ) -> Result<(Zeroizing<Vec<u8>>, Vec<Spi>), Refused> {
+    ) -> Result<(Zeroizing<Vec<u8>>, Vec<Spi>), ApiError> {
         self.associations.wireshark_rows(spi, &self.halves).await
     }
 
@@ -82,7 +82,7 @@ impl Plane {
     ///
     /// # Errors
     /// If there is none, or the thread does not answer.
-    pub(crate) async fn promise_spi(&mut self) -> Result<Spi, Refused> {
+    pub(crate) async fn promise_spi(&mut self) -> Result<Spi, ApiError> {
         self.associations.promise_spi(&self.halves).await
     }
 
@@ -90,7 +90,7 @@ impl Plane {
     ///
     /// # Errors
     /// If it was not promised, or the thread does not answer.
-    pub(crate) async fn release_spi(&mut self, spi: Spi) -> Result<(), Refused> {
+    pub(crate) async fn release_spi(&mut self, spi: Spi) -> Result<(), ApiError> {
         self.associations.release_spi(spi, &self.halves).await
     }
 
@@ -98,7 +98,7 @@ impl Plane {
     ///
     /// # Errors
     /// If nothing asks by this number any more, or the thread does not answer.
-    pub(crate) async fn refuse_acquire(&self, id: wire::AcquireId) -> Result<(), Refused> {
+    pub(crate) async fn refuse_acquire(&self, id: wire::AcquireId) -> Result<(), ApiError> {
         self.associations.refuse_acquire(id, &self.halves).await
     }
 }
@@ -109,7 +109,7 @@ impl Plane {
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(crate) async fn list_rules(&self) -> Result<Vec<SpdRule>, Refused> {
+    pub(crate) async fn list_rules(&self) -> Result<Vec<SpdRule>, ApiError> {
         self.rules.list(&self.halves).await
     }
 
@@ -117,7 +117,7 @@ impl Plane {
     ///
     /// # Errors
     /// What is wrong with it, or the data path does not take it: then nothing has changed.
-    pub(crate) async fn add_rule(&mut self, request: &SpdAdd) -> Result<SpdRule, Refused> {
+    pub(crate) async fn add_rule(&mut self, request: &SpdAdd) -> Result<SpdRule, ApiError> {
         let rule = self.rules.add(request, &self.halves, &self.monitor).await?;
         self.tell_of_rules(SpdChange::Added, std::slice::from_ref(&rule));
         Ok(rule)
@@ -127,7 +127,7 @@ impl Plane {
     ///
     /// # Errors
     /// If there is none, or the data path does not follow: then nothing has changed.
-    pub(crate) async fn delete_rule(&mut self, name: &str) -> Result<SpdRule, Refused> {
+    pub(crate) async fn delete_rule(&mut self, name: &str) -> Result<SpdRule, ApiError> {
         let rule = self.rules.delete(name, &self.halves, &self.monitor).await?;
         self.tell_of_rules(SpdChange::Deleted, std::slice::from_ref(&rule));
         Ok(rule)
@@ -137,7 +137,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the data path does not follow: then nothing has changed.
-    pub(crate) async fn flush_rules(&mut self) -> Result<Vec<SpdRule>, Refused> {
+    pub(crate) async fn flush_rules(&mut self) -> Result<Vec<SpdRule>, ApiError> {
         let rules = self.rules.flush(&self.halves, &self.monitor).await?;
         if !rules.is_empty() {
             self.tell_of_rules(SpdChange::Deleted, &rules);
@@ -162,7 +162,7 @@ impl Plane {
     ///
     /// # Errors
     /// If it cannot be read, or its own tests fail, or the kernel half does not answer.
-    pub(crate) fn plan(&self, asked: &PolicyText) -> Result<PolicyPlan, Refused> {
+    pub(crate) fn plan(&self, asked: &PolicyText) -> Result<PolicyPlan, ApiError> {
         self.policy.plan(asked, &self.monitor)
     }
 
@@ -175,7 +175,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half does not say which sockets there are.
-    pub(crate) fn names(&self) -> Result<Vec<NameState>, Refused> {
+    pub(crate) fn names(&self) -> Result<Vec<NameState>, ApiError> {
         self.policy.names(&self.monitor)
     }
 
@@ -183,7 +183,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half or the data thread does not answer.
-    pub(crate) async fn translation(&self) -> Result<TranslationState, Refused> {
+    pub(crate) async fn translation(&self) -> Result<TranslationState, ApiError> {
         self.policy.translation(&self.halves, &self.monitor).await
     }
 
@@ -191,7 +191,7 @@ impl Plane {
     ///
     /// # Errors
     /// If policy is compiled, or the kernel half or the data thread does not answer.
-    pub(crate) async fn entries(&self) -> Result<SpdEntries, Refused> {
+    pub(crate) async fn entries(&self) -> Result<SpdEntries, ApiError> {
         self.policy.entries(&self.halves, &self.monitor).await
     }
 }
@@ -202,7 +202,7 @@ impl Plane {
     ///
     /// # Errors
     /// If its maps cannot be read.
-    pub(crate) fn kernel_counters(&self) -> Result<Vec<(&'static str, u64)>, Refused> {
+    pub(crate) fn kernel_counters(&self) -> Result<Vec<(&'static str, u64)>, ApiError> {
         Ok(self.monitor.get().counters()?)
     }
 
@@ -210,7 +210,7 @@ impl Plane {
     ///
     /// # Errors
     /// If its maps cannot be read.
-    pub(crate) fn kernel_traffic(&self) -> Result<BTreeMap<AppId, AppTraffic>, Refused> {
+    pub(crate) fn kernel_traffic(&self) -> Result<BTreeMap<AppId, AppTraffic>, ApiError> {
         Ok(self.monitor.get().traffic()?)
     }
 
@@ -218,7 +218,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half does not say.
-    pub(crate) fn sockets(&self) -> Result<Vec<SocketInfo>, Refused> {
+    pub(crate) fn sockets(&self) -> Result<Vec<SocketInfo>, ApiError> {
         Ok(self.monitor.get().sockets()?)
     }
 
@@ -226,7 +226,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half does not say.
-    pub(crate) fn app_of_pid(&self, pid: u32) -> Result<Option<AppId>, Refused> {
+    pub(crate) fn app_of_pid(&self, pid: u32) -> Result<Option<AppId>, ApiError> {
         Ok(self.monitor.get().app_of_pid(pid)?)
     }
 
@@ -239,7 +239,7 @@ impl Plane {
     ///
     /// # Errors
     /// If its table cannot be read.
-    pub(crate) fn counted_flows(&self) -> Result<Vec<CountedFlow>, Refused> {
+    pub(crate) fn counted_flows(&self) -> Result<Vec<CountedFlow>, ApiError> {
         Ok(self.monitor.get().flows()?)
     }
 }
@@ -265,7 +265,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half or the data thread does not answer.
-    pub(crate) async fn handed_over(&self) -> Result<HandedOver, Refused> {
+    pub(crate) async fn handed_over(&self) -> Result<HandedOver, ApiError> {
         self.observers.handed_over(self.context()).await
     }
 

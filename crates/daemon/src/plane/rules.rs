@@ -13,14 +13,14 @@ use sockmon::Span;
 use super::halves::{Halves, by_rules};
 use crate::gateway::{self, HandedRules};
 use crate::monitor::Monitor;
-use documents::refused::{Fault, Refused};
-use documents::rules::{RuleBook, RuleCounts};
+use documents::api_error::{ApiError, Blame};
+use documents::rules::{RuleCounts, SpdRules};
 use documents::users::users;
 
 /// The rules in force.
 #[derive(Debug)]
 pub struct Rules {
-    book: RuleBook,
+    book: SpdRules,
     /// Whether packets are forwarded, so that the kernel half has spans.
     gateway: bool,
 }
@@ -28,7 +28,7 @@ pub struct Rules {
 impl Rules {
     /// No rules yet; `gateway`: packets are forwarded.
     pub(crate) fn new(gateway: bool) -> Rules {
-        Rules { book: RuleBook::default(), gateway }
+        Rules { book: SpdRules::default(), gateway }
     }
 
     /// The number of rules.
@@ -62,7 +62,7 @@ impl Rules {
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(super) async fn list(&self, halves: &Halves) -> Result<Vec<SpdRule>, Refused> {
+    pub(super) async fn list(&self, halves: &Halves) -> Result<Vec<SpdRule>, ApiError> {
         let counts = |half: &mut crate::datapath::OutboundHalf| {
             (half.engine.rule_counts(), half.engine.arrival_counts())
         };
@@ -76,7 +76,7 @@ impl Rules {
     ///
     /// # Errors
     /// If the kernel half does not have their users, or may let more pass than they do.
-    pub(super) fn put_first_in_force(&mut self, book: RuleBook, monitor: &Monitor) -> Result<(), Refused> {
+    pub(super) fn put_first_in_force(&mut self, book: SpdRules, monitor: &Monitor) -> Result<(), ApiError> {
         self.narrow_spans(&book, monitor)?;
         self.book = book;
         self.set_spans(monitor);
@@ -92,12 +92,12 @@ impl Rules {
         request: &SpdAdd,
         halves: &Halves,
         monitor: &Monitor,
-    ) -> Result<SpdRule, Refused> {
+    ) -> Result<SpdRule, ApiError> {
         let mut book = self.book.clone();
         let name = book.add(request)?;
         self.put_in_force(book, halves, monitor).await?;
         let added = self.book.list(&RuleCounts::default()).into_iter().find(|rule| rule.name == name);
-        added.ok_or_else(|| Refused::new(Fault::Failed, "the rule is gone already"))
+        added.ok_or_else(|| ApiError::new(Blame::Failed, "the rule is gone already"))
     }
 
     /// Take out the rule of this name.
@@ -109,13 +109,13 @@ impl Rules {
         name: &str,
         halves: &Halves,
         monitor: &Monitor,
-    ) -> Result<SpdRule, Refused> {
+    ) -> Result<SpdRule, ApiError> {
         let mut book = self.book.clone();
         book.remove(name)?;
         let before = self.list(halves).await?;
         self.put_in_force(book, halves, monitor).await?;
         let gone = before.into_iter().find(|rule| rule.name == name);
-        gone.ok_or_else(|| Refused::new(Fault::NotFound, format!("there is no rule {name:?}")))
+        gone.ok_or_else(|| ApiError::new(Blame::NotFound, format!("there is no rule {name:?}")))
     }
 
     /// Take out every rule: from then on there is no SPD.
@@ -126,7 +126,7 @@ impl Rules {
         &mut self,
         halves: &Halves,
         monitor: &Monitor,
-    ) -> Result<Vec<SpdRule>, Refused> {
+    ) -> Result<Vec<SpdRule>, ApiError> {
         let before = self.list(halves).await?;
         let mut book = self.book.clone();
         book.clear();
@@ -136,10 +136,10 @@ impl Rules {
 
     async fn put_in_force(
         &mut self,
-        book: RuleBook,
+        book: SpdRules,
         halves: &Halves,
         monitor: &Monitor,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         // What may not pass any more stops first, what may begins last.
         let mut done = self.narrow_spans(&book, monitor);
         if done.is_ok() {
@@ -154,7 +154,7 @@ impl Rules {
     }
 
     /// Both halves of the engine have the rules, and the kernel half their users; or all have what they had.
-    async fn decide_by(&self, book: &RuleBook, halves: &Halves, monitor: &Monitor) -> Result<(), Refused> {
+    async fn decide_by(&self, book: &SpdRules, halves: &Halves, monitor: &Monitor) -> Result<(), ApiError> {
         let (old, new) = (self.book.snapshot(), book.snapshot());
         halves.change(by_rules(new), by_rules(old.clone())).await?;
         if let Err(refused) = set_users(book, monitor) {
@@ -167,7 +167,7 @@ impl Rules {
     }
 
     /// Before rules change: what they would not let pass does not pass any more.
-    fn narrow_spans(&self, book: &RuleBook, monitor: &Monitor) -> Result<(), Refused> {
+    fn narrow_spans(&self, book: &SpdRules, monitor: &Monitor) -> Result<(), ApiError> {
         if !self.gateway {
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl Rules {
         if self.gateway
             && let Err(error) = monitor.get().set_spans(&self.spans())
         {
-            let refused = Refused::from(error);
+            let refused = ApiError::from(error);
             tracing::warn!("what the rules bypass by address alone goes through the engine: {refused}");
         }
     }
@@ -189,7 +189,7 @@ impl Rules {
 ///
 /// # Errors
 /// If the kernel half does not take it; then users of before are the engine's matter still.
-fn set_users(book: &RuleBook, monitor: &Monitor) -> Result<(), Refused> {
+fn set_users(book: &SpdRules, monitor: &Monitor) -> Result<(), ApiError> {
     Ok(monitor.get().set_users(&users(&book.in_order()))?)
 }
 

@@ -11,7 +11,7 @@ use super::Plane;
 use super::halves::by_policy;
 use super::policy::Files;
 use crate::policy_store::{Candidate, Exchanged, Executable};
-use documents::refused::Refused;
+use documents::api_error::ApiError;
 
 impl Plane {
     /// Put a policy in force, everywhere or nowhere.
@@ -22,7 +22,7 @@ impl Plane {
         &mut self,
         mut candidate: Candidate,
         files: Files,
-    ) -> Result<Exchanged, Refused> {
+    ) -> Result<Exchanged, ApiError> {
         let before = self.policy.to_go_back_to(&files);
         let done = self.policy.begin_files(files, &candidate)?;
         match self.change_tables(&mut candidate).await {
@@ -40,7 +40,10 @@ impl Plane {
 
     /// The numbers are written down, both halves of the engine decide by the candidate, and the kernel half has it; or all have what
     /// they had. The answer is its executables, and whether something is left to do.
-    async fn change_tables(&mut self, candidate: &mut Candidate) -> Result<(Vec<Executable>, bool), Refused> {
+    async fn change_tables(
+        &mut self,
+        candidate: &mut Candidate,
+    ) -> Result<(Vec<Executable>, bool), ApiError> {
         let executables = self.policy.prepare(candidate, &self.monitor)?;
         let old = Arc::new(self.policy.spd().clone());
         let new = Arc::new(candidate.compiled.spd.clone());
@@ -49,7 +52,7 @@ impl Plane {
                 Ok(unfinished) => Ok((executables, unfinished)),
                 Err(refused) => {
                     let undone = self.halves.insist(by_policy(&old)).await;
-                    Err(undone.err().map_or(refused, Refused::from))
+                    Err(undone.err().map_or(refused, ApiError::from))
                 }
             },
             Err(unanswered) => Err(unanswered.into()),

@@ -11,7 +11,7 @@ use wire::Time;
 use super::Plane;
 use crate::enc::Enc;
 use crate::names::Heard;
-use documents::refused::Refused;
+use documents::api_error::ApiError;
 
 /// Upkeep of the host.
 impl Plane {
@@ -24,7 +24,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel does not say, or a data thread does not answer.
-    pub(crate) async fn follow_surroundings(&mut self) -> Result<(), Refused> {
+    pub(crate) async fn follow_surroundings(&mut self) -> Result<(), ApiError> {
         self.host.follow_surroundings(&self.halves).await
     }
 
@@ -50,7 +50,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the routes cannot be asked for, or the data thread does not answer.
-    pub(crate) async fn follow_paths(&self) -> Result<(), Refused> {
+    pub(crate) async fn follow_paths(&self) -> Result<(), ApiError> {
         self.associations.follow_routes(&self.halves).await
     }
 
@@ -75,7 +75,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half does not take it.
-    pub(crate) fn refresh_executables(&mut self) -> Result<bool, Refused> {
+    pub(crate) fn refresh_executables(&mut self) -> Result<bool, ApiError> {
         self.policy.refresh_executables(&self.monitor)
     }
 
@@ -98,7 +98,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half does not say which sockets there are, or a data thread does not answer.
-    pub(crate) async fn tend_names(&mut self, now: Time) -> Result<(), Refused> {
+    pub(crate) async fn tend_names(&mut self, now: Time) -> Result<(), ApiError> {
         self.policy.tend_names(now, &self.halves, &self.monitor).await
     }
 
@@ -106,7 +106,7 @@ impl Plane {
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(crate) async fn hear_name(&mut self, heard: Heard) -> Result<(), Refused> {
+    pub(crate) async fn hear_name(&mut self, heard: Heard) -> Result<(), ApiError> {
         self.policy.hear_name(heard, &self.halves, &self.monitor).await
     }
 
@@ -114,7 +114,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half does not tell them, or a data thread does not answer.
-    pub(crate) async fn observe_names(&mut self) -> Result<(), Refused> {
+    pub(crate) async fn observe_names(&mut self) -> Result<(), ApiError> {
         self.policy.observe_names(&self.halves, &self.monitor).await
     }
 
@@ -130,7 +130,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the kernel half or a data thread does not answer.
-    pub(crate) async fn follow_sockets(&mut self) -> Result<(), Refused> {
+    pub(crate) async fn follow_sockets(&mut self) -> Result<(), ApiError> {
         self.policy.follow_sockets(&self.halves, &self.monitor).await
     }
 }
@@ -154,7 +154,7 @@ impl Plane {
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(crate) async fn hear_drops(&mut self) -> Result<(), Refused> {
+    pub(crate) async fn hear_drops(&mut self) -> Result<(), ApiError> {
         self.observers.hear_drops(&self.halves).await
     }
 
@@ -162,7 +162,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the table cannot be read or written.
-    pub(crate) fn follow_flows(&mut self) -> Result<(), Refused> {
+    pub(crate) fn follow_flows(&mut self) -> Result<(), ApiError> {
         self.observers.follow_flows(&self.monitor, &self.policy)
     }
 
@@ -170,7 +170,7 @@ impl Plane {
     ///
     /// # Errors
     /// If a data thread or the kernel half does not answer.
-    pub(crate) async fn look_after_health(&mut self) -> Result<(), Refused> {
+    pub(crate) async fn look_after_health(&mut self) -> Result<(), ApiError> {
         let (observers, context) = self.observers_in_context();
         observers.look_after_health(context).await
     }
@@ -179,7 +179,7 @@ impl Plane {
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(super) async fn probe_paths(&mut self) -> Result<Duration, Refused> {
+    pub(super) async fn probe_paths(&mut self) -> Result<Duration, ApiError> {
         let (observers, context) = self.observers_in_context();
         observers.probe_paths(context).await
     }

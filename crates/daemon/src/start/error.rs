@@ -35,7 +35,7 @@ pub enum RunError {
     Kernel(#[from] sockmon::SockmonError),
     /// A request that the start makes itself.
     #[error("{0}{remedy}", remedy = .0.remedy.as_ref().map_or(String::new(), |r| format!("; {r}")))]
-    Refused(#[from] documents::refused::Refused),
+    Refused(#[from] documents::api_error::ApiError),
     /// This machine can have no keys at all.
     #[error(transparent)]
     Keys(#[from] KeysError),

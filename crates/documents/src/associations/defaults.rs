@@ -3,7 +3,7 @@
 use sadb::sa::Padding;
 use wire::AppId;
 
-use crate::refused::{Fault, Refused};
+use crate::api_error::{ApiError, Blame};
 
 /// What a request leaves to its surroundings.
 pub struct Defaults<'d> {
@@ -20,6 +20,6 @@ pub struct Defaults<'d> {
 }
 
 /// The refusal of a request that is wrong.
-pub fn bad(message: impl Into<String>) -> Refused {
-    Refused::new(Fault::BadRequest, message)
+pub fn bad(message: impl Into<String>) -> ApiError {
+    ApiError::new(Blame::BadRequest, message)
 }

@@ -9,13 +9,13 @@ use sadb::spd::PortRange;
 use wire::Time;
 
 use super::defaults::{Defaults, bad};
-use crate::refused::Refused;
+use crate::api_error::ApiError;
 
 /// The options that a request asks for.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read(request: &SaAdd, defaults: &Defaults<'_>) -> Result<SaOptions, Refused> {
+pub fn read(request: &SaAdd, defaults: &Defaults<'_>) -> Result<SaOptions, ApiError> {
     let protocol = match request.kind {
         api::SaType::Esp => SaProtocol::Esp,
         api::SaType::Ah => SaProtocol::Ah,
@@ -81,7 +81,7 @@ pub fn read(request: &SaAdd, defaults: &Defaults<'_>) -> Result<SaOptions, Refus
 ///
 /// # Errors
 /// If it is none of the words.
-pub fn class(word: Option<&str>) -> Result<KeyClass, Refused> {
+pub fn class(word: Option<&str>) -> Result<KeyClass, ApiError> {
     match word {
         None | Some("spi") => Ok(KeyClass::Spi),
         // The longer words are those of RFC 4301 section 4.1.
@@ -110,7 +110,7 @@ pub fn limits(asked: &api::Limits) -> Limits {
     }
 }
 
-fn lifetime(asked: &api::Lifetime, random: u32) -> Result<Lifetime, Refused> {
+fn lifetime(asked: &api::Lifetime, random: u32) -> Result<Lifetime, ApiError> {
     if asked.jitter > 50 {
         return Err(bad(format!("a jitter of {} percent", asked.jitter)).remedy("give 0 to 50 percent"));
     }
@@ -120,7 +120,7 @@ fn lifetime(asked: &api::Lifetime, random: u32) -> Result<Lifetime, Refused> {
 }
 
 /// A soft limit behind the hard one would never be met: no key manager would hear of it before the end.
-pub fn check_lifetime(Lifetime { soft, hard }: Lifetime) -> Result<(), Refused> {
+pub fn check_lifetime(Lifetime { soft, hard }: Lifetime) -> Result<(), ApiError> {
     let pairs = [
         ("bytes", soft.bytes, hard.bytes),
         ("packets", soft.packets, hard.packets),
@@ -136,7 +136,7 @@ pub fn check_lifetime(Lifetime { soft, hard }: Lifetime) -> Result<(), Refused> 
     }
 }
 
-fn headers(asked: &api::Headers) -> Result<HeaderPolicy, Refused> {
+fn headers(asked: &api::Headers) -> Result<HeaderPolicy, ApiError> {
     let default = HeaderPolicy::default();
     Ok(HeaderPolicy {
         dscp: match &asked.dscp {
@@ -179,7 +179,7 @@ fn headers(asked: &api::Headers) -> Result<HeaderPolicy, Refused> {
     })
 }
 
-fn word_error(field: &str, word: &str, allowed: &str) -> Refused {
+fn word_error(field: &str, word: &str, allowed: &str) -> ApiError {
     let word: String = word.chars().take(32).collect();
     bad(format!("{field} cannot be {word:?}")).remedy(format!("write {allowed}"))
 }
@@ -188,7 +188,7 @@ fn word_error(field: &str, word: &str, allowed: &str) -> Refused {
 ///
 /// # Errors
 /// If the text is neither.
-pub fn ports(text: Option<&str>) -> Result<PortRange, Refused> {
+pub fn ports(text: Option<&str>) -> Result<PortRange, ApiError> {
     let Some(text) = text else { return Ok(PortRange::ANY) };
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.trim().parse(), last.trim().parse()) {

@@ -13,9 +13,9 @@ use zeroize::Zeroizing;
 use super::Replay;
 use super::error::ReplayError;
 use config::without_keys;
+use documents::api_error::{ApiError, Blame};
 use documents::associations::{self, Defaults};
-use documents::import::{self, Ends, Entry, What};
-use documents::refused::{Fault, Refused};
+use documents::import::{self, Ends, Entry, ImportItem};
 
 impl Replay {
     pub(super) fn add_file(
@@ -42,14 +42,14 @@ impl Replay {
             };
             let mut taken = None;
             let added = match entry.what {
-                What::Sa(request) => {
+                ImportItem::Sa(request) => {
                     nexts.extend(request.next.map(|next| (entry.line, next)));
                     taken = lines.insert((request.direction, request.spi.to_string()), entry.line);
                     self.add_sa(*request, path_mtu, registry)
                 }
-                What::Rule(request) => self.rules.add(&request).map(drop),
+                ImportItem::Rule(request) => self.rules.add(&request).map(drop),
                 // There is nothing yet.
-                What::FlushSas | What::FlushRules => Ok(()),
+                ImportItem::FlushSas | ImportItem::FlushRules => Ok(()),
             };
             added.map_err(|refused| at(in_words(&refused, taken)))?;
         }
@@ -64,9 +64,9 @@ impl Replay {
     }
 
     /// No book of used keys: what is replayed reaches no wire, and one key at both ends is what a file for both hosts has.
-    fn add_sa(&mut self, request: SaAdd, path_mtu: Option<u16>, registry: &Registry) -> Result<(), Refused> {
+    fn add_sa(&mut self, request: SaAdd, path_mtu: Option<u16>, registry: &Registry) -> Result<(), ApiError> {
         let spi = associations::requested_spi(&request)?.ok_or_else(|| {
-            Refused::new(Fault::BadRequest, "\"auto\" is no SPI here")
+            ApiError::new(Blame::BadRequest, "\"auto\" is no SPI here")
                 .remedy("give the one that the capture has")
         })?;
         let policy = &self.policy;
@@ -100,12 +100,12 @@ impl Replay {
     }
 
     /// ESP in UDP arrives at one port: the configuration's, or without one that of the file's inbound associations.
-    fn arrive_at(&mut self, port: u16) -> Result<(), Refused> {
+    fn arrive_at(&mut self, port: u16) -> Result<(), ApiError> {
         let said = *self.port_said.get_or_insert(port);
         if said != port {
             let text = format!("\"local_port\" is {port}, and ESP in UDP arrives at {said} here");
             return Err(
-                Refused::new(Fault::BadRequest, text).remedy("replay what arrives at each port by itself")
+                ApiError::new(Blame::BadRequest, text).remedy("replay what arrives at each port by itself")
             );
         }
         self.esp_port = port;
@@ -116,8 +116,8 @@ impl Replay {
 
 /// Associations of different peers or hosts may have one SPI. Where a file has such, each is found by its addresses too.
 fn widen(entries: &mut [Entry]) {
-    let place = |what: &What| match what {
-        What::Sa(sa)
+    let place = |what: &ImportItem| match what {
+        ImportItem::Sa(sa)
             if sa.direction == Direction::In
                 && sa.class.is_none()
                 && !sa.follow_peer
@@ -134,17 +134,17 @@ fn widen(entries: &mut [Entry]) {
     for entry in entries {
         let shared =
             place(&entry.what).is_some_and(|(spi, _)| places.get(&spi).is_some_and(|at| at.len() > 1));
-        if let (true, What::Sa(sa)) = (shared, &mut entry.what) {
+        if let (true, ImportItem::Sa(sa)) = (shared, &mut entry.what) {
             sa.class = Some("spi+dst+src".to_owned());
         }
     }
 }
 
 /// A refusal as a line. `taken`: the line that has the same direction and SPI.
-fn in_words(refused: &Refused, taken: Option<usize>) -> String {
-    let Refused { fault, message, remedy } = refused;
+fn in_words(refused: &ApiError, taken: Option<usize>) -> String {
+    let ApiError { fault, message, remedy } = refused;
     match (fault, taken, remedy) {
-        (Fault::Conflict, Some(line), _) => format!(
+        (Blame::Conflict, Some(line), _) => format!(
             "{message}: line {line} has it between the same hosts; give another (ESP and AH share one space of SPIs here)"
         ),
         // The configuration is not what a replay needs for it.

@@ -10,7 +10,7 @@ use wire::{AppId, DropReason, Meta, Packet, Time};
 
 use super::error::{ReplayError, Write};
 use super::fragments::{self, Key, Parked, Set};
-use super::{Half, Replay, Way};
+use super::{Half, HalfChoice, Replay};
 use documents::decision;
 use documents::text::hex;
 
@@ -155,7 +155,7 @@ impl Replay {
             let ends = &sa.config().endpoints;
             Some(ends.remote) == line.source && Some(ends.local) == line.destination
         };
-        if self.way == Way::In || self.inbound.sad().list().any(is_peer) {
+        if self.way == HalfChoice::In || self.inbound.sad().list().any(is_peer) {
             line.direction = ReplayDirection::Inbound;
         }
         let room = key.is_some_and(|key| {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use api::{ReplayDirection, ReplayVerdict};
 use crypto::{Integrity, Secret, SuiteId};
 use netio::pcap::Reader;
-use offline::replay::{EngineOptions, Way};
+use offline::replay::{EngineOptions, HalfChoice};
 use replay_kit::{Line, datagram, hosts, inner_hosts, ip, replay, same, step, there_and_back, with_legacy};
 
 #[test]
@@ -160,15 +160,15 @@ fn the_way_can_be_said() {
     let packet = datagram(hosts(false), 443, b"clear");
     let engine = |way| replay(&EngineOptions { way, ..EngineOptions::default() }, &line.text("out")).unwrap();
     for (way, direction, reason) in [
-        (Way::In, ReplayDirection::Inbound, None),
-        (Way::Out, ReplayDirection::Outbound, None),
-        (Way::Auto, ReplayDirection::Outbound, None),
+        (HalfChoice::In, ReplayDirection::Inbound, None),
+        (HalfChoice::Out, ReplayDirection::Outbound, None),
+        (HalfChoice::Auto, ReplayDirection::Outbound, None),
     ] {
         let (line, _) = step(&mut engine(way), &packet);
         assert_eq!((line.direction, line.reason.as_deref()), (direction, reason), "{way:?}");
     }
     // ESP can be made to go out, through an association that covers it.
-    let mut alice = engine(Way::Out);
+    let mut alice = engine(HalfChoice::Out);
     let (_, outer) = step(&mut alice, &packet);
     assert_eq!(step(&mut alice, &outer[0]).0.verdict, ReplayVerdict::Protect);
 }
@@ -221,7 +221,8 @@ fn every_captured_packet_goes_through_both_halves() {
         let options = EngineOptions { way, hex: true, ..EngineOptions::default() };
         replay(&options, &[rules, &tunnel.text("out"), &into].concat()).unwrap()
     };
-    let mut engines = [engine(Way::Auto, ""), engine(Way::Out, rules), engine(Way::In, rules)];
+    let mut engines =
+        [engine(HalfChoice::Auto, ""), engine(HalfChoice::Out, rules), engine(HalfChoice::In, rules)];
     let mut bob = replay(&EngineOptions::default(), &tunnel.text("in")).unwrap();
     let (mut packets, mut opened) = (0u64, 0u64);
     for file in &files {

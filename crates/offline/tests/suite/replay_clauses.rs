@@ -4,7 +4,7 @@
 use crate::replay_kit;
 
 use api::ReplayVerdict;
-use offline::replay::{EngineOptions, Replay, Way};
+use offline::replay::{EngineOptions, HalfChoice, Replay};
 use replay_kit::{Line, cut, datagram, hosts, inner_hosts, ip, replay, step, step_at, with_legacy};
 use std::net::IpAddr;
 use wire::ip::Headers;
@@ -15,7 +15,7 @@ fn door(file: &str) -> Replay {
     replay(&EngineOptions::default(), file).unwrap()
 }
 
-fn going(way: Way, file: &str) -> Replay {
+fn going(way: HalfChoice, file: &str) -> Replay {
     replay(&EngineOptions { way, ..EngineOptions::default() }, file).unwrap()
 }
 
@@ -79,16 +79,16 @@ fn a_source_route_does_not_lead_around_a_rule() {
         )
     };
     let packet = with_options(&datagram((ours, ip("198.51.100.1")), 9, &[7; 40]), &route_to([192, 0, 2, 2]));
-    let mut alice = going(Way::Out, &rules("protect"));
+    let mut alice = going(HalfChoice::Out, &rules("protect"));
     assert_eq!(step(&mut alice, &packet).0.verdict, ReplayVerdict::Protect);
-    let mut alice = going(Way::Out, &rules("discard"));
+    let mut alice = going(HalfChoice::Out, &rules("discard"));
     assert_eq!(reason(&mut alice, &packet).as_deref(), Some("rule_discard"));
     // Nor by way of a host that is refused, protected or not.
     let file = rules("protect").replacen("{\"rule\"", "{\"rule\":{\"name\":\"refused\",\"selectors\":[\"remote 198.51.100.1\"],\"action\":\"discard\"}}\n{\"rule\"", 1);
-    assert_eq!(reason(&mut going(Way::Out, &file), &packet).as_deref(), Some("rule_discard"));
+    assert_eq!(reason(&mut going(HalfChoice::Out, &file), &packet).as_deref(), Some("rule_discard"));
     let onward = with_options(&datagram((ours, theirs), 9, &[7; 40]), &route_to([198, 51, 100, 7]));
     assert_eq!(
-        reason(&mut going(Way::Out, &rules("protect")), &onward).as_deref(),
+        reason(&mut going(HalfChoice::Out, &rules("protect")), &onward).as_deref(),
         Some("selector_mismatch")
     );
     // Nor by one on the way between, though the way ends where it begins.
@@ -96,7 +96,7 @@ fn a_source_route_does_not_lead_around_a_rule() {
         with_options(&datagram((ours, ip(first)), 9, &[7; 40]), &route_by(stops))
     };
     let (away, last, refused) = ([198, 51, 100, 7], [192, 0, 2, 2], [198, 51, 100, 1]);
-    let reason_of = |file: &str, packet: Vec<u8>| reason(&mut going(Way::Out, file), &packet);
+    let reason_of = |file: &str, packet: Vec<u8>| reason(&mut going(HalfChoice::Out, file), &packet);
     assert_eq!(reason_of(&file, by("198.51.100.7", &[away, refused, last])).as_deref(), Some("rule_discard"));
     assert_eq!(reason_of(&file, by("192.0.2.2", &[refused, last])).as_deref(), Some("rule_discard"));
     assert_eq!(reason_of(&file, by("192.0.2.2", &[away, last])), None);
@@ -111,7 +111,7 @@ fn both_ends_of_a_tunnel_ask_the_same_of_a_source_route() {
     let line = Line::new(false, "tunnel", "aes128gcm", 20)
         .with("selector_local", "10.1.0.0/16")
         .with("selector_remote", "10.2.0.0/16");
-    let mut alice = going(Way::Out, &line.text("out"));
+    let mut alice = going(HalfChoice::Out, &line.text("out"));
     let outside = with_options(&datagram((ours, ip("10.3.0.1")), 9, &[7; 40]), &route_to([10, 2, 0, 2]));
     assert_eq!(reason(&mut alice, &outside).as_deref(), Some("selector_mismatch"));
     let inside = with_options(&datagram((ours, ip("10.2.0.9")), 9, &[7; 40]), &route_to([10, 2, 0, 2]));
@@ -125,7 +125,7 @@ fn both_ends_of_a_tunnel_ask_the_same_of_a_source_route() {
     // A sender that asked for less (it has wider selectors) is refused at the other end.
     let wide = line.with("selector_remote", "10.0.0.0/8");
     let onward = with_options(&datagram((ours, theirs), 9, &[7; 40]), &route_to([10, 9, 0, 2]));
-    let (_, outer) = step(&mut going(Way::Out, &wide.text("out")), &onward);
+    let (_, outer) = step(&mut going(HalfChoice::Out, &wide.text("out")), &onward);
     let narrow = wide.with("selector_remote", "10.2.0.0/16");
     assert_eq!(reason(&mut door(&narrow.text("in")), &outer[0]).as_deref(), Some("selector_mismatch"));
 }
@@ -143,7 +143,7 @@ fn a_routing_header_that_contradicts_itself_passes_nowhere() {
     twice[2] = 2;
     for header in [odd, routing(&[theirs], 2), twice] {
         let packet = with_header(&packet, protocol::ROUTING, header);
-        let mut alice = going(Way::Out, &line.text("out"));
+        let mut alice = going(HalfChoice::Out, &line.text("out"));
         assert_eq!(reason(&mut alice, &packet).as_deref(), Some("routing_header"));
     }
 }
@@ -157,7 +157,7 @@ fn a_source_routed_packet_is_fragmented_like_any_other() {
         with_options(&datagram((ours, ip("198.51.100.1")), 9, &[7; 1400]), &route_to([192, 0, 2, 2]));
     packet[6] = 0;
     Ipv4::new_checked(&mut packet[..]).unwrap().fill_checksum();
-    let (sealed, outer) = step(&mut going(Way::Out, &line.text("out")), &packet);
+    let (sealed, outer) = step(&mut going(HalfChoice::Out, &line.text("out")), &packet);
     assert_eq!((sealed.verdict, outer.len()), (ReplayVerdict::Protect, 2));
     assert!(outer.iter().all(|piece| piece.len() <= 1000));
 }
@@ -174,7 +174,7 @@ fn behind_an_unfinished_route_nothing_is_opened() {
             false => with_options(outer, &route_to([203, 0, 113, 9])),
             true => with_header(outer, protocol::ROUTING, routing(&[ip("2001:db8::9")], 1)),
         };
-        let mut bob = going(Way::In, &line.text("in"));
+        let mut bob = going(HalfChoice::In, &line.text("in"));
         assert_eq!(reason(&mut bob, &routed).as_deref(), Some("routing_unfinished"));
         assert_eq!(step(&mut bob, outer).0.verdict, ReplayVerdict::Deliver);
     }
@@ -224,13 +224,16 @@ fn ports_without_a_protocol_are_ports() {
     Ipv4::new_checked(&mut gre[..]).unwrap().fill_checksum();
     for (ports, packet) in [("2048", &echo), ("0-4000", &echo), ("0-4000", &gre)] {
         let bound = line.clone().with("local_ports", ports);
-        let (left, _) = step(&mut going(Way::Out, &bound.text("out")), packet);
+        let (left, _) = step(&mut going(HalfChoice::Out, &bound.text("out")), packet);
         assert_eq!(left.verdict, ReplayVerdict::Bypass, "{ports} {left:?}");
-        let (_, outer) = step(&mut going(Way::Out, &line.text("out")), packet);
+        let (_, outer) = step(&mut going(HalfChoice::Out, &line.text("out")), packet);
         assert_eq!(reason(&mut door(&bound.text("in")), &outer[0]).as_deref(), Some("selector_mismatch"));
     }
     let bound = line.with("protocol", "icmp").with("local_ports", "2048");
-    assert_eq!(step(&mut going(Way::Out, &bound.text("out")), &echo).0.verdict, ReplayVerdict::Protect);
+    assert_eq!(
+        step(&mut going(HalfChoice::Out, &bound.text("out")), &echo).0.verdict,
+        ReplayVerdict::Protect
+    );
 }
 
 /// RFC 4301 section 4.4.1.1: an association for packets with a Mobility Header of one type, and what it leaves out.
@@ -244,14 +247,14 @@ fn a_mobility_header_is_selected_by_its_type() {
         (packet[6], packet[40], packet[41], packet[42]) = (135, 59, 1, kind);
         packet
     };
-    let (sealed, outer) = step(&mut going(Way::Out, &line.text("out")), &message(5));
+    let (sealed, outer) = step(&mut going(HalfChoice::Out, &line.text("out")), &message(5));
     assert_eq!(sealed.verdict, ReplayVerdict::Protect, "{sealed:?}");
     let (opened, inner) = step(&mut door(&line.text("in")), &outer[0]);
     assert_eq!((&opened.verdict, &inner[0]), (&ReplayVerdict::Deliver, &message(5)), "{opened:?}");
-    let (left, _) = step(&mut going(Way::Out, &line.text("out")), &message(6));
+    let (left, _) = step(&mut going(HalfChoice::Out, &line.text("out")), &message(6));
     assert_eq!(left.verdict, ReplayVerdict::Bypass, "{left:?}");
     // A sender with wider selectors.
-    let (_, outer) = step(&mut going(Way::Out, &all.text("out")), &message(6));
+    let (_, outer) = step(&mut going(HalfChoice::Out, &all.text("out")), &message(6));
     assert_eq!(reason(&mut door(&line.text("in")), &outer[0]).as_deref(), Some("selector_mismatch"));
 }
 
@@ -270,7 +273,7 @@ fn the_well_known_cpi_of_deflate() {
     let esp = |way| Line::new(false, "transport", "aes128gcm", 20).with("spi", "0x1001").text(way);
     let packet = datagram(hosts(false), 53, &[7; 900]);
     let out = comp("2").with("next", "0x1001").text("out") + &esp("out");
-    let (sealed, outer) = step(&mut going(Way::Out, &out), &packet);
+    let (sealed, outer) = step(&mut going(HalfChoice::Out, &out), &packet);
     assert_eq!((&sealed.verdict, outer[0].len() < 300), (&ReplayVerdict::Protect, true), "{sealed:?}");
     let (opened, inner) = step(&mut door(&(comp("2").text("in") + &esp("in"))), &outer[0]);
     assert_eq!((&opened.verdict, &inner[0]), (&ReplayVerdict::Deliver, &packet), "{opened:?}");
@@ -303,7 +306,7 @@ fn selectors_look_through_compression() {
     for (port, verdict) in [(53, ReplayVerdict::Deliver), (54, ReplayVerdict::Drop)] {
         for len in [20, 900] {
             let packet = datagram(hosts(false), port, &vec![7; len]);
-            let (sealed, outer) = step(&mut going(Way::Out, &out), &packet);
+            let (sealed, outer) = step(&mut going(HalfChoice::Out, &out), &packet);
             assert_eq!(sealed.verdict, ReplayVerdict::Protect, "{sealed:?}");
             assert!(len == 20 || outer[0].len() < 300, "compressed");
             let (opened, _) = step(&mut door(&inb), &outer[0]);
@@ -325,17 +328,17 @@ fn an_error_about_a_protected_packet_leaves_protected() {
     // From a router behind this host.
     error[12..16].copy_from_slice(&[172, 20, 0, 1]);
     Ipv4::new_checked(&mut error[..]).unwrap().fill_checksum();
-    let (sealed, _) = step(&mut going(Way::Out, &line.text("out")), &error);
+    let (sealed, _) = step(&mut going(HalfChoice::Out, &line.text("out")), &error);
     assert_eq!(sealed.verdict, ReplayVerdict::Protect, "{sealed:?}");
     // By whatever way it goes (RFC 1812 section 4.3.2.6: back along a source route), if the tunnel takes that.
     let routed = with_options(&error, &route_to([10, 2, 0, 2]));
-    let (sealed, _) = step(&mut going(Way::Out, &line.text("out")), &routed);
+    let (sealed, _) = step(&mut going(HalfChoice::Out, &line.text("out")), &routed);
     assert_eq!(sealed.verdict, ReplayVerdict::Protect, "{sealed:?}");
     let mut astray = with_options(&error, &route_to([10, 2, 0, 2]));
     astray[16..20].copy_from_slice(&[203, 0, 113, 9]);
     Ipv4::new_checked(&mut astray[..]).unwrap().fill_checksum();
     assert_eq!(
-        reason(&mut going(Way::Out, &line.text("out")), &astray).as_deref(),
+        reason(&mut going(HalfChoice::Out, &line.text("out")), &astray).as_deref(),
         Some("selector_mismatch")
     );
     // One about somebody else's packet is a packet like all.
@@ -344,7 +347,7 @@ fn an_error_about_a_protected_packet_leaves_protected() {
         icmp::too_big(&quoted, &Headers::parse(&quoted).unwrap(), 1400, None).unwrap().as_slice().to_vec();
     error[12..16].copy_from_slice(&[172, 20, 0, 1]);
     Ipv4::new_checked(&mut error[..]).unwrap().fill_checksum();
-    let (passed, _) = step(&mut going(Way::Out, &line.text("out")), &error);
+    let (passed, _) = step(&mut going(HalfChoice::Out, &line.text("out")), &error);
     assert_eq!(passed.verdict, ReplayVerdict::Bypass);
 }
 
@@ -419,7 +422,7 @@ fn fragments_with_options_in_front_of_a_security_header_meet() {
         let mut other = pieces.clone();
         other[1][40] = protocol::TCP;
         for pieces in [pieces, other] {
-            for way in [Way::Auto, Way::In] {
+            for way in [HalfChoice::Auto, HalfChoice::In] {
                 for order in [[0, 1], [1, 0]] {
                     let mut bob = going(way, &line.text("in"));
                     assert_eq!(step(&mut bob, &pieces[order[0]]).0.verdict, ReplayVerdict::Hold);
@@ -437,7 +440,7 @@ fn a_first_fragment_has_all_of_ah() {
     let line = Line::new(true, "transport", "sha256", 32).with("type", "ah");
     let (_, outer) = step(&mut door(&line.text("out")), &datagram(hosts(true), 9, &[7; 900]));
     let pieces = cut(&outer[0], 5, ipv6::HEADER_LEN + 8 + 16);
-    let mut bob = going(Way::In, &line.text("in"));
+    let mut bob = going(HalfChoice::In, &line.text("in"));
     assert_eq!(reason(&mut bob, &pieces[0]).as_deref(), Some("fragment_header"));
 }
 
@@ -446,14 +449,14 @@ fn a_first_fragment_has_all_of_ah() {
 fn fragments_half_a_minute_apart_meet() {
     let line = Line::new(true, "transport", "aes128gcm", 20);
     let pieces = cut(&datagram(hosts(true), 9, &[1; 1000]), 77, 600);
-    let mut alice = going(Way::Out, &line.text("out"));
+    let mut alice = going(HalfChoice::Out, &line.text("out"));
     step_at(&mut alice, 100, &pieces[0]);
     assert_eq!(step_at(&mut alice, 130, &pieces[1]).0.verdict, ReplayVerdict::Protect);
 }
 
 #[test]
 fn what_is_said_to_be_ip_and_is_not_has_a_reason() {
-    let mut alice = going(Way::Out, "");
+    let mut alice = going(HalfChoice::Out, "");
     for first in [0x05, 0x55, 0x75, 0xf5] {
         let mut packet = datagram(hosts(false), 9, &[1; 40]);
         packet[0] = first;

@@ -4,7 +4,7 @@
 use crate::replay_kit;
 
 use api::{ReplayDirection, ReplayVerdict};
-use offline::replay::{EngineOptions, Replay, Way};
+use offline::replay::{EngineOptions, HalfChoice, Replay};
 use replay_kit::{Line, datagram, hosts, inner_hosts, ip, replay, same, step};
 use wire::icmp;
 use wire::ip::Headers;
@@ -43,7 +43,8 @@ fn inbound_rules_decide_about_what_arrives_in_clear() {
             let packet = towards(hosts(false), port);
             let (direction, seen, why) = verdict(&mut alice, &packet);
             assert_eq!((direction, seen, why.as_deref()), (ReplayDirection::Inbound, want, reason), "{port}");
-            let mut alice = replay(&EngineOptions { way: Way::In, ..local("192.0.2.1") }, &file).unwrap();
+            let mut alice =
+                replay(&EngineOptions { way: HalfChoice::In, ..local("192.0.2.1") }, &file).unwrap();
             assert_eq!(verdict(&mut alice, &packet).2.as_deref(), reason);
         }
     }
@@ -59,7 +60,7 @@ fn without_rules_what_an_association_covers_must_not_arrive_in_clear() {
     let (ours, theirs) = inner_hosts(false);
     let line = line.with("selector_local", ours.to_string()).with("selector_remote", theirs.to_string());
     // The receiver of what alice sends.
-    let options = EngineOptions { way: Way::In, ..local("192.0.2.2") };
+    let options = EngineOptions { way: HalfChoice::In, ..local("192.0.2.2") };
     let mut bob = replay(&options, &line.text("in")).unwrap();
     let covered = datagram(inner_hosts(false), 443, b"forged");
     assert_eq!(verdict(&mut bob, &covered).2.as_deref(), Some("clear_refused"));
@@ -159,13 +160,15 @@ fn an_error_in_clear_passes_by_inbound_rules_alone() {
     let protect = "{\"rule\":{\"direction\":\"out\",\"selectors\":[\"any\"],\"action\":\"protect\"}}\n";
     let quoted = datagram(hosts(false), 443, &[7; 1400]);
     let error = icmp::too_big(&quoted, &Headers::parse(&quoted).unwrap(), 1000, None).unwrap();
-    let mut alice = replay(&EngineOptions { way: Way::In, ..EngineOptions::default() }, bypass).unwrap();
+    let mut alice =
+        replay(&EngineOptions { way: HalfChoice::In, ..EngineOptions::default() }, bypass).unwrap();
     assert_eq!(
         verdict(&mut alice, error.as_slice()),
         (ReplayDirection::Inbound, ReplayVerdict::Bypass, None)
     );
     let both = bypass.to_owned() + protect;
-    let mut alice = replay(&EngineOptions { way: Way::In, ..EngineOptions::default() }, &both).unwrap();
+    let mut alice =
+        replay(&EngineOptions { way: HalfChoice::In, ..EngineOptions::default() }, &both).unwrap();
     assert_eq!(verdict(&mut alice, error.as_slice()).2.as_deref(), Some("clear_refused"));
 }
 

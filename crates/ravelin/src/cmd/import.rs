@@ -13,10 +13,10 @@ use api::{
     SpdDeleted, SpdList, Spi, SpiRequest, path,
 };
 use clap::Args;
+use documents::api_error::{ApiError, Blame};
 use documents::associations;
-use documents::import::{self, Ends, Entry, MAX_FILE, SETKEY_RULE, What};
-use documents::refused::{Fault, Refused};
-use documents::rules::RuleBook;
+use documents::import::{self, Ends, Entry, ImportItem, MAX_FILE, SETKEY_RULE};
+use documents::rules::SpdRules;
 use zeroize::Zeroizing;
 
 use crate::client::Connect;
@@ -64,12 +64,12 @@ impl Import {
         drop(text);
         check(&name, &entries)?;
         if self.check && self.json {
-            let count = |is: fn(&What) -> bool| entries.iter().filter(|entry| is(&entry.what)).count();
+            let count = |is: fn(&ImportItem) -> bool| entries.iter().filter(|entry| is(&entry.what)).count();
             return output::json(&ImportChecked {
                 file: name,
                 statements: entries.len(),
-                sas: count(|what| matches!(what, What::Sa(_))),
-                rules: count(|what| matches!(what, What::Rule(_))),
+                sas: count(|what| matches!(what, ImportItem::Sa(_))),
+                rules: count(|what| matches!(what, ImportItem::Rule(_))),
             });
         }
         if self.check {
@@ -128,12 +128,12 @@ impl Import {
 
     /// What the file says is to be deleted first.
     fn make_room(&self, name: &str, entries: &[Entry], done: &mut Imported) -> anyhow::Result<()> {
-        let says = |what: &What| entries.iter().any(|entry| entry.what == *what);
-        let sas = match says(&What::FlushSas) {
+        let says = |what: &ImportItem| entries.iter().any(|entry| entry.what == *what);
+        let sas = match says(&ImportItem::FlushSas) {
             true => self.connect.get::<SaList>(path::SA)?.sas,
             false => Vec::new(),
         };
-        let rules = match says(&What::FlushRules) {
+        let rules = match says(&ImportItem::FlushRules) {
             true => self.connect.get::<SpdList>(path::SPD)?.rules,
             false => Vec::new(),
         };
@@ -158,16 +158,16 @@ impl Import {
         Ok(())
     }
 
-    fn add(&self, what: What, done: &mut Imported) -> anyhow::Result<()> {
+    fn add(&self, what: ImportItem, done: &mut Imported) -> anyhow::Result<()> {
         match what {
-            What::Sa(request) => {
+            ImportItem::Sa(request) => {
                 let added: SaAdded = self.connect.post_secret(path::SA, request)?;
                 done.sas.push(added.sa);
             }
-            What::Rule(request) => {
+            ImportItem::Rule(request) => {
                 done.rules.push(self.add_rule(*request)?);
             }
-            What::FlushSas | What::FlushRules => {}
+            ImportItem::FlushSas | ImportItem::FlushRules => {}
         }
         Ok(())
     }
@@ -243,23 +243,23 @@ fn found_by(request: &SaAdd) -> Option<(Direction, Spi, Option<IpAddr>, Option<I
 
 /// Whether a daemon could take every entry; what depends on its state (a name, an SPI in use) it says itself.
 fn check(name: &str, entries: &[Entry]) -> anyhow::Result<()> {
-    let mut book = RuleBook::default();
+    let mut book = SpdRules::default();
     let mut named = HashMap::new();
     for entry in entries {
         let checked = match &entry.what {
-            What::Sa(request) => associations::check(request).and_then(|()| {
+            ImportItem::Sa(request) => associations::check(request).and_then(|()| {
                 let Some(before) = found_by(request).and_then(|by| named.insert(by, entry.line)) else {
                     return Ok(());
                 };
                 let text =
                     format!("line {before} has an association with this SPI already ({})", request.direction);
-                Err(Refused::new(Fault::Conflict, text).remedy("give one of the two another SPI"))
+                Err(ApiError::new(Blame::Conflict, text).remedy("give one of the two another SPI"))
             }),
-            What::Rule(request) => {
+            ImportItem::Rule(request) => {
                 let place = request.place.clone().filter(|place| !place.contains(':'));
                 book.add(&SpdAdd { place, ..(**request).clone() }).map(drop)
             }
-            What::FlushSas | What::FlushRules => Ok(()),
+            ImportItem::FlushSas | ImportItem::FlushRules => Ok(()),
         };
         checked.map_err(|refused| {
             let remedy = refused.remedy.map_or_else(String::new, |remedy| format!("; {remedy}"));

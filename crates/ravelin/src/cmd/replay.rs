@@ -35,8 +35,8 @@ pub struct Replay {
     #[arg(long, value_name = "NAME")]
     app: Option<String>,
     /// Which half of the engine packets go through; `in`: what is in clear is compared with the rules for inbound packets.
-    #[arg(long, value_enum, default_value_t = Way::Auto)]
-    direction: Way,
+    #[arg(long, value_enum, default_value_t = HalfChoice::Auto)]
+    direction: HalfChoice,
     /// An address of this host: says which way packets go, and which way the associations of a setkey file do, which otherwise
     /// speaks for both hosts. May be repeated.
     #[arg(long, value_name = "ADDRESS")]
@@ -56,7 +56,7 @@ pub struct Replay {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Way {
+enum HalfChoice {
     In,
     Out,
     Auto,
@@ -72,9 +72,9 @@ impl Replay {
             engine: EngineOptions {
                 app: self.app,
                 way: match self.direction {
-                    Way::In => replay::Way::In,
-                    Way::Out => replay::Way::Out,
-                    Way::Auto => replay::Way::Auto,
+                    HalfChoice::In => replay::HalfChoice::In,
+                    HalfChoice::Out => replay::HalfChoice::Out,
+                    HalfChoice::Auto => replay::HalfChoice::Auto,
                 },
                 local: self.local,
                 hex: self.hex,

@@ -9,7 +9,7 @@ use wire::Time;
 
 use super::{InboundHalf, InboundThread, Tapped, gather};
 use crate::datapath::frames::DEVICES;
-use crate::datapath::{Due, HOUSEKEEPING, Murmur, RECOVERY, pool};
+use crate::datapath::{DropLog, Due, HOUSEKEEPING, RECOVERY, pool};
 
 /// Times that a device is asked for frames before the thread looks at its channel again.
 const CALLS: usize = 16;
@@ -26,7 +26,7 @@ impl InboundThread {
             outcomes: Vec::new(),
         };
         let mut due = Due::new(clock::monotonic());
-        let mut murmur = Murmur::default();
+        let mut drop_log = DropLog::default();
         loop {
             // A device that is not there stands in the set as the eventfd.
             let wake = inbox.wake().as_fd();
@@ -45,7 +45,7 @@ impl InboundThread {
             if due.reached(now) {
                 half.engine.expire(now);
                 half.overrun = receivers.iter_mut().map(FrameReceiver::lost).sum();
-                murmur.say("inbound", half.engine.stats().drops().chain(half.losses.drops()));
+                drop_log.say("inbound", half.engine.stats().drops().chain(half.losses.drops()));
             }
             half.tell();
         }
@@ -78,8 +78,9 @@ impl InboundThread {
                 half.packet(now, packet, pool, outcomes);
             }
             gather(outcomes, delivery);
-            delivery
-                .coalesced(|coalesced| half.losses.count_delivery(&half.cutter.send(&self.tun, coalesced)));
+            delivery.coalesced(|coalesced| {
+                half.losses.count_delivery(&half.fragmenter.send(&self.tun, coalesced))
+            });
             delivery.clear(pool);
             if !more {
                 break;

@@ -12,17 +12,17 @@ use crate::health::Ended;
 use crate::json_log::utc;
 use crate::kernel_counters;
 use crate::plane::Plane;
+use documents::api_error::{ApiError, Blame};
 use documents::associations::protocol_word;
-use documents::refused::{Fault, Refused};
 
-pub(super) async fn of_drop(plane: &mut Plane, which: &str) -> Result<Explanation, Refused> {
+pub(super) async fn of_drop(plane: &mut Plane, which: &str) -> Result<Explanation, ApiError> {
     // What is new of files waits for the next tick: `unfinished` says so.
     plane.hear();
     plane.hear_drops().await?;
     let number = match which {
         "all" | "last" => None,
         id => Some(id.parse::<u64>().map_err(|_| {
-            Refused::new(Fault::BadRequest, "no such drop").remedy("ask for a number, `last` or `all`")
+            ApiError::new(Blame::BadRequest, "no such drop").remedy("ask for a number, `last` or `all`")
         })?),
     };
     // Both halves in one list, by when it happened.
@@ -37,7 +37,7 @@ pub(super) async fn of_drop(plane: &mut Plane, which: &str) -> Result<Explanatio
     if found.is_empty() && which != "all" {
         let text =
             "this drop is not, or no longer, known: the daemon remembers the last 1024 since its start";
-        return Err(Refused::new(Fault::NotFound, text)
+        return Err(ApiError::new(Blame::NotFound, text)
             .remedy("`ravelin explain --drop all` lists them; the audit log keeps them longer"));
     }
     Ok(Explanation {

@@ -11,13 +11,13 @@ use zeroize::Zeroizing;
 
 use super::name::name_of;
 use super::{Associations, Context, Halves, allocate_spi, settle};
+use documents::api_error::{ApiError, Blame};
 use documents::associations::{self, SaView};
-use documents::refused::{Fault, Refused};
 
 /// Which association is meant, where its SPI does not say it alone.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Which {
+pub struct SaQuery {
     /// The direction of the association.
     pub direction: Option<Direction>,
     /// This host's outer address, or the group.
@@ -26,15 +26,15 @@ pub struct Which {
     pub remote: Option<IpAddr>,
 }
 
-fn bad(message: impl Into<String>) -> Refused {
-    Refused::new(Fault::BadRequest, message)
+fn bad(message: impl Into<String>) -> ApiError {
+    ApiError::new(Blame::BadRequest, message)
 }
 
 /// The limits that count after a change.
 ///
 /// # Errors
 /// If it puts a soft one behind a hard one. One that was there already, of an association that was retired, may stay.
-fn merged(before: Lifetime, asked: &SaUpdate) -> Result<Lifetime, Refused> {
+fn merged(before: Lifetime, asked: &SaUpdate) -> Result<Lifetime, ApiError> {
     let lifetime = Lifetime {
         soft: asked.soft.as_ref().map_or(before.soft, associations::limits),
         hard: asked.hard.as_ref().map_or(before.hard, associations::limits),
@@ -53,9 +53,9 @@ impl Associations {
     pub(super) async fn find(
         &self,
         spi: api::Spi,
-        which: &Which,
+        which: &SaQuery,
         context: Context<'_>,
-    ) -> Result<SaInfo, Refused> {
+    ) -> Result<SaInfo, ApiError> {
         // Looked up in the threads by the SPI: what is told of every association would take them long.
         let (of, now) = (Spi(spi.0), netio::clock::monotonic());
         let mut views: Vec<SaView> = context
@@ -75,7 +75,7 @@ impl Associations {
         match found.len() {
             0 => Err(sadb::SadError::UnknownSpi(Spi(spi.0)).into()),
             1 => Ok(found.remove(0)),
-            n => Err(Refused::new(Fault::Conflict, format!("{n} associations have SPI {spi}"))
+            n => Err(ApiError::new(Blame::Conflict, format!("{n} associations have SPI {spi}"))
                 .remedy("say which with --direction in|out, and --remote and --local if that is not enough")),
         }
     }
@@ -87,15 +87,15 @@ impl Associations {
     pub(in crate::plane) async fn update(
         &self,
         spi: api::Spi,
-        which: &Which,
+        which: &SaQuery,
         asked: SaUpdate,
         context: Context<'_>,
-    ) -> Result<SaInfo, Refused> {
+    ) -> Result<SaInfo, ApiError> {
         if asked == SaUpdate::default() {
             return Err(bad("nothing is to change").remedy("give --replay-window, --soft or --hard"));
         }
         let sa = self.find(spi, which, context).await?;
-        let gone = || Refused::from(sadb::SadError::UnknownSpi(Spi(spi.0)));
+        let gone = || ApiError::from(sadb::SadError::UnknownSpi(Spi(spi.0)));
         let view = match sa.direction {
             Direction::In => {
                 let name = name_of(&sa);
@@ -141,7 +141,7 @@ impl Associations {
         &mut self,
         request: SaReplace,
         context: Context<'_>,
-    ) -> Result<SaReplaced, Refused> {
+    ) -> Result<SaReplaced, ApiError> {
         let SaReplace { inbound, outbound, overlap_seconds } = request;
         if inbound.is_none() && outbound.is_none() {
             return Err(bad("nothing is to be replaced").remedy("name the old ones with --in and --out"));
@@ -195,8 +195,8 @@ impl Associations {
         one: &ReplaceOne,
         direction: Direction,
         context: Context<'_>,
-    ) -> Result<SaInfo, Refused> {
-        let which = Which { direction: Some(direction), local: None, remote: one.remote };
+    ) -> Result<SaInfo, ApiError> {
+        let which = SaQuery { direction: Some(direction), local: None, remote: one.remote };
         let old = self.find(one.old, &which, context).await?;
         if old.suite.is_empty() {
             return Err(bad(format!("association {} has no key to replace", one.old))
@@ -211,7 +211,7 @@ impl Associations {
         one: ReplaceOne,
         old: &SaInfo,
         context: Context<'_>,
-    ) -> Result<(SaInfo, bool), Refused> {
+    ) -> Result<(SaInfo, bool), ApiError> {
         if one.keymat.is_empty() {
             let SpiRequest::This(spi) = one.spi else {
                 return Err(bad("a successor needs a key")
@@ -220,7 +220,7 @@ impl Associations {
             if spi == one.old {
                 return Err(bad(format!("association {spi} cannot follow itself")).remedy("name another one"));
             }
-            let which = Which { direction: Some(Direction::In), local: None, remote: Some(old.remote) };
+            let which = SaQuery { direction: Some(Direction::In), local: None, remote: Some(old.remote) };
             return Ok((self.find(spi, &which, context).await?, false));
         }
         let name = name_of(old);
@@ -248,7 +248,7 @@ impl Associations {
         spi: Spi,
         one: ReplaceOne,
         halves: &Halves,
-    ) -> Result<SaView, Refused> {
+    ) -> Result<SaView, ApiError> {
         let config = successor(old, spi, one.suite.as_deref(), one.keymat)?;
         let admission = self.keys.admit(&config)?;
         let added = match InboundSa::new(config, &self.keys.registry) {
@@ -272,7 +272,7 @@ impl Associations {
         &mut self,
         one: ReplaceOne,
         context: Context<'_>,
-    ) -> Result<(SaInfo, SaInfo), Refused> {
+    ) -> Result<(SaInfo, SaInfo), ApiError> {
         let old = self.find_old(&one, Direction::Out, context).await?;
         let SpiRequest::This(spi) = one.spi else {
             return Err(bad("the SPI of an outbound association is the peer's choice")
@@ -287,8 +287,8 @@ impl Associations {
         });
         let (config, before) = config.await?;
         if let Some(before) = before {
-            return Err(Refused::new(
-                Fault::Conflict,
+            return Err(ApiError::new(
+                Blame::Conflict,
                 format!("{old_spi} is a member of the bundle that {before} leads to it"),
             )
             .remedy("add the members of a new bundle, then delete those of the old one"));
@@ -343,7 +343,7 @@ impl Associations {
         &self,
         spi: Option<Spi>,
         halves: &Halves,
-    ) -> Result<(Zeroizing<Vec<u8>>, Vec<Spi>), Refused> {
+    ) -> Result<(Zeroizing<Vec<u8>>, Vec<Spi>), ApiError> {
         let wanted = move |sa: Spi| spi.is_none_or(|spi| spi == sa);
         let mut lines = halves
             .ask_inbound(move |half| {
@@ -362,7 +362,7 @@ impl Associations {
         if lines.is_empty() {
             return match spi {
                 Some(spi) => Err(sadb::SadError::UnknownSpi(spi).into()),
-                None => Err(Refused::new(Fault::NotFound, "there are no associations")
+                None => Err(ApiError::new(Blame::NotFound, "there are no associations")
                     .remedy("add them with `ravelin sa add`")),
             };
         }
@@ -378,7 +378,11 @@ impl Associations {
 }
 
 /// Give an inbound association an end so many seconds from now, unless it has an earlier one. `None`: it is gone already.
-async fn retire(name: SaName, overlap_seconds: u64, context: Context<'_>) -> Result<Option<SaInfo>, Refused> {
+async fn retire(
+    name: SaName,
+    overlap_seconds: u64,
+    context: Context<'_>,
+) -> Result<Option<SaInfo>, ApiError> {
     let now = netio::clock::monotonic();
     let retired = context.halves.ask_inbound(move |half| {
         if overlap_seconds == 0 {
@@ -398,7 +402,7 @@ fn age(since: Time, now: Time) -> u64 {
 }
 
 /// The same association under another SPI with another key.
-fn successor(old: SaConfig, spi: Spi, suite: Option<&str>, keymat: Keymat) -> Result<SaConfig, Refused> {
+fn successor(old: SaConfig, spi: Spi, suite: Option<&str>, keymat: Keymat) -> Result<SaConfig, ApiError> {
     let suite = match suite {
         None => old.suite,
         Some(name) => name.parse::<SuiteId>().map_err(|error| {

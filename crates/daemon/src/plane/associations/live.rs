@@ -15,8 +15,8 @@ use super::served::{Left, LiveName, Served};
 use super::{Associations, Context};
 use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::monitor::Monitor;
+use documents::api_error::ApiError;
 use documents::associations::groups_of;
-use documents::refused::Refused;
 
 /// What [`Served`] wants to know of an association; `None`: nothing. IP in IP that is taken bare of its peer (`tunnels_from`) protects no
 /// flow, so clear text is no less than what it serves.
@@ -49,7 +49,7 @@ fn name_of(sa: &SaInfo) -> LiveName {
     (direction, Spi(sa.spi.0), sa.remote)
 }
 
-fn tell_of_live(served: Selectors, monitor: &Monitor) -> Result<(), Refused> {
+fn tell_of_live(served: Selectors, monitor: &Monitor) -> Result<(), ApiError> {
     let mut kernel_half = monitor.get();
     let before = kernel_half.live_widened();
     kernel_half.add_live_sa(&served)?;
@@ -69,7 +69,7 @@ impl Associations {
         out: &OutboundHalf,
         into: &InboundHalf,
         context: Context<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         let groups = out.engine.sad().list().flat_map(|(_, sa)| served_groups(sa));
         let inbound = into.engine.sad().list().filter_map(|sa| served(sa, &context.config.tunnels_from));
         self.set_live(Served::of(inbound.chain(groups)), context.monitor)
@@ -84,7 +84,7 @@ impl Associations {
         event: &engine::Event,
         lost: bool,
         context: Context<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         match event {
             _ if lost => self.count_anew(context).await,
             engine::Event::Expire(end) if end.state == LifeState::Dead => {
@@ -107,7 +107,7 @@ impl Associations {
         sa: &SaInfo,
         served: Selectors,
         context: Context<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         if sa.kind == api::SaType::Ipip && context.config.tunnels_from.contains(&sa.remote) {
             return Ok(());
         }
@@ -139,12 +139,12 @@ impl Associations {
     ///
     /// # Errors
     /// If the kernel half does not follow, or a data thread does not answer.
-    pub(super) async fn end_groups(&mut self, sa: &SaInfo, context: Context<'_>) -> Result<(), Refused> {
+    pub(super) async fn end_groups(&mut self, sa: &SaInfo, context: Context<'_>) -> Result<(), ApiError> {
         self.end_groups_of(name_of(sa), context).await
     }
 
     /// The same as [`Associations::end_groups`], for the association that an event names.
-    async fn end_groups_of(&mut self, name: LiveName, context: Context<'_>) -> Result<(), Refused> {
+    async fn end_groups_of(&mut self, name: LiveName, context: Context<'_>) -> Result<(), ApiError> {
         if self.live.has(name) { self.end_live_of(name, context).await } else { Ok(()) }
     }
 
@@ -152,21 +152,21 @@ impl Associations {
     ///
     /// # Errors
     /// If the kernel half does not follow, or the thread does not answer.
-    pub(super) async fn end_live(&mut self, sa: &SaInfo, context: Context<'_>) -> Result<(), Refused> {
+    pub(super) async fn end_live(&mut self, sa: &SaInfo, context: Context<'_>) -> Result<(), ApiError> {
         self.end_live_of(name_of(sa), context).await
     }
 
     /// The same as [`Associations::end_live`], for the association that an event names.
-    async fn end_live_of(&mut self, name: LiveName, context: Context<'_>) -> Result<(), Refused> {
+    async fn end_live_of(&mut self, name: LiveName, context: Context<'_>) -> Result<(), ApiError> {
         match self.live.remove(name) {
             Left::Others => Ok(()),
-            Left::Nobody(served) => context.monitor.get().remove_live_sa(&served).map_err(Refused::from),
+            Left::Nobody(served) => context.monitor.get().remove_live_sa(&served).map_err(ApiError::from),
             Left::Unclear => self.count_anew(context).await,
         }
     }
 
     /// Count anew what the associations serve, and tell the kernel half.
-    async fn count_anew(&mut self, context: Context<'_>) -> Result<(), Refused> {
+    async fn count_anew(&mut self, context: Context<'_>) -> Result<(), ApiError> {
         let tunnels_from = context.config.tunnels_from.clone();
         let of = move |half: &mut InboundHalf| {
             half.engine.sad().list().filter_map(|sa| served(sa, &tunnels_from)).collect::<Vec<_>>()
@@ -183,7 +183,7 @@ impl Associations {
     ///
     /// # Errors
     /// If it does not take them all.
-    fn set_live(&mut self, live: Served, monitor: &Monitor) -> Result<(), Refused> {
+    fn set_live(&mut self, live: Served, monitor: &Monitor) -> Result<(), ApiError> {
         monitor.get().set_live_sas(&live.list())?;
         // What the kernel half did not take is counted as new when an association of it comes again.
         self.live = live;

@@ -46,7 +46,7 @@ async fn what_must_not_be_left_half_done_waits_for_its_turn() {
     let plane = plane(folder.config(), None);
     let halves = &plane.halves;
     let busy = halves.occupy_outbound();
-    assert_eq!(halves.ask_outbound(|_| ()).await, Err(Unanswered::Busy));
+    assert_eq!(halves.ask_outbound(|_| ()).await, Err(AskError::Busy));
     let (done, _) = tokio::join!(halves.outbound.insist(|_| 7), async move {
         tokio::task::yield_now().await;
         drop(busy);
@@ -69,7 +69,7 @@ async fn a_change_is_made_in_both_threads_or_in_neither() {
     assert_eq!(generations(halves).await, [7, 7]);
     for occupy in [Halves::occupy_outbound, Halves::occupy_inbound] {
         let busy = occupy(halves);
-        assert_eq!(halves.change(of(8), of(7)).await, Err(Unanswered::Busy));
+        assert_eq!(halves.change(of(8), of(7)).await, Err(AskError::Busy));
         drop(busy);
         assert_eq!(generations(halves).await, [7, 7]);
     }

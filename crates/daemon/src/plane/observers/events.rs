@@ -14,8 +14,8 @@ use crate::datapath::OutboundHalf;
 use crate::events::Lines;
 use crate::plane::context::Context;
 use crate::plane::{Halves, Shared};
+use documents::api_error::ApiError;
 use documents::associations;
-use documents::refused::Refused;
 
 /// Lines that wait for one reader's socket.
 const LINES: usize = 64;
@@ -114,7 +114,7 @@ fn in_words(event: &engine::Event, followed: usize, context: Context<'_>) -> Opt
 }
 
 /// Let packets without an association wait for it, or no longer.
-async fn set_hold(halves: &Halves, hold: bool) -> Result<(), Refused> {
+async fn set_hold(halves: &Halves, hold: bool) -> Result<(), ApiError> {
     let limits = hold.then(engine::HoldLimits::default);
     Ok(halves.ask_outbound(move |half: &mut OutboundHalf| half.engine.set_hold(limits)).await?)
 }
@@ -123,7 +123,7 @@ async fn set_hold(halves: &Halves, hold: bool) -> Result<(), Refused> {
 ///
 /// # Errors
 /// If the daemon is about to end.
-pub async fn listen(shared: Shared, answers: bool) -> Result<Lines, Refused> {
+pub async fn listen(shared: Shared, answers: bool) -> Result<Lines, ApiError> {
     let mut events = {
         let mut plane = shared.get().await?;
         if answers {

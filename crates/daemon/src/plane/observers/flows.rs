@@ -14,7 +14,7 @@ use crate::flows::sums;
 use crate::json_log::utc;
 use crate::monitor::Monitor;
 use crate::plane::PolicyInForce;
-use documents::refused::Refused;
+use documents::api_error::ApiError;
 
 /// Flows that are taken out at a time, so that a flood of short ones stops nobody else for long.
 const MOST_ENDS: usize = 8192;
@@ -28,7 +28,7 @@ impl Observers {
         &mut self,
         monitor: &Monitor,
         policy: &PolicyInForce,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         let Some(config) = self.flows.config.clone() else { return Ok(()) };
         let (all, room) = {
             let monitor = monitor.get();
@@ -68,7 +68,7 @@ impl Observers {
         end: FlowEnd,
         monitor: &Monitor,
         policy: &PolicyInForce,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         let taken = monitor.get().take_flow(id)?;
         if let Some(flow) = taken {
             let record = self.flow_record(&flow, Some(end), policy);

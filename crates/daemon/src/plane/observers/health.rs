@@ -16,7 +16,7 @@ use super::Observers;
 use crate::health::{ASSOCIATIONS, Ended, Outlook, Progress, Question, Sample, Who};
 use crate::plane::Halves;
 use crate::plane::context::Context;
-use documents::refused::Refused;
+use documents::api_error::ApiError;
 
 /// Every so many looks, associations are compared.
 const ROUND: u32 = 2;
@@ -85,7 +85,7 @@ impl Observers {
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(in crate::plane) async fn look_after_health(&mut self, context: Context<'_>) -> Result<(), Refused> {
+    pub(in crate::plane) async fn look_after_health(&mut self, context: Context<'_>) -> Result<(), ApiError> {
         self.hear_drops(context.halves).await?;
         let now = netio::clock::monotonic();
         let questions = self.health.questions();
@@ -120,7 +120,7 @@ impl Observers {
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(in crate::plane) async fn hear_drops(&mut self, halves: &Halves) -> Result<(), Refused> {
+    pub(in crate::plane) async fn hear_drops(&mut self, halves: &Halves) -> Result<(), ApiError> {
         let [out, into] = self.health.seen;
         let ahead = halves.ask_outbound(move |half| {
             let sad = half.engine.sad();
@@ -145,7 +145,7 @@ impl Observers {
         &self,
         questions: Vec<Question>,
         context: Context<'_>,
-    ) -> Result<Vec<Outlook>, Refused> {
+    ) -> Result<Vec<Outlook>, ApiError> {
         let spd = context.policy.spd().clone();
         let (out, into) = (questions.clone(), questions.clone());
         let ahead = context.halves.ask_outbound(move |half| {
@@ -172,7 +172,7 @@ impl Observers {
 }
 
 /// What is known of the first associations of each direction.
-async fn samples(halves: &Halves) -> Result<Vec<Sample>, Refused> {
+async fn samples(halves: &Halves) -> Result<Vec<Sample>, ApiError> {
     let outbound = halves.ask_outbound(|half| {
         let of = |sa: &sadb::OutboundSa| {
             let config = sa.config();

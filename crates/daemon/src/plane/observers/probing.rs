@@ -19,7 +19,7 @@ use crate::plane::context::Context;
 use crate::plane::{Halves, Plane};
 use crate::probing::Known;
 use config::Config;
-use documents::refused::Refused;
+use documents::api_error::ApiError;
 
 /// From one look to the next.
 const TURN: Duration = Duration::from_millis(500);
@@ -102,7 +102,7 @@ impl Observers {
     }
 
     /// Let time pass for all paths; when the next look is due.
-    pub(in crate::plane) async fn probe_paths(&mut self, context: Context<'_>) -> Result<Duration, Refused> {
+    pub(in crate::plane) async fn probe_paths(&mut self, context: Context<'_>) -> Result<Duration, ApiError> {
         if !context.config.icmp.probe {
             return Ok(TURN);
         }
@@ -136,7 +136,7 @@ impl Observers {
         &self,
         seen: &BTreeMap<Path, SeenPath>,
         halves: &Halves,
-    ) -> Result<BTreeMap<Path, (Spi, u64)>, Refused> {
+    ) -> Result<BTreeMap<Path, (Spi, u64)>, ApiError> {
         type Asked = (Path, Selectors, Option<Spi>);
         let asked = |(path, one): (&Path, &SeenPath)| -> Asked {
             let known = self.probing.paths.get(path).and_then(|known| known.back);

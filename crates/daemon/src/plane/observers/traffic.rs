@@ -6,7 +6,7 @@ use super::Observers;
 use crate::monitor::Monitor;
 use crate::plane::Host;
 use crate::plane::context::Context;
-use documents::refused::Refused;
+use documents::api_error::ApiError;
 
 /// The kernel half's count of packets that it put into the TUN.
 const HANDED: &str = "tun_recorded";
@@ -16,7 +16,7 @@ impl Observers {
     ///
     /// # Errors
     /// If the kernel half does not say what it counted.
-    pub(in crate::plane) fn begin_count(&mut self, monitor: &Monitor, host: &Host) -> Result<(), Refused> {
+    pub(in crate::plane) fn begin_count(&mut self, monitor: &Monitor, host: &Host) -> Result<(), ApiError> {
         self.handed = handed(monitor, host)?;
         Ok(())
     }
@@ -26,7 +26,7 @@ impl Observers {
     ///
     /// # Errors
     /// If the kernel half or the data thread does not answer.
-    pub(in crate::plane) async fn handed_over(&self, context: Context<'_>) -> Result<HandedOver, Refused> {
+    pub(in crate::plane) async fn handed_over(&self, context: Context<'_>) -> Result<HandedOver, ApiError> {
         let Context { config, halves, monitor, host, .. } = context;
         let since =
             |now: (u64, u64)| (now.0.saturating_sub(self.handed.0), now.1.saturating_sub(self.handed.1));
@@ -41,7 +41,7 @@ impl Observers {
 }
 
 /// Packets that the kernel half has handed over, and that the TUN had no room for.
-fn handed(monitor: &Monitor, host: &Host) -> Result<(u64, u64), Refused> {
+fn handed(monitor: &Monitor, host: &Host) -> Result<(u64, u64), ApiError> {
     let all = monitor.get().counters()?;
     let handed = all.iter().find(|(name, _)| *name == HANDED).map_or(0, |(_, count)| *count);
     Ok((handed, queue_drops(&host.tun().name).unwrap_or(0)))

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use super::PolicyInForce;
 use crate::policy_store::{Candidate, Exchanged, Previous, Trial};
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 /// What becomes of the files with a change.
 pub(in crate::plane) enum Files {
@@ -52,7 +52,7 @@ impl PolicyInForce {
         &mut self,
         files: Files,
         candidate: &Candidate,
-    ) -> Result<Done, Refused> {
+    ) -> Result<Done, ApiError> {
         match files {
             Files::Stay | Files::Later => Ok(Done::Nothing),
             Files::Install(text) => {
@@ -94,6 +94,6 @@ impl PolicyInForce {
     }
 }
 
-fn unwritten(error: &dyn Display) -> Refused {
-    Refused::new(Fault::Failed, format!("a file of the policy cannot be written: {error}"))
+fn unwritten(error: &dyn Display) -> ApiError {
+    ApiError::new(Blame::Failed, format!("a file of the policy cannot be written: {error}"))
 }

@@ -4,7 +4,7 @@ use super::PolicyInForce;
 use super::pinned::AT_ONCE;
 use crate::monitor::{KernelHalf, Monitor};
 use crate::policy_store::{self, Candidate, Executable};
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 impl PolicyInForce {
     /// What comes before a candidate is in force anywhere: sockets go on under the numbers that they have, and the numbers of its
@@ -16,14 +16,14 @@ impl PolicyInForce {
         &mut self,
         candidate: &mut Candidate,
         monitor: &Monitor,
-    ) -> Result<Vec<Executable>, Refused> {
+    ) -> Result<Vec<Executable>, ApiError> {
         let executables = policy_store::executables(&candidate.compiled);
         let mut moved = policy_store::moved_paths(&self.executables, &executables);
         moved.extend(monitor.get().moved(&candidate.compiled.subjects)?);
         candidate.follow(&moved);
         self.store
             .commit_numbers(candidate)
-            .map_err(|error| Refused::new(Fault::Failed, error.to_string()))?;
+            .map_err(|error| ApiError::new(Blame::Failed, error.to_string()))?;
         Ok(executables)
     }
 
@@ -40,7 +40,7 @@ impl PolicyInForce {
         &mut self,
         candidate: &Candidate,
         monitor: &Monitor,
-    ) -> Result<bool, Refused> {
+    ) -> Result<bool, ApiError> {
         self.pins.look_soon();
         load_kernel(&mut **monitor.get(), candidate, AT_ONCE)
     }
@@ -50,7 +50,7 @@ impl PolicyInForce {
     ///
     /// # Errors
     /// If the kernel half does not take it.
-    pub(in crate::plane) fn refresh_executables(&mut self, monitor: &Monitor) -> Result<bool, Refused> {
+    pub(in crate::plane) fn refresh_executables(&mut self, monitor: &Monitor) -> Result<bool, ApiError> {
         let now = policy_store::executables(self.compiled());
         let directories = monitor.get().directories_changed();
         if now == self.executables && !directories && !self.unfinished {
@@ -70,7 +70,7 @@ pub(crate) fn load_kernel(
     monitor: &mut dyn KernelHalf,
     candidate: &Candidate,
     hashed: u64,
-) -> Result<bool, Refused> {
+) -> Result<bool, ApiError> {
     let orders = policy_store::orders(candidate);
     let compiled = &candidate.compiled;
     let warnings = monitor.load_policy(&compiled.spd, &compiled.subjects, &orders)?;

@@ -15,7 +15,7 @@ use crate::monitor::Monitor;
 use crate::names::{self, Heard, Known};
 use crate::plane::halves::{Halves, by_policy};
 use crate::policy_store::{self, Candidate};
-use documents::refused::Refused;
+use documents::api_error::ApiError;
 
 /// The most DNS answers to applications that are examined at once. Further ones are lost, and only the kernel half
 /// counts them.
@@ -27,7 +27,7 @@ fn hosts_of(named: &Named) -> Vec<String> {
 }
 
 /// The addresses with which applications have flows.
-fn peers_in_use(monitor: &Monitor) -> Result<HashSet<(AppId, IpAddr)>, Refused> {
+fn peers_in_use(monitor: &Monitor) -> Result<HashSet<(AppId, IpAddr)>, ApiError> {
     let monitor = monitor.get();
     let netns = monitor.netns();
     let sockets = monitor.sockets()?;
@@ -61,7 +61,7 @@ impl PolicyInForce {
         now: Time,
         halves: &Halves,
         monitor: &Monitor,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         let patience = self.hosts.asker.patience();
         for name in self.hosts.book.due(now, patience) {
             self.hosts.asker.ask(name);
@@ -83,7 +83,7 @@ impl PolicyInForce {
         heard: Heard,
         halves: &Halves,
         monitor: &Monitor,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         let now = netio::clock::monotonic();
         self.hosts.book.answer(now, &heard.name, heard.v4, heard.v6);
         self.follow_names(now, halves, monitor).await
@@ -94,7 +94,7 @@ impl PolicyInForce {
         &mut self,
         halves: &Halves,
         monitor: &Monitor,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         let now = netio::clock::monotonic();
         let answers = monitor.get().dns_answers(AT_ONCE)?;
         let mut news = false;
@@ -121,7 +121,7 @@ impl PolicyInForce {
     ///
     /// # Errors
     /// A data thread does not answer. A kernel half that did not take the change is loaded as a whole later.
-    async fn follow_names(&mut self, now: Time, halves: &Halves, monitor: &Monitor) -> Result<(), Refused> {
+    async fn follow_names(&mut self, now: Time, halves: &Halves, monitor: &Monitor) -> Result<(), ApiError> {
         let names = self.hosts.book.names(now);
         if names == self.store.compiled.named.names {
             return Ok(());
@@ -179,7 +179,7 @@ impl PolicyInForce {
     }
 
     /// The state of every name.
-    pub(in crate::plane) fn names(&self, monitor: &Monitor) -> Result<Vec<NameState>, Refused> {
+    pub(in crate::plane) fn names(&self, monitor: &Monitor) -> Result<Vec<NameState>, ApiError> {
         let now = netio::clock::monotonic();
         let named = &self.store.compiled.named;
         let peers = peers_in_use(monitor)?;

@@ -18,9 +18,9 @@ use super::PolicyInForce;
 use super::process::Owners;
 use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, is_same};
+use documents::api_error::{ApiError, Blame};
 use documents::associations::protocol_word;
 use documents::decision::{block_position, rule_position};
-use documents::refused::{Fault, Refused};
 
 /// Ranges of peers that are told for one application.
 const PEERS: usize = 64;
@@ -36,18 +36,18 @@ impl PolicyInForce {
         &self,
         asked: &PolicyText,
         monitor: &Monitor,
-    ) -> Result<PolicyPlan, Refused> {
+    ) -> Result<PolicyPlan, ApiError> {
         let own = self.store.file().display().to_string();
         let (name, octets) = match &asked.text {
             Some(text) => (asked.file.clone().unwrap_or(own), text.clone().into_bytes()),
             None => {
                 let octets = std::fs::read(self.store.file())
-                    .map_err(|error| Refused::new(Fault::NotFound, format!("{own}: {error}")))?;
+                    .map_err(|error| ApiError::new(Blame::NotFound, format!("{own}: {error}")))?;
                 (own, octets)
             }
         };
         let candidate = self.store.read_text(&name, &octets);
-        let mut candidate = candidate.map_err(|error| Refused::new(Fault::BadRequest, error.to_string()))?;
+        let mut candidate = candidate.map_err(|error| ApiError::new(Blame::BadRequest, error.to_string()))?;
         let executables = policy_store::executables(&candidate.compiled);
         let subjects = candidate.compiled.subjects.clone();
         let mut moved = policy_store::moved_paths(&self.executables, &executables);

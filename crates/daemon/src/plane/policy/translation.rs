@@ -16,7 +16,7 @@ use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::monitor::Monitor;
 use crate::plane::halves::Halves;
 use crate::translation::Translator;
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 /// The interval of the comparison of open sockets with known ones. An event that was lost may have been a close.
 const ROUND: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ impl PolicyInForce {
         (out, into): (&mut OutboundHalf, &mut InboundHalf),
         halves: &Halves,
         monitor: &Monitor,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         let (calls, events) = {
             let monitor = monitor.get();
             let calls = monitor.socket_calls(clock::monotonic())?;
@@ -39,7 +39,7 @@ impl PolicyInForce {
         };
         out.engine.socket_events(&calls);
         into.engine.socket_events(&calls);
-        let failed = |error: netio::Error| Refused::new(Fault::Failed, error.to_string());
+        let failed = |error: netio::Error| ApiError::new(Blame::Failed, error.to_string());
         let (outbound, inbound) = halves.handles().map_err(failed)?;
         self.translator = Some(Translator::start(events, outbound, inbound).map_err(failed)?);
         Ok(())
@@ -54,7 +54,7 @@ impl PolicyInForce {
         &mut self,
         halves: &Halves,
         monitor: &Monitor,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApiError> {
         let Some(translator) = &mut self.translator else { return Ok(()) };
         let now = clock::monotonic();
         let (lost, generation, calls) = {
@@ -97,7 +97,7 @@ impl PolicyInForce {
         &self,
         halves: &Halves,
         monitor: &Monitor,
-    ) -> Result<TranslationState, Refused> {
+    ) -> Result<TranslationState, ApiError> {
         let Some(translator) = &self.translator else {
             return Ok(TranslationState { mode: "compiled".to_owned(), ..TranslationState::default() });
         };
@@ -131,10 +131,15 @@ impl PolicyInForce {
         &self,
         halves: &Halves,
         monitor: &Monitor,
-    ) -> Result<SpdEntries, Refused> {
+    ) -> Result<SpdEntries, ApiError> {
         if self.translator.is_none() {
-            return Err(Refused::new(Fault::Conflict, "policy is compiled here, so sockets have no entries")
-                .remedy("set translation = \"per-socket\" in the configuration to have them made as paper 000 does"));
+            return Err(ApiError::new(
+                Blame::Conflict,
+                "policy is compiled here, so sockets have no entries",
+            )
+            .remedy(
+                "set translation = \"per-socket\" in the configuration to have them made as paper 000 does",
+            ));
         }
         let translation = self.translation(halves, monitor).await?;
         let listed = |half: &mut OutboundHalf| {

@@ -84,7 +84,7 @@ fn notes(folder: &Path) -> [Option<serde_json::Value>; 2] {
     })
 }
 
-async fn go(plane: &mut Plane, way: Way) -> Result<(), Refused> {
+async fn go(plane: &mut Plane, way: Way) -> Result<(), ApiError> {
     let apply = |seconds| PolicyApply {
         text: Some(AFTER.to_owned()),
         file: Some("other".to_owned()),

@@ -9,7 +9,7 @@ use sadb::spd::RuleId;
 use tokio::runtime::Handle;
 use wire::{AppId, DropReason};
 
-use crate::capture::{Facts, Fate, Way};
+use crate::capture::{Direction, Facts, Fate};
 use crate::plane::Shared;
 
 /// How long an answer counts.
@@ -81,8 +81,8 @@ fn suite_key(facts: &Facts) -> Option<Key> {
         return None;
     }
     Some(match facts.way {
-        Way::Out => Key::Sealed(facts.spi, facts.peer?),
-        Way::In => Key::Opened(facts.spi, facts.peer?, facts.local?),
+        Direction::Out => Key::Sealed(facts.spi, facts.peer?),
+        Direction::In => Key::Opened(facts.spi, facts.peer?, facts.local?),
     })
 }
 
@@ -125,15 +125,17 @@ mod tests {
             spi,
             sequence: 0,
             peer: Some(peer),
-            local: (way == Way::In).then_some(local),
+            local: (way == Direction::In).then_some(local),
             flow: None,
             fate,
         };
         let key = |way, spi, fate| suite_key(&facts(way, spi, fate));
-        assert!(key(Way::In, 7, Fate::Protected) == Some(Key::Opened(7, peer, local)));
-        assert!(key(Way::In, 7, Fate::Dropped(DropReason::AuthFailed)) == Some(Key::Opened(7, peer, local)));
-        assert!(key(Way::Out, 7, Fate::Protected) == Some(Key::Sealed(7, peer)));
-        assert!(key(Way::In, 7, Fate::Dropped(DropReason::UnknownSpi)).is_none());
-        assert!(key(Way::In, 0, Fate::Protected).is_none());
+        assert!(key(Direction::In, 7, Fate::Protected) == Some(Key::Opened(7, peer, local)));
+        assert!(
+            key(Direction::In, 7, Fate::Dropped(DropReason::AuthFailed)) == Some(Key::Opened(7, peer, local))
+        );
+        assert!(key(Direction::Out, 7, Fate::Protected) == Some(Key::Sealed(7, peer)));
+        assert!(key(Direction::In, 7, Fate::Dropped(DropReason::UnknownSpi)).is_none());
+        assert!(key(Direction::In, 0, Fate::Protected).is_none());
     }
 }

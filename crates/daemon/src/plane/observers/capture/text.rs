@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::names::Names;
-use crate::capture::{Facts, Fate, Record, Way};
+use crate::capture::{Direction, Facts, Fate, Record};
 use documents::associations::protocol_word;
 
 /// What is known of a packet, as `name=value` words: `verdict=protected sa=0x00001001 seq=7 peer=192.0.2.2 suite=aes128gcm
@@ -48,8 +48,8 @@ pub(super) fn line(record: &Record, len: usize, comment: &str) -> String {
     match flow {
         Some(flow) => {
             let ends = match way {
-                Way::In => (flow.remote, flow.remote_port, flow.local, flow.local_port),
-                Way::Out => (flow.local, flow.local_port, flow.remote, flow.remote_port),
+                Direction::In => (flow.remote, flow.remote_port, flow.local, flow.local_port),
+                Direction::Out => (flow.local, flow.local_port, flow.remote, flow.remote_port),
             };
             let (from, from_port, to, to_port) = ends;
             let ports = matches!(flow.protocol, 6 | 17 | 132);

@@ -18,7 +18,7 @@ use wire::{AppId, Buf, Flow, GsoKind, segment};
 use super::names::Names;
 use super::text;
 use crate::capture::tap::Gauge;
-use crate::capture::{Record, Way};
+use crate::capture::{Direction, Record};
 
 /// How often the thread looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -194,7 +194,7 @@ impl Flows {
     fn admit(&mut self, app: AppId, record: &Record) -> bool {
         let facts = &record.facts;
         if facts.app == app {
-            if let (Way::Out, Some(flow)) = (facts.way, facts.flow) {
+            if let (Direction::Out, Some(flow)) = (facts.way, facts.flow) {
                 if self.now.len() >= FLOWS {
                     self.before = std::mem::take(&mut self.now);
                 }
@@ -244,7 +244,7 @@ impl Sheet {
                 let note = Note {
                     interface: u32::from(record.facts.outer),
                     time: record.time,
-                    inbound: record.facts.way == Way::In,
+                    inbound: record.facts.way == Direction::In,
                     comment,
                     original_len: u32::try_from(len).unwrap_or(u32::MAX),
                 };

@@ -11,7 +11,7 @@ use sadb::spd::{Class, Level};
 use wire::{Prefix, Services};
 
 use super::last_of_chain;
-use crate::datapath::Way;
+use crate::datapath::SaEnd;
 use crate::health::{ASSOCIATIONS, Found, HealthBook, Who};
 use crate::plane::context::Context;
 use crate::plane::observers::Observers;
@@ -28,7 +28,7 @@ const NOT_SENT: &str = "not_sent";
 struct Shared<'a> {
     problems: Vec<&'a Problem>,
     /// The associations by which this host's kernel sends nothing.
-    not_sent: BTreeSet<Way>,
+    not_sent: BTreeSet<SaEnd>,
 }
 
 impl<'a> Shared<'a> {
@@ -48,7 +48,7 @@ impl<'a> Shared<'a> {
 
     /// What is wrong with every way by which an application's traffic leaves: `protected` are its networks, `ways` its
     /// outbound associations.
-    fn of_all(&self, protected: &[Prefix], ways: &[Way]) -> Option<&'a Problem> {
+    fn of_all(&self, protected: &[Prefix], ways: &[SaEnd]) -> Option<&'a Problem> {
         // All associations with a network behind a gateway lead to that gateway.
         let is_met = |peer: IpAddr| {
             protected.iter().any(|network| network.contains(peer))
@@ -94,7 +94,7 @@ impl Observers {
             };
             sad.list().take(ASSOCIATIONS).map(of).collect::<Vec<_>>()
         });
-        let (out, ends): (Vec<Selectors>, Vec<Way>) = out.await.unwrap_or_default().into_iter().unzip();
+        let (out, ends): (Vec<Selectors>, Vec<SaEnd>) = out.await.unwrap_or_default().into_iter().unzip();
         let shared = Shared::of(&self.health, problems);
         let into = context.halves.ask_inbound(|half| {
             let all = half.engine.sad().list().take(ASSOCIATIONS);
@@ -143,7 +143,7 @@ impl Observers {
             };
             let serves = |sas: &[Selectors]| sas.iter().any(|sa| sa.serves(app.id) && meets(sa));
             let ends = out.iter().zip(&ends).filter(|(sa, _)| sa.serves(app.id) && meets(sa));
-            let ends: Vec<Way> = ends.map(|(_, end)| *end).collect();
+            let ends: Vec<SaEnd> = ends.map(|(_, end)| *end).collect();
             if let Some(problem) = shared.of_all(&protected, &ends).filter(|_| demands) {
                 told.push(say(AppState::Blocked, format!("{}: {}", problem.code, problem.message)));
                 continue;
@@ -253,7 +253,7 @@ mod tests {
             problems: problems.iter().collect(),
             not_sent: BTreeSet::from([way(other, 1), way(other, 2)]),
         };
-        let code = |ways: &[Way]| shared.of_all(&network, ways).map(|problem| problem.code.as_str());
+        let code = |ways: &[SaEnd]| shared.of_all(&network, ways).map(|problem| problem.code.as_str());
         // A network behind a gateway.
         assert_eq!(code(&[way(gateway, 1), way(gateway, 2)]), Some("not_authentic"));
         assert_eq!(code(&[way(gateway, 1), way(other, 3)]), None, "by the other one it gets through");
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(code(&[way(other, 1), way(other, 3)]), None, "the third is sent");
         assert_eq!(code(&[]), None);
         let peers: Vec<Prefix> = vec![Prefix::host(other.into())];
-        let not_sent = |ways: &[Way]| shared.of_all(&peers, ways).is_some();
+        let not_sent = |ways: &[SaEnd]| shared.of_all(&peers, ways).is_some();
         assert!(not_sent(&[way(other, 1), way([192, 0, 2, 9], 7)]), "nothing reaches that peer");
         assert!(!not_sent(&[way(other, 1), way(other, 3)]), "by the other association it does");
         // The peer itself is protected, whatever the associations are.

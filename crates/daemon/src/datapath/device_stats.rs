@@ -6,7 +6,7 @@ use wire::{Burst, DropReason, stage};
 
 /// Counters of one thread's devices.
 #[derive(Clone, Debug)]
-pub struct Losses {
+pub struct DeviceStats {
     /// Packets taken from the device or the sockets.
     pub received: u64,
     /// What the device last answered, if that was an error.
@@ -14,9 +14,9 @@ pub struct Losses {
     drops: [u64; DropReason::ALL.len()],
 }
 
-impl Losses {
-    pub(super) fn new() -> Losses {
-        Losses { received: 0, fault: None, drops: [0; DropReason::ALL.len()] }
+impl DeviceStats {
+    pub(super) fn new() -> DeviceStats {
+        DeviceStats { received: 0, fault: None, drops: [0; DropReason::ALL.len()] }
     }
 
     pub(super) fn count(&mut self, reason: DropReason, packets: u64) {
@@ -93,7 +93,7 @@ mod tests {
             assert!(burst.commit(10));
         }
         let burst = burst.advance(&Placed);
-        let mut losses = Losses::new();
+        let mut losses = DeviceStats::new();
         losses.burst(&burst, &Sent { datagrams: 5, dropped: None, whole: true });
         assert_eq!(losses.drops().count(), 0);
         losses.burst(&burst, &Sent { datagrams: 3, dropped: Some(DropReason::Backpressure), whole: false });
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_counted_by_reason() {
-        let mut losses = Losses::new();
+        let mut losses = DeviceStats::new();
         losses.refused(Ok(()));
         losses.refused(Err(DropReason::Backpressure));
         losses.count(DropReason::Truncated, 3);

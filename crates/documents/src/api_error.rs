@@ -5,9 +5,9 @@ use api::Problem;
 /// A request that was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Refused {
+pub struct ApiError {
     /// The kind of fault, which says whose it is.
-    pub fault: Fault,
+    pub fault: Blame,
     /// The text that says what happened.
     pub message: String,
     /// What to do next.
@@ -16,7 +16,7 @@ pub struct Refused {
 
 /// Who or what is at fault when a request is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum Blame {
     /// The request contradicts itself or names nothing sensible.
     BadRequest,
     /// What it names is not there.
@@ -29,28 +29,28 @@ pub enum Fault {
     Failed,
 }
 
-impl Fault {
+impl Blame {
     /// Its word in [`Problem::code`].
     pub fn code(self) -> &'static str {
         match self {
-            Fault::BadRequest => "bad_request",
-            Fault::NotFound => "not_found",
-            Fault::Conflict => "conflict",
-            Fault::Busy => "busy",
-            Fault::Failed => "failed",
+            Blame::BadRequest => "bad_request",
+            Blame::NotFound => "not_found",
+            Blame::Conflict => "conflict",
+            Blame::Busy => "busy",
+            Blame::Failed => "failed",
         }
     }
 }
 
-impl Refused {
+impl ApiError {
     /// A refusal that says all in its message.
-    pub fn new(fault: Fault, message: impl Into<String>) -> Refused {
-        Refused { fault, message: message.into(), remedy: None }
+    pub fn new(fault: Blame, message: impl Into<String>) -> ApiError {
+        ApiError { fault, message: message.into(), remedy: None }
     }
 
     /// And what to do.
     #[must_use]
-    pub fn remedy(mut self, remedy: impl Into<String>) -> Refused {
+    pub fn remedy(mut self, remedy: impl Into<String>) -> ApiError {
         self.remedy = Some(remedy.into());
         self
     }
@@ -66,16 +66,16 @@ impl Refused {
     }
 }
 
-impl From<sadb::SadError> for Refused {
-    fn from(error: sadb::SadError) -> Refused {
+impl From<sadb::SadError> for ApiError {
+    fn from(error: sadb::SadError) -> ApiError {
         use sadb::SadError as E;
         let fault = match &error {
             E::DuplicateSpi(_) | E::KeyReused | E::KeyBookFull(_) | E::TooMany(_) | E::Rival { .. } => {
-                Fault::Conflict
+                Blame::Conflict
             }
-            E::UnknownSpi(_) => Fault::NotFound,
-            E::Crypto(_) | E::ReplayState { .. } | E::SequenceState { .. } => Fault::Failed,
-            _ => Fault::BadRequest,
+            E::UnknownSpi(_) => Blame::NotFound,
+            E::Crypto(_) | E::ReplayState { .. } | E::SequenceState { .. } => Blame::Failed,
+            _ => Blame::BadRequest,
         };
         // Some remedies are commands and options of this product, which the databases do not know.
         let remedy = match &error {
@@ -90,7 +90,7 @@ impl From<sadb::SadError> for Refused {
             ),
             other => other.remedy(),
         };
-        Refused { fault, message: error.to_string(), remedy: remedy.map(|text| text.into_owned()) }
+        ApiError { fault, message: error.to_string(), remedy: remedy.map(|text| text.into_owned()) }
     }
 }
 
@@ -102,11 +102,11 @@ mod tests {
     #[test]
     fn a_remedy_of_the_databases_is_in_words_of_the_command() {
         let shown = |error: SadError| {
-            let Refused { fault, message, remedy } = error.into();
+            let ApiError { fault, message, remedy } = error.into();
             (fault, message, remedy.unwrap_or_default())
         };
         let (fault, message, remedy) = shown(SadError::UnknownSpi(Spi(0x1000)));
-        assert_eq!((fault, message.as_str()), (Fault::NotFound, "no association has SPI 0x00001000"));
+        assert_eq!((fault, message.as_str()), (Blame::NotFound, "no association has SPI 0x00001000"));
         assert_eq!(remedy, "`ravelin sa list` shows those there are");
         assert!(shown(SadError::KeyBookFull(7)).2.contains("`ravelin detach`"));
         let rival = SadError::Rival {
@@ -116,7 +116,7 @@ mod tests {
         };
         assert!(shown(rival).2.contains("`takes_over` (`--takes-over`)"));
         let (fault, message, remedy) = shown(SadError::DuplicateSpi(Spi(0x1000)));
-        assert_eq!((fault, message.as_str()), (Fault::Conflict, "SPI 0x00001000 is in use"));
+        assert_eq!((fault, message.as_str()), (Blame::Conflict, "SPI 0x00001000 is in use"));
         assert_eq!(remedy, "choose another, or delete that association first");
     }
 }

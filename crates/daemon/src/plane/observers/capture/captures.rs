@@ -15,7 +15,7 @@ use crate::capture::tap::{Filter, Tap};
 use crate::events::Lines;
 use crate::plane::{Plane, Shared};
 use control::asker::Asker;
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 /// Captures at one time.
 const MOST: usize = 4;
@@ -30,7 +30,7 @@ const WHOLE: u32 = 65_535;
 
 /// The captures of a daemon.
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct Captures {
     inner: Mutex<Inner>,
 }
 
@@ -54,16 +54,16 @@ impl Entry {
     }
 }
 
-impl Desk {
+impl Captures {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(&self, asker: Asker, request: &CaptureRequest) -> Result<(u64, Arc<State>), Refused> {
+    fn enter(&self, asker: Asker, request: &CaptureRequest) -> Result<(u64, Arc<State>), ApiError> {
         let mut inner = self.lock();
         if inner.captures.iter().filter(|entry| entry.running()).count() >= MOST {
             let text = format!("{MOST} captures run already, and each costs time for every packet");
-            return Err(Refused::new(Fault::Conflict, text)
+            return Err(ApiError::new(Blame::Conflict, text)
                 .remedy("end one of them: `ravelin capture --list`, `ravelin capture --stop ID`"));
         }
         inner.last += 1;
@@ -96,10 +96,10 @@ impl Desk {
     ///
     /// # Errors
     /// If there is none of this number.
-    pub fn stop(&self, id: u64) -> Result<(), Refused> {
+    pub fn stop(&self, id: u64) -> Result<(), ApiError> {
         let inner = self.lock();
         let entry = inner.captures.iter().find(|entry| entry.id == id).ok_or_else(|| {
-            Refused::new(Fault::NotFound, format!("there is no capture {id}"))
+            ApiError::new(Blame::NotFound, format!("there is no capture {id}"))
                 .remedy("`ravelin capture --list` shows those that run")
         })?;
         entry.state.stop.send_replace(true);
@@ -127,17 +127,17 @@ pub struct Stream {
 ///
 /// # Errors
 /// What is wrong with the request, or there are too many.
-pub async fn start(shared: Shared, asker: Asker, request: CaptureRequest) -> Result<Stream, Refused> {
+pub async fn start(shared: Shared, asker: Asker, request: CaptureRequest) -> Result<Stream, ApiError> {
     let plane = shared.get().await?;
     let app = match &request.app {
         None => None,
         Some(name) => Some(plane.policy().app(name).ok_or_else(|| {
-            Refused::new(Fault::NotFound, format!("the policy has no block for application {name:?}"))
+            ApiError::new(Blame::NotFound, format!("the policy has no block for application {name:?}"))
                 .remedy("name an application as the policy does (`ravelin policy check FILE` lists them)")
         })?),
     };
     if request.snaplen == Some(0) || request.count == Some(0) || request.seconds == Some(0) {
-        return Err(Refused::new(Fault::BadRequest, "a capture of nothing").remedy("give 1 or more"));
+        return Err(ApiError::new(Blame::BadRequest, "a capture of nothing").remedy("give 1 or more"));
     }
     let snaplen = request.snaplen.unwrap_or(WHOLE).min(WHOLE) as usize;
     let filter = Filter { app, spi: request.sa.map(|spi| spi.0), dropped: request.dropped, snaplen };
@@ -193,7 +193,7 @@ impl Drop for Guard {
 }
 
 /// Whoever calls must not be dropped in between: a tap would stay behind.
-async fn begin(plane: &Plane, tap: Tap, job: Job, shared: Shared, runtime: Handle) -> Result<(), Refused> {
+async fn begin(plane: &Plane, tap: Tap, job: Job, shared: Shared, runtime: Handle) -> Result<(), ApiError> {
     let (id, state) = (tap.id, Arc::clone(&job.state));
     let other = tap.clone();
     plane.halves.ask_outbound(move |half| half.taps.add(tap)).await?;
@@ -205,7 +205,7 @@ async fn begin(plane: &Plane, tap: Tap, job: Job, shared: Shared, runtime: Handl
         job.run();
     });
     let failed =
-        |error: std::io::Error| Refused::new(Fault::Failed, format!("no thread for the capture: {error}"));
+        |error: std::io::Error| ApiError::new(Blame::Failed, format!("no thread for the capture: {error}"));
     thread.map(drop).map_err(failed)
 }
 
@@ -237,11 +237,11 @@ mod tests {
 
     #[test]
     fn there_are_four_at_most_and_the_last_are_remembered() {
-        let desk = Desk::default();
+        let desk = Captures::default();
         let request = CaptureRequest::default();
         let states: Vec<_> = (0..MOST).map(|_| desk.enter(Asker::default(), &request).unwrap()).collect();
         let refused = desk.enter(Asker::default(), &request).unwrap_err();
-        assert_eq!(refused.fault, Fault::Conflict);
+        assert_eq!(refused.fault, Blame::Conflict);
         states[1].1.ended.store(true, Ordering::Relaxed);
         for _ in 0..2 * REMEMBERED {
             let (_, state) = desk.enter(Asker::default(), &request).unwrap();
@@ -250,7 +250,7 @@ mod tests {
         let list = desk.list();
         assert_eq!(list.len(), REMEMBERED);
         assert_eq!(list.iter().filter(|info| info.running).count(), MOST - 1);
-        assert_eq!(desk.stop(999).unwrap_err().fault, Fault::NotFound);
+        assert_eq!(desk.stop(999).unwrap_err().fault, Blame::NotFound);
         desk.stop(states[0].0).unwrap();
         assert!(*states[0].1.stop.borrow() && !*states[2].1.stop.borrow());
         desk.stop_all();

@@ -12,7 +12,7 @@ const DEPTH: usize = 1024;
 
 /// The data threads' end of the channel of events.
 #[derive(Clone, Debug, Default)]
-pub struct Teller {
+pub struct EventSender {
     /// The channel to the control plane; `None`: nobody listens.
     events: Option<Sender<Event>>,
     lost: Arc<AtomicU64>,
@@ -21,7 +21,7 @@ pub struct Teller {
 
 /// The control plane's end of the channel of events.
 #[derive(Debug)]
-pub struct Told {
+pub struct EventReceiver {
     events: Receiver<Event>,
     lost: Arc<AtomicU64>,
     /// A data thread wants the routes to peers looked at.
@@ -29,15 +29,15 @@ pub struct Told {
 }
 
 /// Make the data threads' end, a clone for each, and the control plane's end.
-pub fn tellers() -> (Teller, Told) {
+pub fn event_channel() -> (EventSender, EventReceiver) {
     let (sender, receiver) = channel(DEPTH);
     let lost = Arc::new(AtomicU64::new(0));
     let routes = Arc::new(Notify::new());
-    let teller = Teller { events: Some(sender), lost: Arc::clone(&lost), routes: Arc::clone(&routes) };
-    (teller, Told { events: receiver, lost, routes })
+    let teller = EventSender { events: Some(sender), lost: Arc::clone(&lost), routes: Arc::clone(&routes) };
+    (teller, EventReceiver { events: receiver, lost, routes })
 }
 
-impl Teller {
+impl EventSender {
     /// Pass on what a half of the engine has to say.
     pub fn tell_all(&self, events: impl Iterator<Item = Event>) {
         events.for_each(|event| self.tell(event));
@@ -65,7 +65,7 @@ impl Teller {
     }
 }
 
-impl Told {
+impl EventReceiver {
     /// The next event; `None` once no thread is left to tell any.
     pub async fn next(&mut self) -> Option<Event> {
         self.events.recv().await
@@ -86,7 +86,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_finds_no_room_is_counted() {
-        let (teller, mut told) = tellers();
+        let (teller, mut told) = event_channel();
         let event = |n| {
             Event::Expire(Expire {
                 spi: Spi(n),
@@ -106,6 +106,6 @@ mod tests {
         }
         drop(teller);
         assert_eq!(told.next().await, None);
-        Teller::default().tell(event(0));
+        EventSender::default().tell(event(0));
     }
 }

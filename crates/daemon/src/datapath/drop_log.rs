@@ -4,12 +4,12 @@ use wire::DropReason;
 
 /// The drops that were said.
 #[derive(Debug, Default)]
-pub struct Murmur {
+pub struct DropLog {
     /// The sums at the last call; `None`: nobody listened then.
     said: Option<Vec<(DropReason, u64)>>,
 }
 
-impl Murmur {
+impl DropLog {
     /// Say how the sums have grown since the last call, if anybody listens. Call about once a second.
     pub fn say(&mut self, way: &'static str, drops: impl Iterator<Item = (DropReason, u64)>) {
         if !tracing::enabled!(tracing::Level::DEBUG) {

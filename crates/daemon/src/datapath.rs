@@ -3,21 +3,21 @@
 //! Each owns its half of the engine as plain state, with a pool of its own; nothing on the path is locked or shared
 //! (docs/design/0001). The control plane reaches them through [`control::channel::Handle`] only.
 
+mod device_stats;
+mod drop_log;
+mod event_channel;
 pub mod frames;
 mod inbound_thread;
-mod losses;
-mod murmur;
 mod outbound_thread;
-mod teller;
 mod unsent;
 
+pub use device_stats::DeviceStats;
+use drop_log::DropLog;
+pub use event_channel::{EventReceiver, EventSender, event_channel};
 pub use inbound_thread::{InboundHalf, InboundThread};
-pub use losses::Losses;
-use murmur::Murmur;
 pub use outbound_thread::{OutboundHalf, OutboundThread, Unfit};
-pub use teller::{Teller, Told, tellers};
 pub(crate) use unsent::GIVEN_UP;
-pub use unsent::{PATIENCE, Unsent, Way};
+pub use unsent::{PATIENCE, SaEnd, Unsent};
 
 use std::time::Duration;
 

@@ -15,19 +15,19 @@ use wire::{AcquireId, AppId, DropReason, Flow, Gso};
 
 /// Which way a packet went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum Direction {
     /// From the wire to this host.
     In,
     /// From this host to the wire.
     Out,
 }
 
-impl Way {
+impl Direction {
     /// The word for the direction.
     pub fn name(self) -> &'static str {
         match self {
-            Way::In => "in",
-            Way::Out => "out",
+            Direction::In => "in",
+            Direction::Out => "out",
         }
     }
 }
@@ -72,7 +72,7 @@ impl Fate {
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// Which way it went.
-    pub way: Way,
+    pub way: Direction,
     /// The octets are those of the packet on the wire: it ended before it could be opened.
     pub outer: bool,
     /// What is left to do with a super-packet.

@@ -8,7 +8,7 @@ use super::Plane;
 use super::policy::Files;
 use crate::policy_store::{self, Candidate};
 use config::Config;
-use documents::refused::{Fault, Refused};
+use documents::api_error::{ApiError, Blame};
 
 /// What a change of policy may do that looks like a mistake.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,7 +20,7 @@ pub struct Allow {
 }
 
 /// Subjects of a policy that no program of this host matches; an error, unless they are allowed.
-fn missing(candidate: &Candidate, allowed: bool, verb: &str) -> Result<Vec<MissingProgram>, Refused> {
+fn missing(candidate: &Candidate, allowed: bool, verb: &str) -> Result<Vec<MissingProgram>, ApiError> {
     let executables = policy_store::executables(&candidate.compiled);
     let missing = policy_store::missing(&candidate.compiled, &executables);
     if missing.is_empty() || allowed {
@@ -29,7 +29,7 @@ fn missing(candidate: &Candidate, allowed: bool, verb: &str) -> Result<Vec<Missi
     let each =
         missing.iter().map(|one| format!("{}: {}: {} ({})", one.at, one.code, one.message, one.remedy));
     let text = each.collect::<Vec<_>>().join("\n");
-    Err(Refused::new(Fault::Conflict, text).remedy(format!(
+    Err(ApiError::new(Blame::Conflict, text).remedy(format!(
         "the policy in force stays; correct the names, or, for programs that come later, `ravelin policy {verb} --allow-missing`"
     )))
 }
@@ -69,7 +69,7 @@ impl Plane {
     ///
     /// # Errors
     /// If the file cannot be read or takes every policy away, or data path or kernel do not take the tables.
-    pub async fn reload(&mut self, allow: Allow) -> Result<PolicyReload, Refused> {
+    pub async fn reload(&mut self, allow: Allow) -> Result<PolicyReload, ApiError> {
         let outcome = self.try_reload(allow).await;
         if let Err(refused) = &outcome {
             self.policy.note_error(refused.message.clone());
@@ -77,7 +77,7 @@ impl Plane {
         outcome
     }
 
-    async fn try_reload(&mut self, allow: Allow) -> Result<PolicyReload, Refused> {
+    async fn try_reload(&mut self, allow: Allow) -> Result<PolicyReload, ApiError> {
         self.policy.not_on_trial()?;
         let candidate = self.policy.read()?;
         let lost = self.policy.losing(&candidate, allow.empty, "`ravelin policy reload --allow-empty`")?;
@@ -110,18 +110,18 @@ impl Plane {
     ///
     /// # Errors
     /// If it has errors, or does not go with what is in force; nothing is changed then.
-    pub async fn apply(&mut self, asked: PolicyApply) -> Result<PolicyApplied, Refused> {
+    pub async fn apply(&mut self, asked: PolicyApply) -> Result<PolicyApplied, ApiError> {
         self.policy.not_on_trial()?;
         if asked.confirm_within_seconds.is_some_and(|seconds| !(1..=MAX_CONFIRM_SECONDS).contains(&seconds)) {
             let text = format!("a policy is on trial for 1 to {MAX_CONFIRM_SECONDS} seconds");
-            return Err(Refused::new(Fault::BadRequest, text));
+            return Err(ApiError::new(Blame::BadRequest, text));
         }
         let name = self.policy.file().display().to_string();
         let on_disk = std::fs::read(self.policy.file());
         let octets = match (asked.text, &on_disk) {
             (Some(text), _) => text.into_bytes(),
             (None, Ok(octets)) => octets.clone(),
-            (None, Err(error)) => return Err(Refused::new(Fault::NotFound, format!("{name}: {error}"))),
+            (None, Err(error)) => return Err(ApiError::new(Blame::NotFound, format!("{name}: {error}"))),
         };
         let in_place = on_disk.as_ref().is_ok_and(|on_disk| *on_disk == octets);
         let candidate = self.policy.read_sound(&name, &octets)?;
@@ -149,7 +149,7 @@ impl Plane {
     ///
     /// # Errors
     /// If nothing is, or the policy file cannot be written: the trial then goes on.
-    pub fn confirm(&mut self) -> Result<PolicyApplied, Refused> {
+    pub fn confirm(&mut self) -> Result<PolicyApplied, ApiError> {
         let done = self.policy.confirm()?;
         Ok(self.policy.applied(done, PolicyApplied::default()))
     }
@@ -158,7 +158,7 @@ impl Plane {
     ///
     /// # Errors
     /// If there is none, or it cannot be put in force; the one in force then stays.
-    pub async fn roll_back(&mut self) -> Result<PolicyApplied, Refused> {
+    pub async fn roll_back(&mut self) -> Result<PolicyApplied, ApiError> {
         let candidate = self.policy.previous()?;
         let answer = PolicyApplied {
             changed: self.policy.changed(&candidate),
