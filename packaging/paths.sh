@@ -3,6 +3,7 @@
 set -euo pipefail
 file=$1
 shift
+[ -r "$file" ] || { echo "paths.sh: $file cannot be read" >&2; exit 2; }
 for folder; do
 	[ -n "$folder" ] && [ "$folder" != / ] || { echo "paths.sh: $folder: too short a name to look for" >&2; exit 2; }
 	# The octets themselves: what they stand for, text or debug information, does not matter.
