@@ -151,6 +151,8 @@ if [ -z "$destdir" ]; then
 	unset IFS
 	for folder in /etc/systemd/system /usr/local/lib/systemd/system /usr/lib/systemd/system /lib/systemd/system; do
 		unit=$folder/ravelin.service
+		# Where /lib is a link, both names are one folder.
+		if [ "$folder" = /lib/systemd/system ] && [ "$folder" -ef /usr/lib/systemd/system ]; then continue; fi
 		if [ -f "$unit" ] && ! [ "$unit" -ef "$unitdir/ravelin.service" ]; then
 			echo "install.sh: $unit is another unit of the same name: \`systemctl cat ravelin\` shows which one counts" >&2
 		fi

@@ -35,19 +35,19 @@ const BEHIND: usize = 2 + 16;
 
 /// The way in which packets are carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum TunnelDirection {
     /// Many with one system call.
     Bursts,
     /// One with one system call.
     Packets,
 }
 
-impl Way {
+impl TunnelDirection {
     /// The name of the way in arguments and figures.
     pub const fn name(self) -> &'static str {
         match self {
-            Way::Bursts => "bursts",
-            Way::Packets => "packets",
+            TunnelDirection::Bursts => "bursts",
+            TunnelDirection::Packets => "packets",
         }
     }
 }
@@ -64,7 +64,11 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
         "alice" => (Side::Alice, Side::Bob),
         _ => (Side::Bob, Side::Alice),
     };
-    let way = if way == Way::Bursts.name() { Way::Bursts } else { Way::Packets };
+    let way = if way == TunnelDirection::Bursts.name() {
+        TunnelDirection::Bursts
+    } else {
+        TunnelDirection::Packets
+    };
     let settings = [
         ("net/ipv4/fwmark_reflect", "1"),
         ("net/ipv6/fwmark_reflect", "1"),
@@ -81,7 +85,7 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     let policy = fixture::protects(Prefix::host(IpAddr::V4(peer.v4())));
     monitor.load_policy(&policy, &Subjects::of_programs([(APP, program.as_str())]), &[])?;
     let udp = UdpTransport::open(&UdpOptions { port: PORT, ..UdpOptions::default() })?;
-    udp.join_datagrams(way == Way::Bursts)?;
+    udp.join_datagrams(way == TunnelDirection::Bursts)?;
     let header = OuterHeader {
         src: IpAddr::V4(side.v4()),
         dst: IpAddr::V4(peer.v4()),
@@ -107,7 +111,7 @@ const fn esp_len(inner: usize) -> usize {
 }
 
 /// Carry packets from the TUN to the wire.
-fn outward(tun: &Tun, udp: &UdpTransport, header: OuterHeader, way: Way) -> anyhow::Result<()> {
+fn outward(tun: &Tun, udp: &UdpTransport, header: OuterHeader, way: TunnelDirection) -> anyhow::Result<()> {
     let mut supers = Pool::new(PREFIX_LEN + MAX_PACKET + 1, 0, 4);
     let mut arena = Pool::new(MAX_LEN_V4, 0, 4);
     let mut singles = Pool::new(2048, HEADROOM, 64);
@@ -117,12 +121,14 @@ fn outward(tun: &Tun, udp: &UdpTransport, header: OuterHeader, way: Way) -> anyh
             FromTun::Packet(packet) => {
                 let mut send = |burst: Burst<stage::Outer>| {
                     match way {
-                        Way::Bursts => {
+                        TunnelDirection::Bursts => {
                             udp.send_burst(&burst);
                         }
-                        Way::Packets => burst.packets(&mut singles).flatten().for_each(|packet| {
-                            let _ = udp.send(&packet);
-                        }),
+                        TunnelDirection::Packets => {
+                            burst.packets(&mut singles).flatten().for_each(|packet| {
+                                let _ = udp.send(&packet);
+                            })
+                        }
                     }
                     burst.into_buf()
                 };
@@ -180,15 +186,15 @@ fn seal(
 }
 
 /// Carry packets from the wire to the TUN.
-fn inward(tun: &Tun, mut udp: UdpTransport, way: Way) -> anyhow::Result<()> {
+fn inward(tun: &Tun, mut udp: UdpTransport, way: TunnelDirection) -> anyhow::Result<()> {
     let mark = record::PROOF | record::AUTHENTICATED | record::ENCRYPTED | u32::from(APP.0);
     let mut pool = Pool::new(HEADROOM + MAX_DATAGRAM, HEADROOM, 32);
     let (mut bursts, mut packets) = (Vec::with_capacity(16), Vec::with_capacity(64));
     loop {
         let now = clock::monotonic();
         let received = match way {
-            Way::Bursts => udp.recv_bursts(Family::V4, now, &mut pool, &mut bursts)?,
-            Way::Packets => udp.recv(Family::V4, now, &mut pool, &mut packets)?,
+            TunnelDirection::Bursts => udp.recv_bursts(Family::V4, now, &mut pool, &mut bursts)?,
+            TunnelDirection::Packets => udp.recv(Family::V4, now, &mut pool, &mut packets)?,
         };
         let mut coalescer = Coalescer::new(Checks::Trust);
         let mut deliver = |coalesced: &Coalesced<'_>| {

@@ -177,9 +177,9 @@ fn seal(sa: &mut OutboundSa, inner: &[u8], pool: &mut Pool) -> Option<Vec<u8>> {
     headers.upper(packet.bytes()).get(8..).map(<[u8]>::to_vec)
 }
 
-type Got = Vec<(Vec<u8>, u32)>;
+type ReceivedPackets = Vec<(Vec<u8>, u32)>;
 
-fn receive_singly(engine: &mut Inbound, sent: &[(OuterHeader, Vec<u8>)], pool: &mut Pool) -> Got {
+fn receive_singly(engine: &mut Inbound, sent: &[(OuterHeader, Vec<u8>)], pool: &mut Pool) -> ReceivedPackets {
     let mut got = Vec::new();
     for (header, datagram) in sent {
         let mut buf = Buf::from_slice(datagram, 64, 0);
@@ -196,7 +196,7 @@ fn receive_singly(engine: &mut Inbound, sent: &[(OuterHeader, Vec<u8>)], pool: &
     got
 }
 
-fn receive_bursts(engine: &mut Inbound, sent: &[(OuterHeader, Vec<u8>)], pool: &mut Pool) -> Got {
+fn receive_bursts(engine: &mut Inbound, sent: &[(OuterHeader, Vec<u8>)], pool: &mut Pool) -> ReceivedPackets {
     let mut joined: Vec<(OuterHeader, usize, Vec<u8>, usize)> = Vec::new();
     for (header, datagram) in sent {
         match joined.last_mut() {
@@ -218,7 +218,7 @@ fn receive_bursts(engine: &mut Inbound, sent: &[(OuterHeader, Vec<u8>)], pool: &
         let burst = Burst::raw(Buf::from_slice(&bytes, 64, 0), header, stride, NOW).expect("one family");
         engine.handle_burst(NOW, burst, pool, &mut delivery);
     }
-    let got: Got = delivery.packets().map(|(bytes, mark)| (bytes.to_vec(), mark)).collect();
+    let got: ReceivedPackets = delivery.packets().map(|(bytes, mark)| (bytes.to_vec(), mark)).collect();
     let mut in_coalesced = 0;
     delivery.coalesced(|coalesced| in_coalesced += coalesced.packets().len());
     assert_eq!(in_coalesced, got.len(), "every packet is in one coalesced packet");

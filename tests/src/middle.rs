@@ -69,7 +69,7 @@ impl Passed {
 
 /// What passed, and packets of the scrubber's own.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct Observation {
     /// The packets that came to the scrubber, in order.
     pub passed: Vec<Passed>,
     /// Number of packets that the scrubber made itself.
@@ -81,7 +81,7 @@ pub struct Seen {
 pub struct Middle {
     /// The hosts of the lab.
     pub lab: Lab,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<Observation>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -113,7 +113,7 @@ impl Middle {
             anyhow::Ok([PacketSocket::open(c"alice")?, PacketSocket::open(c"bob")?])
         })??;
         config.mtu = [path.mtu.into(); 2];
-        let (seen, stop) = (Arc::<Mutex<Seen>>::default(), Arc::<AtomicBool>::default());
+        let (seen, stop) = (Arc::<Mutex<Observation>>::default(), Arc::<AtomicBool>::default());
         let scrubber = Scrubber::new(config, [7; 16]);
         let mut work = Work {
             sockets,
@@ -137,7 +137,7 @@ impl Middle {
     ///
     /// # Panics
     /// If the middle fell over.
-    pub fn look<T>(&self, question: impl FnOnce(&Seen) -> T) -> T {
+    pub fn look<T>(&self, question: impl FnOnce(&Observation) -> T) -> T {
         let seen = lock(&self.seen);
         assert_eq!(seen.failed, None, "the middle fell over");
         question(&seen)
@@ -153,7 +153,7 @@ impl Drop for Middle {
     }
 }
 
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+fn lock(seen: &Mutex<Observation>) -> MutexGuard<'_, Observation> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -171,7 +171,7 @@ struct Work {
     sockets: [PacketSocket; 2],
     scrubber: Scrubber,
     path: Path,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<Observation>>,
     stop: Arc<AtomicBool>,
     /// Packets that the next one overtakes.
     held: [VecDeque<Vec<u8>>; 2],

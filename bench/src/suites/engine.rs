@@ -11,7 +11,7 @@
 //! reads the next into the same buffer, and sends a burst before it begins another. Longer batches walk through a burst buffer
 //! of 64 KiB for each packet read, which measures the memory behind the caches and not the engine.
 
-use super::Wanted;
+use super::FigureFilter;
 use crate::figure::{Figure, Report, Target};
 use crate::fixture;
 use crate::interleave::{Cost, Duel, Plan, timed};
@@ -35,7 +35,7 @@ const IV: usize = 8;
 /// Measure the figures `engine.*` of sealing and opening that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let registry = fixture::registry()?;
-    let mut figures = Wanted { filter, report };
+    let mut figures = FigureFilter { filter, report };
     for suite in [SuiteId::AES_128_GCM, SuiteId::AES_256_GCM, SuiteId::CHACHA20_POLY1305] {
         for size in SIZES {
             for (verb, measure) in WAYS {

@@ -13,7 +13,7 @@
 //! sources; `ah.blind`, `esp.blind` (SPIs that are not there), `ah.targeted`, `esp.targeted` (right addresses, SPI and a sequence number
 //! that the window takes: the ICV must be computed), against the policy. Plots go to `docs/papers/000` when Cargo runs this.
 
-use super::Wanted;
+use super::FigureFilter;
 use crate::figure::{Figure, Report, Target};
 use crate::paper::plot::{Mark, Plot};
 use crate::paper::transform::{Member, import};
@@ -106,7 +106,7 @@ enum Pair {
 
 /// Measure the floods whose names begin with `filter`.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
-    let figures = Wanted { filter, report };
+    let figures = FigureFilter { filter, report };
     let wanted: Vec<_> = FLOODS.iter().filter(|flood| flood.0.starts_with(filter)).collect();
     let bare = Bed::build(false)?;
     let guarded = Bed::build(true)?;

@@ -5,7 +5,7 @@
 //! `ravelin policy reload` to its answer, with a policy of 10,000 lines, every one of them changed; `hooks.reload_one.ms`: the same
 //! with one of them changed. `hooks.spread.*`: ten thousand applications of a hundred networks ([`crate::spread`]).
 
-use super::Wanted;
+use super::FigureFilter;
 use crate::figure::{Figure, Report, Target};
 use crate::interleave::median;
 use crate::process::{Runs, runs_of_programs};
@@ -54,7 +54,7 @@ struct Hosts {
 
 /// Measure the figures `hooks.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
-    let mut figures = Wanted { filter, report };
+    let mut figures = FigureFilter { filter, report };
     if [SPREAD, SPREAD_LOAD, SPREAD_RELOAD].into_iter().any(|name| figures.wants(name)) {
         spread_over_all(&mut figures)?;
     }
@@ -95,7 +95,7 @@ fn columns(printed: &str, word: &str) -> anyhow::Result<Vec<[f64; 2]>> {
     Ok(out)
 }
 
-fn spread_over_all(figures: &mut Wanted<'_>) -> anyhow::Result<()> {
+fn spread_over_all(figures: &mut FigureFilter<'_>) -> anyhow::Result<()> {
     const INSTANCE: &str = "bench-spread";
     sockmon::detach(INSTANCE).context("removing what a crash left")?;
     let lab = Lab::build(&LabOptions { name: "rvl-bench-spread".into(), segmentation: true })?;

@@ -3,7 +3,7 @@
 //! applications, users, marks, one in eight of IPv6), by packets of any addresses or of addresses that rules name. The data path uses
 //! the radix tree; beside it, in turns, tuple-space search and (fewer packets, it takes long) the linear scan that both must agree with.
 
-use super::Wanted;
+use super::FigureFilter;
 use crate::figure::{Figure, Report, Target};
 use crate::interleave::{median, timed};
 use anyhow::ensure;
@@ -32,7 +32,7 @@ const SEED: u64 = 0x5eed;
 
 /// Measure the figures `engine.lookup.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
-    let mut figures = Wanted { filter, report };
+    let mut figures = FigureFilter { filter, report };
     for flows in FLOWS {
         let name = format!("engine.lookup.hit.{flows}.ns");
         if figures.wants(&name) {

@@ -1,13 +1,13 @@
 //! `null.{bursts,packets}.{1,8}.*`: bulk TCP through the null tunnel ([`crate::tunnel`]), in turns by the one way and by the
 //! other.
 
-use super::Wanted;
+use super::FigureFilter;
 use crate::figure::{Figure, Report, Target};
 use crate::flow::{self, Flow};
 use crate::interleave::median;
 use crate::product;
 use crate::stage::program;
-use crate::tunnel::{PORT, Way};
+use crate::tunnel::{PORT, TunnelDirection};
 use anyhow::Context;
 use lab::{Lab, LabOptions, Program, Running, Side, Transport};
 use std::path::{Path, PathBuf};
@@ -19,11 +19,11 @@ const OCTETS: u64 = 1 << 30;
 const WARM_UP: u64 = 64 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-const WAYS: [Way; 2] = [Way::Bursts, Way::Packets];
+const WAYS: [TunnelDirection; 2] = [TunnelDirection::Bursts, TunnelDirection::Packets];
 
 /// Two hosts with a null tunnel between them.
 pub(super) struct Tunnel {
-    way: Way,
+    way: TunnelDirection,
     carriers: [Running; 2],
     lab: Lab,
     iperf3: PathBuf,
@@ -31,14 +31,17 @@ pub(super) struct Tunnel {
 
 /// Measure the figures `null.*` of the null tunnel that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
-    let mut figures = Wanted { filter, report };
+    let mut figures = FigureFilter { filter, report };
     let iperf3 = program("iperf3")?;
     for flows in [1, 8] {
         let names = WAYS.map(|way| names(way, flows));
         if !names.concat().iter().any(|name| figures.wants(name)) {
             continue;
         }
-        let tunnels = [Tunnel::build(Way::Bursts, &iperf3)?, Tunnel::build(Way::Packets, &iperf3)?];
+        let tunnels = [
+            Tunnel::build(TunnelDirection::Bursts, &iperf3)?,
+            Tunnel::build(TunnelDirection::Packets, &iperf3)?,
+        ];
         for tunnel in &tunnels {
             tunnel.flow(WARM_UP, flows)?;
         }
@@ -46,7 +49,7 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
         for round in 0..ROUNDS {
             for index in [round % 2, 1 - round % 2] {
                 // A packet a call is slow: a quarter tells as much.
-                let octets = if tunnels[index].way == Way::Bursts { OCTETS } else { OCTETS / 4 };
+                let octets = if tunnels[index].way == TunnelDirection::Bursts { OCTETS } else { OCTETS / 4 };
                 rounds[index].push(tunnels[index].flow(octets, flows)?);
             }
         }
@@ -57,11 +60,11 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn names(way: Way, flows: u32) -> [String; 3] {
+fn names(way: TunnelDirection, flows: u32) -> [String; 3] {
     ["tx_ns_per_byte", "rx_ns_per_byte", "gbit"].map(|what| format!("null.{}.{flows}.{what}", way.name()))
 }
 
-fn record(names: &[String; 3], rounds: &[Flow], flows: u32, figures: &mut Wanted<'_>) {
+fn record(names: &[String; 3], rounds: &[Flow], flows: u32, figures: &mut FigureFilter<'_>) {
     let of = |what: fn(&Flow) -> f64| rounds.iter().map(what).collect::<Vec<f64>>();
     let [tx, rx, gbit] = names;
     let anchor = || format!("iperf3, {flows} flow(s), rate {:.2} Gbit/s", median(&mut of(|f| f.gbit)));
@@ -70,12 +73,12 @@ fn record(names: &[String; 3], rounds: &[Flow], flows: u32, figures: &mut Wanted
     figures.push(Figure::new(gbit, "Gbit/s", &of(|f| f.gbit), anchor(), Target::Recorded));
 }
 
-fn instance(way: Way, side: Side) -> String {
+fn instance(way: TunnelDirection, side: Side) -> String {
     format!("null-{}-{}", way.name(), side.name())
 }
 
 impl Tunnel {
-    pub(super) fn build(way: Way, iperf3: &Path) -> anyhow::Result<Tunnel> {
+    pub(super) fn build(way: TunnelDirection, iperf3: &Path) -> anyhow::Result<Tunnel> {
         for side in Side::BOTH {
             sockmon::detach(&instance(way, side)).context("removing what a crash left")?;
         }

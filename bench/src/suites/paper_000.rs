@@ -16,7 +16,7 @@
 //!
 //! Table and plots go to `docs/papers/000` when Cargo runs this.
 
-use super::Wanted;
+use super::FigureFilter;
 use crate::figure::{Figure, Report, Target};
 use crate::interleave::median;
 use crate::paper::files::{Files, Protocol, SMALL, Servers, peer_of};
@@ -67,7 +67,7 @@ enum Demand {
 }
 
 /// One way to fetch files.
-struct Way {
+struct TransferPath {
     name: &'static str,
     /// The paper's name of it, and its seconds for both workloads.
     paper: Option<(&'static str, [f64; 2])>,
@@ -78,7 +78,7 @@ struct Way {
     against: Option<&'static str>,
 }
 
-const fn way(name: &'static str, protocol: Protocol, hosts: Hosts, demand: Demand) -> Way {
+const fn way(name: &'static str, protocol: Protocol, hosts: Hosts, demand: Demand) -> TransferPath {
     let policy = matches!(hosts, Hosts::Compiled | Hosts::PerSocket);
     let against = match demand {
         Demand::Fast if policy => Some("ftp.static-fast"),
@@ -90,15 +90,15 @@ const fn way(name: &'static str, protocol: Protocol, hosts: Hosts, demand: Deman
         },
         _ => None,
     };
-    Way { name, paper: None, protocol, hosts, demand, against }
+    TransferPath { name, paper: None, protocol, hosts, demand, against }
 }
 
-const fn as_in(paper: &'static str, seconds: [f64; 2], way: Way) -> Way {
-    Way { paper: Some((paper, seconds)), ..way }
+const fn as_in(paper: &'static str, seconds: [f64; 2], way: TransferPath) -> TransferPath {
+    TransferPath { paper: Some((paper, seconds)), ..way }
 }
 
 use Protocol::{Ftp, Sftp};
-const WAYS: [Way; 14] = [
+const WAYS: [TransferPath; 14] = [
     as_in("FTP", [4.838, 9.837], way("ftp", Ftp, Hosts::Bare, Demand::Nothing)),
     way("ftp.hooks", Ftp, Hosts::Static, Demand::Nothing),
     way("ftp.strongswan", Ftp, Hosts::Swan, Demand::Secure),
@@ -139,11 +139,11 @@ enum Pair {
 
 /// Measure the ways of paper 000 whose names begin with `filter`.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
-    let figures = Wanted { filter, report };
+    let figures = FigureFilter { filter, report };
     eprintln!("paper-000: setting up");
     let files = Files::make(Path::new("/run/ravelin-bench-files"))?;
     let mut beds = BTreeMap::new();
-    let mut wanted: Vec<&Way> =
+    let mut wanted: Vec<&TransferPath> =
         WAYS.iter().filter(|way| filter.is_empty() || way.name.starts_with(filter)).collect();
     for way in &wanted {
         if let Entry::Vacant(place) = beds.entry(way.hosts) {
@@ -204,7 +204,7 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
 }
 
 /// What a way costs more than the one that it is compared with.
-fn compare(way: &Way, values: &BTreeMap<String, Vec<f64>>, report: &mut Report) {
+fn compare(way: &TransferPath, values: &BTreeMap<String, Vec<f64>>, report: &mut Report) {
     let Some(against) = way.against else { return };
     for workload in WORKLOADS {
         let rounds = |of: &str| values.get(&format!("{of}.{workload}"));
@@ -237,7 +237,7 @@ fn compare(way: &Way, values: &BTreeMap<String, Vec<f64>>, report: &mut Report) 
 }
 
 /// Microseconds and runs of BPF programs for each file, in one pass of the small workload.
-fn hooks(bed: &Bed, way: &Way, files: &Files) -> anyhow::Result<(f64, f64)> {
+fn hooks(bed: &Bed, way: &TransferPath, files: &Files) -> anyhow::Result<(f64, f64)> {
     bed.prepare(way, files)?;
     let Pair::Guarded(rig) = &bed.pair else { anyhow::bail!("hosts without a daemon have no hooks") };
     let runs = || -> anyhow::Result<_> {
@@ -314,7 +314,7 @@ impl Bed {
     }
 
     /// Make the hosts demand what this way demands.
-    fn prepare(&self, way: &Way, files: &Files) -> anyhow::Result<()> {
+    fn prepare(&self, way: &TransferPath, files: &Files) -> anyhow::Result<()> {
         let Pair::Guarded(rig) = &self.pair else { return Ok(()) };
         for side in Side::BOTH {
             if way.hosts == Hosts::Static {
@@ -328,7 +328,7 @@ impl Bed {
     }
 
     /// Whether both associations of a way that needs both were used.
-    fn prove(&self, way: &Way) -> anyhow::Result<()> {
+    fn prove(&self, way: &TransferPath) -> anyhow::Result<()> {
         let Pair::Guarded(rig) = &self.pair else { return Ok(()) };
         let list = rig.json(Side::Bob, &["sa", "list"])?;
         let sas = list["sas"].as_array().context("`sa list` says no associations")?;
@@ -432,7 +432,7 @@ fn publish(report: &Report) -> anyhow::Result<()> {
         .write(&folder.join("files.svg"))?;
 
     // Figure 10, both workloads, theirs by the same formula. The paper's own numbers have no range.
-    let policies: Vec<&Way> =
+    let policies: Vec<&TransferPath> =
         WAYS.iter().filter(|way| way.hosts >= Hosts::Compiled && way.protocol == Ftp).collect();
     let categories: Vec<&str> = policies.iter().map(|way| way.name).collect();
     let mut series = Vec::new();
@@ -452,7 +452,7 @@ fn publish(report: &Report) -> anyhow::Result<()> {
 }
 
 /// The policy's part of the time in the paper's tables, percent.
-fn papers_share(way: &Way, workload: usize) -> Option<f64> {
+fn papers_share(way: &TransferPath, workload: usize) -> Option<f64> {
     let (_, policy) = way.paper?;
     let against = WAYS.iter().find(|other| Some(other.name) == way.against)?;
     let (_, fixed) = against.paper?;

@@ -12,7 +12,7 @@
 //!
 //! The plots go to `docs/papers/001` when Cargo runs this.
 
-use super::Wanted;
+use super::FigureFilter;
 use crate::figure::{Figure, Report, Target};
 use crate::flow;
 use crate::interleave::median;
@@ -50,7 +50,7 @@ struct Programs {
 
 /// Measure the transforms of paper 001 whose names hold `filter`.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
-    let figures = Wanted { filter, report };
+    let figures = FigureFilter { filter, report };
     let programs = Programs { ping: program("ping")?, iperf3: program("iperf3")?, own: product::own()? };
     eprintln!("paper-001: setting up");
     let mut bed = Bed::build("paper-001", &[&programs.ping, &programs.iperf3, &programs.own])?;
@@ -156,7 +156,7 @@ fn milliseconds(line: &str) -> Option<f64> {
 }
 
 /// What became of many datagrams.
-struct Sent {
+struct SentTraffic {
     gbit: f64,
     /// Datagrams that did not arrive, in percent.
     loss: f64,
@@ -171,7 +171,7 @@ fn datagrams(
     programs: &Programs,
     how: &str,
     octets: usize,
-) -> anyhow::Result<Sent> {
+) -> anyhow::Result<SentTraffic> {
     let [alice, bob] = Side::BOTH.map(|side| bed.host(transform, side));
     let cpu = || -> anyhow::Result<[Duration; 2]> {
         Ok([process::cgroup_time(alice.cgroup().path())?, process::cgroup_time(bob.cgroup().path())?])
@@ -191,7 +191,7 @@ fn datagrams(
     let each = |side: usize| (after[side] - before[side]).as_nanos() as f64 / received;
     // Of a few that arrive at once, the receiver sees no time between them.
     let gbit = received * 8.0 / sending.max(receiving);
-    Ok(Sent { gbit, loss: 100.0 * (1.0 - arrived / sent), cpu: [each(0), each(1)] })
+    Ok(SentTraffic { gbit, loss: 100.0 * (1.0 - arrived / sent), cpu: [each(0), each(1)] })
 }
 
 /// Seconds of real time that 15 MB of random octets take in one connection (Figure 3).

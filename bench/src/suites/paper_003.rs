@@ -17,7 +17,7 @@
 //!
 //! The plots go to `docs/papers/003` when Cargo runs this.
 
-use super::{Wanted, floods};
+use super::{FigureFilter, floods};
 use crate::figure::{Figure, Report, Target};
 use crate::flow;
 use crate::paper::between::{Between, Middle, PORT};
@@ -57,7 +57,7 @@ struct Programs {
 
 /// Measure the parts of paper 003 whose names hold `filter`, or are held by it.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
-    let figures = Wanted { filter, report };
+    let figures = FigureFilter { filter, report };
     let programs = Programs { iperf3: program("iperf3")?, own: product::own()? };
     eprintln!("paper-003: setting up");
     let mut between = Between::build("paper-003")?;
@@ -271,14 +271,14 @@ const HOLDER: &str = "import socket, sys, time\ns = socket.create_connection((sy
                       s.setsockopt(6, 20, 0)\ns.setsockopt(6, 19, -1)\ntime.sleep(60)";
 
 /// A connection of the flooder's own, for segments that leave holes.
-struct Held {
+struct OpenConnections {
     crumbs: floods::Crumbs,
     ends: [Running; 2],
 }
 
-impl Held {
+impl OpenConnections {
     /// Open a connection without timestamps, which each segment would have to have.
-    fn open(between: &Between) -> anyhow::Result<Held> {
+    fn open(between: &Between) -> anyhow::Result<OpenConnections> {
         let (python, lab) = (program("python3")?, &between.rig().lab);
         let port = (PORT + 1).to_string();
         let taker = lab.bob().spawn(Program::new(&python).args(["-u", "-c", TAKER, &port]))?;
@@ -295,7 +295,7 @@ impl Held {
         let mut word = || words.next().context("the holder's words");
         let (from, seq, ack) = (word()?.parse()?, word()?.parse()?, word()?.parse()?);
         let crumbs = floods::Crumbs { ports: [from, PORT + 1], seq, ack };
-        Ok(Held { crumbs, ends: [holder, taker] })
+        Ok(OpenConnections { crumbs, ends: [holder, taker] })
     }
 
     fn close(self) -> anyhow::Result<()> {
@@ -314,7 +314,7 @@ fn flood(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Resu
     let [alice, bob] = [floods::device(lab.alice())?.station, floods::device(lab.bob())?.station];
     let mut measured = Vec::new();
     for kind in FLOODS {
-        let held = (kind == "small").then(|| Held::open(between)).transpose()?;
+        let held = (kind == "small").then(|| OpenConnections::open(between)).transpose()?;
         let crumbs = held.as_ref().map(|held| held.crumbs);
         for (word, device) in [("control", "nowhere"), ("flood", "eth0")] {
             let send = || -> anyhow::Result<_> {
@@ -338,7 +338,7 @@ fn flood(between: &Between, middle: Middle, programs: &Programs) -> anyhow::Resu
             measured.push((format!("flood.{kind}.{word}.mbit"), "Mbit/s", gbit? * 1000.0));
             measured.push((format!("flood.{kind}.{word}.rate"), "1/s", rate));
         }
-        held.map(Held::close).transpose()?;
+        held.map(OpenConnections::close).transpose()?;
     }
     between.host(Side::Alice, "nft 'delete table netdev nowhere'\nip link del nowhere")?;
     Ok(measured)

@@ -6,7 +6,7 @@
 //! wire and the receiving host's stack up to the socket. `{tx,rx}.of_sum` is that of the product against the null tunnel's and
 //! the bare cipher's (packets of 1400 octets) added.
 
-use super::Wanted;
+use super::FigureFilter;
 use super::engine::Bare;
 use super::null;
 use crate::figure::{Figure, Report, Target};
@@ -15,7 +15,7 @@ use crate::interleave::median;
 use crate::process;
 use crate::product;
 use crate::stage::{Stage, program};
-use crate::tunnel::Way;
+use crate::tunnel::TunnelDirection;
 use anyhow::{Context, ensure};
 use crypto::SuiteId;
 use lab::Side;
@@ -51,7 +51,7 @@ struct Round {
 
 /// Measure the figures `path.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
-    let mut figures = Wanted { filter, report };
+    let mut figures = FigureFilter { filter, report };
     let wanted: Vec<u32> = [1, 8]
         .into_iter()
         .filter(|flows| {
@@ -63,7 +63,7 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
         return Ok(());
     }
     let iperf3 = program("iperf3")?;
-    let null = null::Tunnel::build(Way::Bursts, &iperf3)?;
+    let null = null::Tunnel::build(TunnelDirection::Bursts, &iperf3)?;
     let tunnels = [Tunnel::build(SUITES[0].1, &iperf3)?, Tunnel::build(SUITES[1].1, &iperf3)?];
     for flows in wanted {
         null.flow(WARM_UP, flows)?;
@@ -86,7 +86,7 @@ fn names(name: &str, flows: u32) -> [String; 5] {
         .map(|what| format!("path.{name}.{flows}.{what}"))
 }
 
-fn record(rounds: &[Round], flows: u32, figures: &mut Wanted<'_>) {
+fn record(rounds: &[Round], flows: u32, figures: &mut FigureFilter<'_>) {
     let each = |of: &dyn Fn(&Round) -> f64| rounds.iter().map(of).collect::<Vec<f64>>();
     let units = ["ns/byte", "ns/byte", "Gbit/s"];
     let of: [fn(&Flow) -> f64; 3] = [|flow| flow.tx, |flow| flow.rx, |flow| flow.gbit];

@@ -10,7 +10,7 @@
 //! - `peers.ratio.{1,8}.*`: Ravelin against a peer of the same round, and its CPU time against that of the null tunnel and the
 //!   bare cipher added.
 
-use super::Wanted;
+use super::FigureFilter;
 use super::null;
 use super::path::bare;
 use crate::figure::{Figure, Report, Target};
@@ -18,7 +18,7 @@ use crate::flow::{self, Delivered};
 use crate::peers::{BORINGTUN, GOTATUN, INNER_MTU, Link, OpenVpn, Plain, Swan, WIREGUARD_GO, WireGuard};
 use crate::process;
 use crate::stage::{Stage, program};
-use crate::tunnel::Way;
+use crate::tunnel::TunnelDirection;
 use anyhow::{Context, ensure};
 use crypto::SuiteId;
 use lab::rig::{Pair, Rig};
@@ -77,7 +77,7 @@ type Build<'a> = Box<dyn Fn() -> anyhow::Result<Box<dyn Link>> + 'a>;
 
 /// Measure all peers, and report the figures `peers.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
-    let mut figures = Wanted { filter, report };
+    let mut figures = FigureFilter { filter, report };
     let iperf3 = program("iperf3")?;
     let mut contenders = gather(&iperf3, &mut figures);
     for flows in [1, 8] {
@@ -158,7 +158,7 @@ fn place(name: &str) -> Option<usize> {
 fn build<'a>(name: &str, iperf3: &'a Path) -> Build<'a> {
     match name {
         "veth" => Box::new(|| Ok(Box::new(Plain::build()?))),
-        "null" => Box::new(|| Ok(Box::new(null::Tunnel::build(Way::Bursts, iperf3)?))),
+        "null" => Box::new(|| Ok(Box::new(null::Tunnel::build(TunnelDirection::Bursts, iperf3)?))),
         GCM => Box::new(|| Ok(Box::new(Product::build("peer-gcm", "aes128gcm", iperf3)?))),
         CHACHA => Box::new(|| Ok(Box::new(Product::build("peer-chacha", "chacha20poly1305", iperf3)?))),
         "wireguard-go" => Box::new(|| Ok(Box::new(WireGuard::build("go", &WIREGUARD_GO.install()?, &[])?))),
@@ -180,7 +180,7 @@ fn build<'a>(name: &str, iperf3: &'a Path) -> Build<'a> {
 const ROOT: &str = "--disable-drop-privileges";
 
 /// Every link that is wanted and can be had.
-fn gather(iperf3: &Path, figures: &mut Wanted<'_>) -> Vec<Contender> {
+fn gather(iperf3: &Path, figures: &mut FigureFilter<'_>) -> Vec<Contender> {
     let mut contenders = Vec::new();
     for name in NAMES {
         // A part of the figures needs its own link, and the ratios those on both sides.
@@ -230,7 +230,7 @@ impl Contender {
     }
 
     /// Whether it goes on; one that failed is told of and ends here.
-    fn keep_if(&self, done: anyhow::Result<()>, figures: &mut Wanted<'_>) -> bool {
+    fn keep_if(&self, done: anyhow::Result<()>, figures: &mut FigureFilter<'_>) -> bool {
         if let Err(error) = &done {
             figures.absent(&format!("peers.{}", self.name), error);
         }
@@ -260,7 +260,7 @@ impl Account {
 /// Name, unit, and value of a round.
 type Part = (&'static str, &'static str, fn(&Round) -> f64);
 
-fn record(contenders: &[Contender], flows: u32, ciphers: &[Vec<f64>; 2], figures: &mut Wanted<'_>) {
+fn record(contenders: &[Contender], flows: u32, ciphers: &[Vec<f64>; 2], figures: &mut FigureFilter<'_>) {
     let parts: [Part; 7] = [
         ("gbit", "Gbit/s", |round| round.delivered.gbit),
         ("tx_ns_per_byte", "ns/byte", |round| round.carriers[0]),
@@ -307,7 +307,7 @@ fn record(contenders: &[Contender], flows: u32, ciphers: &[Vec<f64>; 2], figures
     }
 }
 
-impl Wanted<'_> {
+impl FigureFilter<'_> {
     fn absent(&mut self, name: &str, error: &anyhow::Error) {
         eprintln!("peers: {name} is absent: {error:#}");
         self.report.absent(name, format!("{error:#}"));

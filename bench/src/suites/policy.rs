@@ -1,7 +1,7 @@
 //! `policy.{10300,1030000}.*`: what a policy of so many lines takes: read, checked and compiled by itself, and loaded over the one
 //! before with a line changed (docs/design/0021). CPU time, all of them in turns; no host is asked, no kernel half is written.
 
-use super::Wanted;
+use super::FigureFilter;
 use crate::figure::{Figure, Report, Target};
 use crate::interleave::timed;
 use anyhow::ensure;
@@ -27,7 +27,7 @@ const NAMES: [&str; 8] = [
 
 /// Measure the figures `policy.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
-    let mut figures = Wanted { filter, report };
+    let mut figures = FigureFilter { filter, report };
     for applications in SIZES {
         let name = |what: &str| format!("policy.{}.{what}", applications * (NETWORKS + 3));
         if NAMES.iter().any(|what| figures.wants(&name(what))) {
@@ -37,7 +37,11 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn one(applications: u32, name: &dyn Fn(&str) -> String, figures: &mut Wanted<'_>) -> anyhow::Result<()> {
+fn one(
+    applications: u32,
+    name: &dyn Fn(&str) -> String,
+    figures: &mut FigureFilter<'_>,
+) -> anyhow::Result<()> {
     let text = text(applications, false)?;
     let changed = self::text(applications, true)?;
     let moved = format!("# made another day\n{changed}");

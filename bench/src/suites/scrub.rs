@@ -10,7 +10,7 @@
 //! - `scrub.million.ratio`: a segment of one of a million connections at random, by one of a thousand; in batches, as packets come from
 //!   a device.
 
-use super::Wanted;
+use super::FigureFilter;
 use crate::figure::{Figure, Report, Target};
 use crate::interleave::{Duel, Plan, timed};
 use anyhow::{Context, ensure};
@@ -45,7 +45,7 @@ const INSIDE: Arrival = Arrival { from: Side::Inside, link: 0, realm: 0 };
 
 /// Measure the figures `scrub.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
-    let mut figures = Wanted { filter, report };
+    let mut figures = FigureFilter { filter, report };
     for size in SIZES {
         let name = format!("scrub.in_order.{size}.added_ns");
         if figures.wants(&name) {

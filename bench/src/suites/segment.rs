@@ -1,7 +1,7 @@
 //! `segment.*`: cutting one TCP super-packet into segments of 1,400 octets, beside a copy of the same octets to the same
 //! places, by turns in one process. CPU time.
 
-use super::Wanted;
+use super::FigureFilter;
 use crate::figure::{Figure, Report, Target};
 use crate::interleave::timed;
 use anyhow::Context;
@@ -23,7 +23,7 @@ const PAYLOAD: usize = COUNT * (LEN - HEADER);
 
 /// Measure the figures `segment.*` that `filter` asks for.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
-    let mut figures = Wanted { filter, report };
+    let mut figures = FigureFilter { filter, report };
     if !["segment.cut.ns", "segment.copy.ns", "segment.over_copy.ns", "segment.join.ns"]
         .iter()
         .any(|name| figures.wants(name))

@@ -28,7 +28,7 @@ pub enum Event {
     /// Rules were added to the SPD or deleted from it.
     Spd(SpdChanged),
     /// Events were lost because the reader, or the daemon, was too slow.
-    Lost(Lost),
+    Lost(LostEvents),
 }
 
 /// The first line of every event stream.
@@ -188,7 +188,7 @@ pub enum SpdChange {
 
 /// Report that events did not reach this reader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Lost {
+pub struct LostEvents {
     /// Number of events that were lost.
     pub count: u64,
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Arrived, Position, Sent, Verdict};
+use crate::{Arrived, Position, SentTraffic, Verdict};
 
 /// The answer to GET `/v1/flows`: one flow for each socket that has a peer and whose application has a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -84,7 +84,7 @@ pub struct FlowTable {
 /// The side that sent the first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Begun {
+pub enum FlowInitiator {
     /// This host sent the first packet.
     Here,
     /// The peer sent the first packet.
@@ -142,13 +142,13 @@ pub struct FlowRecord {
     pub remote: SocketAddr,
     /// The side that sent the first packet; absent if the flow's beginning was not seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub begun: Option<Begun>,
+    pub begun: Option<FlowInitiator>,
     /// The time of the first packet: RFC 3339, UTC.
     pub first: String,
     /// The time of the last packet: RFC 3339, UTC.
     pub last: String,
     /// The traffic that was sent.
-    pub outbound: Sent,
+    pub outbound: SentTraffic,
     /// The traffic that arrived.
     pub inbound: Arrived,
     /// The verdict of the policy in force for the flow.

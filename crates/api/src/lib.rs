@@ -47,14 +47,14 @@ pub use demo::{DemoCheck, DemoReport};
 pub use doctor::{Check, CheckState, Doctor};
 pub use envelope::{CommandProblem, CommandRefusal, Problem, Refusal, VERSION, Version, Versioned};
 pub use event::{
-    Acquire, Audit, Event, Expire, IcmpSeen, Lost, PeerMoved, Pmtu, Ready, Released, SpdChange, SpdChanged,
-    SpiAllocated,
+    Acquire, Audit, Event, Expire, IcmpSeen, LostEvents, PeerMoved, Pmtu, Ready, Released, SpdChange,
+    SpdChanged, SpiAllocated,
 };
 pub use explain::{
     AppRef, Decision, DropExplained, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position,
     ProcessInfo, ScrubbedBy, SocketExplained, Verdict,
 };
-pub use flow::{Begun, CountedFlows, CountedQuery, FlowEnd, FlowRecord, FlowTable, Flows, LiveFlow};
+pub use flow::{CountedFlows, CountedQuery, FlowEnd, FlowInitiator, FlowRecord, FlowTable, Flows, LiveFlow};
 pub use import::{ImportChecked, Imported};
 pub use inline::{
     InlineAmount, InlineCheck, InlineCheckInterface, InlineCheckLine, InlineCheckSettings, InlineDropped,
@@ -69,8 +69,8 @@ pub use policy::{
     PolicyTests, RefusedBlock, Related, Subjects, Waiting,
 };
 pub use policy_change::{
-    ApplicationChange, Change, FlowChange, LimitChange, MAX_CONFIRM_SECONDS, PeersChange, PolicyApplied,
-    PolicyApply, PolicyPlan, PolicyText, Said, SocketChange,
+    ApplicationChange, Change, FlowChange, LimitChange, MAX_CONFIRM_SECONDS, PeersChange, PolicyAnswer,
+    PolicyApplied, PolicyApply, PolicyPlan, PolicyText, SocketChange,
 };
 pub use replay::{ReplayDirection, ReplayEnd, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{
@@ -89,5 +89,5 @@ pub use status::{
     AppHealth, AppState, CryptoMeasured, CryptoUnit, GatewayState, Health, Status, StatusState, Traffic,
     TunState, UplinkState,
 };
-pub use traffic::{Amount, AppTraffic, AppTrafficList, Arrived, HandedOver, Left, Sent};
+pub use traffic::{Amount, AppTraffic, AppTrafficList, Arrived, HandedOver, LeftTraffic, SentTraffic};
 pub use translation::{SpdEntries, SpdEntry, TranslationState};

@@ -92,7 +92,8 @@ pub struct Operation {
     pub refusals: &'static [u16],
 }
 
-/// The statuses of refusals that every operation may give.
+/// The statuses of refusals that every operation may give. Requests with keys answer 400 where they are too long (413
+/// elsewhere).
 pub const COMMON_REFUSALS: [u16; 5] = [400, 405, 413, 500, 503];
 
 const fn of<T: JsonSchema>() -> Make {

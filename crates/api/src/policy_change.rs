@@ -142,14 +142,14 @@ pub struct FlowChange {
     /// The ports of the peer, `any` or a range; the first such range, if there are several.
     pub remote_ports: String,
     /// The verdict of the policy in force.
-    pub before: Said,
+    pub before: PolicyAnswer,
     /// The verdict of the new policy.
-    pub after: Said,
+    pub after: PolicyAnswer,
 }
 
 /// A verdict in words, and the line behind it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Said {
+pub struct PolicyAnswer {
     /// The verdict: `clear`, `refused`, or the demand, as in `encryption mandatory suite aes256gcm16`.
     pub verdict: String,
     /// The most specific line; absent if the default decides.
@@ -157,7 +157,7 @@ pub struct Said {
     pub line: Option<Position>,
 }
 
-impl std::fmt::Display for Said {
+impl std::fmt::Display for PolicyAnswer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.verdict)?;
         self.line.as_ref().map_or(Ok(()), |line| write!(f, " ({line})"))
@@ -182,9 +182,9 @@ pub struct SocketChange {
     /// The flow of the socket.
     pub flow: FlowInfo,
     /// The verdict of the policy in force.
-    pub before: Said,
+    pub before: PolicyAnswer,
     /// The verdict of the new policy.
-    pub after: Said,
+    pub after: PolicyAnswer,
 }
 
 /// The body of POST `/v1/policy/apply`.

@@ -45,10 +45,10 @@ pub struct AppTraffic {
     /// The number of the application.
     pub id: u16,
     /// The traffic that it sent.
-    pub outbound: Sent,
+    pub outbound: SentTraffic,
     /// The part of it that left protected since the daemon's start, as the engine counts it.
     #[serde(default)]
-    pub left: Left,
+    pub left: LeftTraffic,
     /// The traffic that arrived for it.
     pub inbound: Arrived,
     /// Number of refusals by the word of the reason's counter. They are counted where they happened, whether or not
@@ -63,7 +63,7 @@ pub struct AppTraffic {
 /// The traffic that left in associations. It is less than what was asked for ([`Sent::encrypted`]) where there was no
 /// association, or a packet was dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Left {
+pub struct LeftTraffic {
     /// Traffic in associations that only authenticate.
     pub authenticated: Amount,
     /// Traffic in associations that encrypt.
@@ -72,7 +72,7 @@ pub struct Left {
 
 /// The traffic that an application sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Sent {
+pub struct SentTraffic {
     /// Traffic that left in clear, all in all.
     pub clear: Amount,
     /// The part of `clear` that the data path was given and sent in clear: `never`, or `optional` without an

@@ -14,7 +14,7 @@ use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 use crate::asker::TARGET;
 use documents::api_error::{ApiError, Blame};
 
-/// The parts of the house that log.
+/// The parts of the house that log, by the names that are shown.
 const PARTS: [&str; 8] = ["ravelin", "daemon", "netio", "sockmon", "policy", "engine", "ipsec", "sadb"];
 /// The rooms that log for the daemon beside its own: the part `daemon` of a filter means them too.
 const OF_DAEMON: [&str; 6] = ["config", "control", "documents", "host_files", "line", "offline"];
@@ -137,7 +137,7 @@ fn checked(text: &str) -> Result<String, ApiError> {
             part.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
         };
         let plain = part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ':'));
-        let known = !directive.contains('=') || PARTS.iter().any(inside);
+        let known = !directive.contains('=') || PARTS.iter().chain(&OF_DAEMON).any(inside);
         if !LEVELS.contains(&level) || !known || !plain {
             return Err(wrong(directive));
         }

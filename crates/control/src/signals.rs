@@ -8,7 +8,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What a signal asks for.
-pub enum Asked {
+pub enum SignalRequest {
     /// To load what can be loaded again (SIGHUP).
     Reload,
     /// To end, by the signal of this name.
@@ -36,11 +36,11 @@ impl Signals {
     }
 
     /// Wait for the next signal.
-    pub async fn next(&mut self) -> Asked {
+    pub async fn next(&mut self) -> SignalRequest {
         tokio::select! {
-            Some(()) = self.hangup.recv() => Asked::Reload,
-            Some(()) = self.terminate.recv() => Asked::End("SIGTERM"),
-            Some(()) = self.interrupt.recv() => Asked::End("SIGINT"),
+            Some(()) = self.hangup.recv() => SignalRequest::Reload,
+            Some(()) = self.terminate.recv() => SignalRequest::End("SIGTERM"),
+            Some(()) = self.interrupt.recv() => SignalRequest::End("SIGINT"),
             else => pending().await,
         }
     }

@@ -10,7 +10,7 @@ mod programs;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 
-use api::{Arrived, FlowRecord, Sent};
+use api::{Arrived, FlowRecord, SentTraffic};
 use serde_json::json;
 use sockmon::{FlowCounting, FlowId};
 use wire::Time;
@@ -97,9 +97,9 @@ pub fn counted(config: Option<&FlowsConfig>) -> FlowCounting {
 }
 
 /// What the kernel half counted of an application or a flow.
-pub fn sums(traffic: &sockmon::AppTraffic) -> (Sent, Arrived) {
+pub fn sums(traffic: &sockmon::AppTraffic) -> (SentTraffic, Arrived) {
     let amount = |amount: sockmon::Amount| api::Amount { packets: amount.packets, bytes: amount.octets };
-    let sent = Sent {
+    let sent = SentTraffic {
         clear: amount(traffic.out_clear.and(traffic.out_returned)),
         returned: amount(traffic.out_returned),
         authenticated: amount(traffic.out_authenticated),

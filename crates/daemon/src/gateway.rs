@@ -4,7 +4,10 @@
 //! half, and the spans of peers whose packets it lets pass without the engine, since every rule that could decide otherwise is
 //! for other addresses.
 
+mod error;
 mod first;
+
+pub use error::GatewayError;
 
 pub use first::{HandedRules, first_rules};
 
@@ -24,30 +27,6 @@ use wire::{Buf, Coalesced, DropReason, Meta, Packet, Prefix, ScrubId, fragment, 
 
 use crate::device::Device;
 use config::{Config, GatewayConfig};
-use documents::api_error::{ApiError, Blame};
-
-/// Why there are no inside interfaces.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum GatewayError {
-    /// The configuration names an inside interface that is not there.
-    #[error("there is no interface {0:?}, which `inside` in [gateway] names")]
-    Missing(String),
-    /// The kernel does not say.
-    #[error(transparent)]
-    Netio(#[from] netio::Error),
-    /// The file of rules cannot be read, or has a fault.
-    #[error("{file}: {text}")]
-    Rules {
-        /// The file, with the line if it is one.
-        file: String,
-        /// The text that says what is wrong.
-        text: String,
-    },
-    /// The rules that the daemon before handed over have a fault.
-    #[error("the rules handed over: {0}")]
-    Handed(String),
-}
 
 /// The ICMP errors for this host that are believed from those networks.
 pub(crate) fn inside_icmp(config: &Config) -> InsideIcmp {
@@ -410,12 +389,6 @@ fn reverse_path(config: &Config) -> Result<String, String> {
         }
         Ok(value) => Ok(format!("{value} on {name}")),
         Err(_) => Ok(format!("{name} will get 2")),
-    }
-}
-
-impl From<GatewayError> for ApiError {
-    fn from(error: GatewayError) -> ApiError {
-        ApiError::new(Blame::Failed, error.to_string())
     }
 }
 

@@ -167,7 +167,7 @@ pub enum TakeError {
 }
 
 /// What the new daemon got.
-pub struct Taken {
+pub struct TakenOver {
     /// Associations and used keys.
     pub state: HandOver,
     /// The descriptor of the TUN.
@@ -185,7 +185,7 @@ pub fn take(
     run_dir: &Path,
     request: &Request,
     fits: impl FnOnce(&[u8]) -> Result<(), String>,
-) -> Result<Taken, TakeError> {
+) -> Result<TakenOver, TakeError> {
     let stream = UnixStream::connect(socket(run_dir)).map_err(TakeError::Nobody)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -216,7 +216,7 @@ pub fn take(
     let state = HandOver::from_bytes(control::handover::unseal(memory, MAX_SEALED)?.expose())?;
     // The end of the old process closes the connection.
     (&stream).read_to_end(&mut Vec::new())?;
-    Ok(Taken { state, tun, udp: fds.collect() })
+    Ok(TakenOver { state, tun, udp: fds.collect() })
 }
 
 /// What the old daemon answers, with descriptors.

@@ -23,7 +23,7 @@ use crate::datapath::{GIVEN_UP, PATIENCE, Unsent};
 use documents::associations::groups_of;
 
 pub use cause::Cause;
-pub(crate) use problem::Found;
+pub(crate) use problem::TroubleReport;
 
 /// What the kernel half refuses counts for at least so long after the last refusal. It is shorter than the ten
 /// seconds within which `status` must say that all is well again.
@@ -45,7 +45,7 @@ fn is_to_groups(selectors: &Selectors) -> bool {
 
 /// The owner of traffic: an application, or the SPD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Who {
+pub enum TroubleOwner {
     /// Traffic of an application, by its own policy.
     App(AppId),
     /// Traffic that this rule of the SPD speaks for, by the number that its packets carry.
@@ -54,14 +54,14 @@ pub enum Who {
     Answers,
 }
 
-impl Who {
+impl TroubleOwner {
     /// The owner of a packet; `None`: a socket without policy that asked for protection itself (docs/socket-api.md).
     /// Any user may ask for what no association gives, so that is no trouble of this host's.
-    fn of(dropped: &Dropped) -> Option<Who> {
+    fn of(dropped: &Dropped) -> Option<TroubleOwner> {
         match dropped.app {
-            _ if dropped.rule & SPD_RULE != 0 => Some(Who::Rule(dropped.rule)),
-            AppId::NONE => (dropped.mark & record::PROOF != 0).then_some(Who::Answers),
-            app => Some(Who::App(app)),
+            _ if dropped.rule & SPD_RULE != 0 => Some(TroubleOwner::Rule(dropped.rule)),
+            AppId::NONE => (dropped.mark & record::PROOF != 0).then_some(TroubleOwner::Answers),
+            app => Some(TroubleOwner::App(app)),
         }
     }
 }
@@ -116,7 +116,7 @@ impl Progress {
 /// A flow whose outlook is to be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
-    pub who: Who,
+    pub who: TroubleOwner,
     pub app: AppId,
     pub flow: Flow,
     /// The kernel half refused it, which tells no local port: the class of the peer's network decides.
@@ -158,7 +158,7 @@ struct Suspicion {
     selectors: Selectors,
     since: Time,
     last: Time,
-    /// Who is known to wait for an answer, and when that was seen; only for [`Cause::AskError`].
+    /// Who is known to wait for an answer, and when that was seen; only for [`Cause::Unanswered`].
     waits: Option<(AppId, Time)>,
 }
 
@@ -177,10 +177,10 @@ pub struct Ended {
 
 /// The key of a trouble: whose it is, the peer's address and this host's, since associations may serve one address and
 /// not another.
-type Ends = (Who, IpAddr, IpAddr);
+type Ends = (TroubleOwner, IpAddr, IpAddr);
 
 fn is_of_rule_over_tcp(ends: &Ends, trouble: &Trouble) -> bool {
-    matches!(ends.0, Who::Rule(_)) && trouble.flow.protocol == protocol::TCP
+    matches!(ends.0, TroubleOwner::Rule(_)) && trouble.flow.protocol == protocol::TCP
 }
 
 /// All that is known of traffic that does not get through.
@@ -219,7 +219,7 @@ impl HealthBook {
         let dropped = ended.dropped;
         if ended.direction == Direction::Outbound
             && let (Some(cause), Some(flow)) = (Cause::of(dropped.reason), dropped.flow)
-            && let Some(who) = Who::of(&dropped)
+            && let Some(who) = TroubleOwner::of(&dropped)
         {
             let (spi, since) = (dropped.spi, dropped.at.min(now));
             self.tried(who, Trouble { spi, since, ..Trouble::new(cause, dropped.app, flow, now) });
@@ -248,7 +248,7 @@ impl HealthBook {
         self.kinds.retain(|_, count| *count > 0);
     }
 
-    fn tried(&mut self, who: Who, mut fresh: Trouble) {
+    fn tried(&mut self, who: TroubleOwner, mut fresh: Trouble) {
         if fresh.cause == Cause::NoAssociation && self.ended.contains_key(&fresh.flow.remote) {
             fresh.cause = Cause::LimitReached;
         }
@@ -261,7 +261,7 @@ impl HealthBook {
         }
     }
 
-    fn troubles_of(&self, who: Who) -> usize {
+    fn troubles_of(&self, who: TroubleOwner) -> usize {
         self.troubles.keys().filter(|ends| ends.0 == who).count()
     }
 
@@ -283,7 +283,7 @@ impl HealthBook {
             protocol,
             opaque: false,
         };
-        self.tried(Who::App(app), Trouble::new(cause, app, flow, now));
+        self.tried(TroubleOwner::App(app), Trouble::new(cause, app, flow, now));
     }
 
     /// The flows whose outlook is to be asked for.
@@ -371,7 +371,7 @@ impl HealthBook {
                     let serving: Vec<_> = serving.collect();
                     match (serving.is_empty(), serving.iter().any(|s| grown(s, &|s| s.packets))) {
                         (true, _) if carried => Some(Cause::OneDirection),
-                        (false, false) if carried => Some(Cause::AskError),
+                        (false, false) if carried => Some(Cause::Unanswered),
                         (true, _) | (false, false) => continue,
                         (false, true) => None,
                     }
@@ -409,7 +409,7 @@ impl HealthBook {
         let is_late = |since: Time| now.since(since) >= PATIENCE / 2;
         self.suspicions
             .values()
-            .any(|one| matches!(one.cause, Cause::AskError | Cause::OneDirection) && is_late(one.since))
+            .any(|one| matches!(one.cause, Cause::Unanswered | Cause::OneDirection) && is_late(one.since))
             || self.troubles.iter().any(|(ends, one)| is_of_rule_over_tcp(ends, one) && is_late(one.since))
     }
 

@@ -6,7 +6,7 @@
 //! [`detach::detach`]. Design: docs/design/0001 (threads), 0003 (keys).
 //!
 //! [`plane`] is the control plane's state, with one file for each subject that it asks the data threads and the kernel half about.
-//! `control`, `start`, `serve` and [`run`] stand on it; everything else stands below it and names none of them.
+//! `handlers`, `start`, `serve` and [`run`] stand on it; everything else stands below it and names none of them.
 #![forbid(unsafe_code)]
 
 mod audit_log;

@@ -9,6 +9,6 @@ mod ask;
 mod book;
 mod saved;
 
-pub use ask::{Asker, Heard, system_servers};
-pub use book::{Book, Entry, Known, MAX_ADDRESSES, Reply};
+pub use ask::{Asker, ResolvedName, system_servers};
+pub use book::{Book, Entry, KnownAddress, MAX_ADDRESSES, Reply};
 pub use saved::{forget, read, write};

@@ -9,6 +9,7 @@
 //! (docs/design/0030).
 
 mod associations;
+pub(crate) mod capture;
 mod context;
 mod first;
 mod halves;
@@ -30,7 +31,7 @@ pub use halves::Halves;
 pub(crate) use halves::ThreadState;
 pub use host::Host;
 pub use observers::Observers;
-pub(crate) use observers::{Turns, capture, events, queue_drops};
+pub(crate) use observers::{Turns, events, queue_drops};
 pub use rules::Rules;
 pub use transition::Allow;
 

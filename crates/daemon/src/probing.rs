@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use engine::{Act, Order, Path, Prober, Seen, SeenPath};
+use engine::{Act, Order, Path, PathReport, Prober, SeenPath};
 use sadb::Spi;
 use sadb::sa::Selectors;
 use wire::probe::Message;
@@ -29,7 +29,7 @@ const FORGOTTEN: Duration = Duration::from_secs(900);
 /// What is known of all paths.
 #[derive(Debug, Default)]
 pub struct Probing {
-    pub(crate) paths: BTreeMap<Path, Known>,
+    pub(crate) paths: BTreeMap<Path, PathKnowledge>,
     /// Where the next look at associations begins.
     pub(crate) from: usize,
     /// The index of the path whose turn it is first, where there are more probes than may leave.
@@ -39,7 +39,7 @@ pub struct Probing {
 
 /// What is known of one path.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct PathKnowledge {
     pub(crate) prober: Prober,
     /// The SPI of the association by which the path is probed; `selectors` is what that one carries.
     pub(crate) spi: Spi,
@@ -51,7 +51,7 @@ pub(crate) struct Known {
 }
 
 /// What is to be sent, and the path MTUs that were found.
-pub(crate) type Found = (Vec<Order>, Vec<(Path, u16)>);
+pub(crate) type ProbeOrders = (Vec<Order>, Vec<(Path, u16)>);
 
 /// Answers given in a second.
 #[derive(Debug, Default)]
@@ -92,7 +92,7 @@ impl Probing {
                 }
                 self.paths.insert(
                     one.path,
-                    Known {
+                    PathKnowledge {
                         prober: Prober::default(),
                         spi: one.spi,
                         selectors: one.selectors,
@@ -123,7 +123,7 @@ impl Probing {
         now: Time,
         seen: &BTreeMap<Path, SeenPath>,
         back: &BTreeMap<Path, (Spi, u64)>,
-    ) -> Result<Found, ApiError> {
+    ) -> Result<ProbeOrders, ApiError> {
         let (mut orders, mut proved) = (Vec::new(), Vec::new());
         let mut octets = [0; 8];
         let mut failed = None;
@@ -150,7 +150,7 @@ impl Probing {
             // Nobody could answer.
             let Some((answer_by, packets)) = known.back else { continue };
             let came = before.is_some_and(|before| before.0 == answer_by && before.1 < packets);
-            let seen = Seen {
+            let seen = PathReport {
                 in_force: one.in_force,
                 configured: one.configured,
                 floor: one.floor.min(one.configured),
@@ -184,7 +184,7 @@ impl Probing {
                 tracing::warn!("long packets to {} {so}", path.remote);
             }
         }
-        let forgotten = |known: &Known| {
+        let forgotten = |known: &PathKnowledge| {
             known.prober.eaten_since().is_none() && now.since(known.prober.last_long()) >= FORGOTTEN
         };
         self.paths.retain(|_, known| !forgotten(known));

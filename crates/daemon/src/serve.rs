@@ -15,10 +15,10 @@ use crate::enc::Enc;
 use crate::handover::Giving;
 use crate::plane::paths::Paths;
 use crate::plane::{Allow, Plane, Shared, Turns};
-use crate::start::{Daemon, Held, RunError, hand_over, own_request};
+use crate::start::{Daemon, ProcessParts, RunError, hand_over, own_request};
 use crate::{detach, handlers};
 use control::notify;
-use control::signals::{Asked, Signals, registered};
+use control::signals::{SignalRequest, Signals, registered};
 
 /// How often refusals are logged and news of devices are read.
 const TICK: Duration = Duration::from_secs(1);
@@ -67,8 +67,8 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
     let end = loop {
         tokio::select! {
             asked = signals.next() => match asked {
-                Asked::Reload => reload(&plane).await,
-                Asked::End(name) => break End::Signal(name),
+                SignalRequest::Reload => reload(&plane).await,
+                SignalRequest::End(name) => break End::Signal(name),
             },
             _ = &mut held.outbound_ended => break End::Broken,
             _ = &mut held.inbound_ended => break End::Broken,
@@ -198,7 +198,7 @@ fn report_names(outcome: Result<(), documents::api_error::ApiError>) {
     }
 }
 
-async fn finish(end: End, plane: Plane, held: Held) -> Result<(), RunError> {
+async fn finish(end: End, plane: Plane, held: ProcessParts) -> Result<(), RunError> {
     match end {
         End::HandOver(giving) => hand_over(plane, held, giving).await,
         End::Signal(name) => {

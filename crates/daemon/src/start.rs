@@ -28,7 +28,7 @@ use crate::datapath::{self, EventReceiver, InboundHalf, InboundThread, OutboundH
 use crate::device::Device;
 use crate::flows::{self, FlowLog};
 use crate::gateway::HandedRules;
-use crate::handover::{self, Taken};
+use crate::handover::{self, TakenOver};
 use crate::host::{self, Record};
 use crate::keys::Keys;
 use crate::monitor::Monitor;
@@ -70,13 +70,13 @@ pub struct RunOptions {
 /// A daemon that is up.
 pub(crate) struct Daemon {
     pub(crate) plane: Plane,
-    pub(crate) held: Held,
+    pub(crate) held: ProcessParts,
     pub(crate) control: UnixListener,
     pub(crate) handover: UnixListener,
 }
 
 /// What a daemon holds beside its control plane.
-pub(crate) struct Held {
+pub(crate) struct ProcessParts {
     pub(crate) lock: Lock,
     pub(crate) outbound_ended: oneshot::Receiver<OutboundHalf>,
     pub(crate) inbound_ended: oneshot::Receiver<InboundHalf>,
@@ -88,7 +88,7 @@ pub(crate) struct Held {
     /// Events of both threads.
     pub(crate) told: EventReceiver,
     /// Answers to questions for names.
-    pub(crate) heard: tokio::sync::mpsc::Receiver<crate::names::Heard>,
+    pub(crate) heard: tokio::sync::mpsc::Receiver<crate::names::ResolvedName>,
 }
 
 pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daemon, RunError> {
@@ -202,7 +202,7 @@ struct Ready {
     first: First,
     outputs: Outputs,
     lock: Lock,
-    taken: Option<Taken>,
+    taken: Option<TakenOver>,
     before: Before,
 }
 
@@ -220,7 +220,7 @@ fn bring_up(
     let handover = handover.place()?;
 
     let (state, tun_fd, udp_fds) = match taken {
-        Some(Taken { state, tun, udp }) => (Some(state), Some(tun), udp),
+        Some(TakenOver { state, tun, udp }) => (Some(state), Some(tun), udp),
         None => (None, None, Vec::new()),
     };
     // Before the record: a record without a book means that the book was lost.
@@ -332,7 +332,7 @@ fn bring_up(
         control::channel::start("rvl-inbound", in_half, in_inbox, privileges::give_up_all, |half, inbox| {
             inbound_thread.serve(half, inbox)
         })?;
-    let held = Held { lock, outbound_ended, inbound_ended, tun, udp, options, told, heard };
+    let held = ProcessParts { lock, outbound_ended, inbound_ended, tun, udp, options, told, heard };
     Ok(Daemon { plane, held, control, handover })
 }
 
@@ -357,7 +357,7 @@ fn become_the_daemon(
     config: &Config,
     run_dir: &Path,
     options: RunOptions,
-) -> Result<(Lock, Option<Taken>), RunError> {
+) -> Result<(Lock, Option<TakenOver>), RunError> {
     if !options.take_over {
         return match socket::lock(run_dir) {
             Ok(lock) => Ok((lock, None)),
@@ -502,8 +502,12 @@ pub(crate) fn own_request(plane: &Plane) -> handover::Request {
 ///
 /// # Errors
 /// If that does not succeed; this daemon must end all the same.
-pub(crate) async fn hand_over(plane: Plane, held: Held, giving: handover::Giving) -> Result<(), RunError> {
-    let Held { lock, outbound_ended, inbound_ended, tun, udp, .. } = held;
+pub(crate) async fn hand_over(
+    plane: Plane,
+    held: ProcessParts,
+    giving: handover::Giving,
+) -> Result<(), RunError> {
+    let ProcessParts { lock, outbound_ended, inbound_ended, tun, udp, .. } = held;
     // Where frames are taken, nobody takes them from here on: what comes waits in the sockets for the new daemon.
     if let Err(error) = udp.fds().into_iter().try_for_each(netio::packet::undeafen) {
         tracing::debug!("what comes during the hand-over is lost: {error}");

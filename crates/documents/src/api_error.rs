@@ -43,6 +43,14 @@ impl Blame {
 }
 
 impl ApiError {
+    /// The message and, behind a semicolon, the remedy if there is one: for a line of a log or of another error.
+    pub fn in_a_line(&self) -> String {
+        match &self.remedy {
+            Some(remedy) => format!("{}; {remedy}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     /// A refusal that says all in its message.
     pub fn new(fault: Blame, message: impl Into<String>) -> ApiError {
         ApiError { fault, message: message.into(), remedy: None }

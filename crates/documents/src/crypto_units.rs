@@ -100,9 +100,9 @@ mod tests {
     use crypto::{Secret, Transform};
 
     /// Offers everything and makes no key.
-    struct Broken;
+    struct BrokenUnit;
 
-    impl Provider for Broken {
+    impl Provider for BrokenUnit {
         fn name(&self) -> &'static str {
             "wide"
         }
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_wide_unit_that_fails_is_told_of_and_left_out() {
-        let registry = with_wide(crypto_std::registry().unwrap(), Some(Broken));
+        let registry = with_wide(crypto_std::registry().unwrap(), Some(BrokenUnit));
         let faults: Vec<_> = faults(&registry).collect();
         assert_eq!(faults.len(), 1);
         assert!(

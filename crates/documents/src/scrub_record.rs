@@ -11,7 +11,7 @@ use wire::Time;
 use wire::ip::Headers;
 
 use crate::scrub_changes::between;
-use crate::scrub_report::{self, Done};
+use crate::scrub_report::{self, ScrubRun};
 use crate::text::hex;
 
 /// Connections of a worker that are listed.
@@ -67,7 +67,7 @@ impl Head {
 
 /// A packet that a rule met.
 #[derive(Clone, Debug)]
-struct Kept {
+struct KeptRecord {
     number: u64,
     time: Duration,
     from: Side,
@@ -82,7 +82,7 @@ pub struct Ring {
     worker: usize,
     /// The number of the last packet that was kept, one count for all workers: so their rings have one order.
     next: Arc<AtomicU64>,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<KeptRecord>,
     second: Time,
     this_second: u32,
     /// Packets that came too fast to be written down.
@@ -115,7 +115,7 @@ impl Ring {
             self.kept.pop_front();
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
-        self.kept.push_back(Kept { number, time, from, verdict, came: *came, went });
+        self.kept.push_back(KeptRecord { number, time, from, verdict, came: *came, went });
     }
 
     /// Those behind a number that fit, the oldest first, at most so many of the latest.
@@ -127,8 +127,8 @@ impl Ring {
         out
     }
 
-    fn tell(&self, kept: &Kept) -> InlineEvent {
-        let Kept { number, time, from, verdict, came, went } = kept;
+    fn tell(&self, kept: &KeptRecord) -> InlineEvent {
+        let KeptRecord { number, time, from, verdict, came, went } = kept;
         let packet = came.padded();
         let mut line = scrub_report::line(*number, time.as_secs_f64(), &packet, verdict, *from);
         line.written = u32::from(went.is_some());
@@ -138,7 +138,7 @@ impl Ring {
                 (line.changes, line.more_changes) = between(&packet, &went.padded());
             }
         }
-        let mut explained = scrub_report::explain(&Done { line: &line, came: &packet, went: &[] });
+        let mut explained = scrub_report::explain(&ScrubRun { line: &line, came: &packet, went: &[] });
         explained.came = hex(came.octets());
         explained.went = went.iter().map(|head| hex(head.octets())).collect();
         InlineEvent { worker: self.worker, octets: came.whole, explained }

@@ -10,7 +10,7 @@ use crate::text::hex;
 
 /// What became of one frame: its line, its packet as it came and as it went.
 #[derive(Debug)]
-pub struct Done<'d> {
+pub struct ScrubRun<'d> {
     /// The line about this frame.
     pub line: &'d ScrubLine,
     /// Octets from the IP header on; empty for what is no IP, and for packets of the scrubber's own.
@@ -128,7 +128,7 @@ fn described(rule: Rule) -> ScrubRule {
 }
 
 /// One frame, with everything that can be said of it.
-pub fn explain(done: &Done<'_>) -> ScrubExplained {
+pub fn explain(done: &ScrubRun<'_>) -> ScrubExplained {
     let line = done.line.clone();
     let mut words: Vec<&str> = line.rule.iter().map(String::as_str).collect();
     for word in line.acted.iter().chain(&line.would) {

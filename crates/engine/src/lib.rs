@@ -49,7 +49,7 @@ pub use icmp::{IcmpKind, IcmpPolicy};
 pub use inbound::{Delivery, Inbound, InboundOutcome, Traced};
 pub use incidents::{Excerpt, INCIDENT_OCTETS, Incident};
 pub use outbound::{Outbound, Outcome, Timeout};
-pub use prober::{Act, Prober, Seen};
+pub use prober::{Act, PathReport, Prober};
 pub use probes::{Order, Path, SeenPath};
 pub use quoted::{InnerIcmp, QuotedCheck};
 pub use rules::SPD_RULE;

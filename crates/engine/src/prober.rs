@@ -46,7 +46,7 @@ const GIVEN_UP: Duration = Duration::from_secs(300);
 
 /// The facts about a path that its owner sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct PathReport {
     /// The path MTU in force, in octets.
     pub in_force: u16,
     /// The path MTU where nothing is learned, in octets.
@@ -61,7 +61,7 @@ pub struct Seen {
     pub back: bool,
 }
 
-impl Seen {
+impl PathReport {
     /// The longest packet of at most `size` octets that there can be, which is what a probe of that size shows.
     fn fits(&self, size: u16) -> u16 {
         let (head, step) = self.lengths;
@@ -135,7 +135,7 @@ struct Search {
 
 impl Search {
     /// The sizes to try, the longest first.
-    fn sizes(&self, seen: &Seen) -> Vec<u16> {
+    fn sizes(&self, seen: &PathReport) -> Vec<u16> {
         let gap = u32::from(self.high - self.low);
         let between = |k: u16| seen.fits(self.low + (gap * u32::from(k) / u32::from(AT_ONCE + 1)) as u16);
         let mut sizes: Vec<u16> = self.most.into_iter().chain((1..=AT_ONCE).rev().map(between)).collect();
@@ -220,7 +220,7 @@ impl Prober {
     }
 
     /// Advance to `now`, and return what is to be done. `token` gives numbers that nobody can guess.
-    pub fn turn(&mut self, now: Time, seen: &Seen, token: &mut impl FnMut() -> u64) -> Vec<Act> {
+    pub fn turn(&mut self, now: Time, seen: &PathReport, token: &mut impl FnMut() -> u64) -> Vec<Act> {
         let mut acts = Vec::new();
         self.compare(now, seen, &mut acts);
         if seen.long {
@@ -254,7 +254,7 @@ impl Prober {
     }
 
     /// Compare the path with that of the last turn, and begin anew if it is another.
-    fn compare(&mut self, now: Time, seen: &Seen, acts: &mut Vec<Act>) {
+    fn compare(&mut self, now: Time, seen: &PathReport, acts: &mut Vec<Act>) {
         let is = (seen.in_force, seen.configured);
         match self.known {
             Some(known) if known == is => {}
@@ -289,7 +289,7 @@ impl Prober {
         self.known = Some(is);
     }
 
-    fn use_from_now_on(&mut self, now: Time, mtu: u16, seen: &Seen, acts: &mut Vec<Act>) {
+    fn use_from_now_on(&mut self, now: Time, mtu: u16, seen: &PathReport, acts: &mut Vec<Act>) {
         self.told = Some(now);
         self.known = Some((mtu, seen.configured));
         acts.push(Act::Use(mtu));
@@ -303,7 +303,7 @@ impl Prober {
     }
 
     /// Judge whether packets of the size in force arrived.
-    fn judge(&mut self, now: Time, seen: &Seen, round: &Round, acts: &mut Vec<Act>) {
+    fn judge(&mut self, now: Time, seen: &PathReport, round: &Round, acts: &mut Vec<Act>) {
         let arrived = round.arrived();
         if round.has_arrived(seen.in_force) {
             self.lost = 0;
@@ -341,7 +341,14 @@ impl Prober {
         }
     }
 
-    fn search_on(&mut self, now: Time, seen: &Seen, mut search: Search, round: &Round, acts: &mut Vec<Act>) {
+    fn search_on(
+        &mut self,
+        now: Time,
+        seen: &PathReport,
+        mut search: Search,
+        round: &Round,
+        acts: &mut Vec<Act>,
+    ) {
         let done = search.learn(round) || search.sizes(seen).is_empty();
         if search.low > seen.in_force {
             self.proved = Some(now);
@@ -357,7 +364,7 @@ impl Prober {
     }
 
     /// Begin the next round, if it is time for one.
-    fn begin(&mut self, now: Time, seen: &Seen, token: &mut impl FnMut() -> u64, acts: &mut Vec<Act>) {
+    fn begin(&mut self, now: Time, seen: &PathReport, token: &mut impl FnMut() -> u64, acts: &mut Vec<Act>) {
         let sizes = if let Some(search) = &self.search {
             search.sizes(seen)
         } else if self.lost > 0 || self.eaten.is_some() || seen.long && self.is_doubtful(now, seen) {
@@ -384,7 +391,7 @@ impl Prober {
         self.round = Some(Round { sent: now, probes, short: None });
     }
 
-    fn is_doubtful(&self, now: Time, seen: &Seen) -> bool {
+    fn is_doubtful(&self, now: Time, seen: &PathReport) -> bool {
         let Some(at) = self.proved else { return true };
         let age = now.since(at);
         age >= CONFIRM || !seen.back && age >= self.doubt

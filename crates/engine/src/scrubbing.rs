@@ -215,15 +215,14 @@ impl Scrubbers {
     }
 
     /// Take the packets that rules applied to since the last call, in the order in which they came. For each profile,
-    /// `lost` is told the number of those that came too fast to be recorded.
+    /// `lost` is told the number of those that came too fast to be recorded or kept.
     pub fn take_incidents(&self, mut lost: impl FnMut(Profile, u64)) -> Vec<Incident> {
+        // The data threads wait for this lock, so nothing is copied under it.
+        let taken = self.state().incidents.as_mut().map(|all| all.each_mut().map(Incidents::take));
         let mut all = Vec::new();
-        if let Some(incidents) = &mut self.state().incidents {
-            for (profile, incidents) in Profile::ALL.into_iter().zip(incidents.iter_mut()) {
-                let (waiting, unrecorded) = incidents.take();
-                all.extend(waiting);
-                lost(profile, unrecorded);
-            }
+        for (profile, (waiting, unrecorded)) in Profile::ALL.into_iter().zip(taken.into_iter().flatten()) {
+            all.extend(waiting);
+            lost(profile, unrecorded);
         }
         all.sort_by_key(|incident| incident.at);
         all

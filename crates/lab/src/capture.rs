@@ -3,7 +3,7 @@
 //! Only arriving frames are taken, so each frame that a host sends is seen once, at the port of that host. Every frame is judged
 //! and searched as it comes; memory is bounded: beyond the bound ESP frames are judged, not kept.
 
-use crate::evidence::{Class, Evidence, Judge, Seen};
+use crate::evidence::{Class, Evidence, Judge, Observation};
 use crate::side::Side;
 use memchr::memmem;
 use netio::eventfd::Wake;
@@ -264,7 +264,7 @@ impl Listener {
         }
         if state.kept + frame.len() <= bound {
             state.kept += frame.len();
-            evidence.frames.push(Seen { time, from, class, flow, frame: frame.to_vec() });
+            evidence.frames.push(Observation { time, from, class, flow, frame: frame.to_vec() });
         } else {
             evidence.not_kept += 1;
         }

@@ -1,6 +1,6 @@
 //! The reader on the wire, as a test's judge.
 
-use crate::{Capture, CaptureOptions, Evidence, Lab, PATIENCE, Seen};
+use crate::{Capture, CaptureOptions, Evidence, Lab, Observation, PATIENCE};
 use wire::Flow;
 
 /// Frames quoted in a failure.
@@ -117,7 +117,7 @@ impl Eavesdropper {
 }
 
 /// The first few of `seen`, if there are any.
-fn quote(what: &str, seen: &[&Seen]) -> Option<String> {
+fn quote(what: &str, seen: &[&Observation]) -> Option<String> {
     if seen.is_empty() {
         return None;
     }

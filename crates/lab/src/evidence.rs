@@ -37,7 +37,7 @@ pub enum Class {
 
 /// One frame on the wire.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct Observation {
     /// The time of arrival, since 1970.
     pub time: Duration,
     /// The host that sent the frame.
@@ -50,14 +50,14 @@ pub struct Seen {
     pub frame: Vec<u8>,
 }
 
-impl Seen {
+impl Observation {
     /// The IP packet, Ethernet padding included; empty if there is none.
     pub fn packet(&self) -> &[u8] {
         LinkType::Ethernet.ip(&self.frame).unwrap_or_default()
     }
 }
 
-impl std::fmt::Display for Seen {
+impl std::fmt::Display for Observation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (from, class, len) = (self.from.name(), self.class, self.frame.len());
         match self.flow {
@@ -71,7 +71,7 @@ impl std::fmt::Display for Seen {
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     /// Frames kept, in order of arrival.
-    pub frames: Vec<Seen>,
+    pub frames: Vec<Observation>,
     /// Number of ESP frames seen, kept or not.
     pub esp: u64,
     /// Octets of the frames of ESP: how many frames they are is up to the offloads of the wire.
@@ -97,18 +97,19 @@ impl Evidence {
     }
 
     /// Clear IP packets whose flow (seen from the sender) passes `filter`. Fragments behind the first have ports 0.
-    pub fn clear_packets(&self, filter: impl Fn(&Flow) -> bool) -> Vec<&Seen> {
-        let wanted = |seen: &&Seen| seen.class == Class::Clear && seen.flow.as_ref().is_some_and(&filter);
+    pub fn clear_packets(&self, filter: impl Fn(&Flow) -> bool) -> Vec<&Observation> {
+        let wanted =
+            |seen: &&Observation| seen.class == Class::Clear && seen.flow.as_ref().is_some_and(&filter);
         self.frames.iter().filter(wanted).collect()
     }
 
     /// Every clear IP packet, broken ones included.
-    pub fn all_clear(&self) -> Vec<&Seen> {
+    pub fn all_clear(&self) -> Vec<&Observation> {
         self.frames.iter().filter(|seen| seen.class == Class::Clear).collect()
     }
 
     /// ESP packets that were kept.
-    pub fn esp_packets(&self) -> Vec<&Seen> {
+    pub fn esp_packets(&self) -> Vec<&Observation> {
         self.frames.iter().filter(|seen| seen.class == Class::Esp).collect()
     }
 
@@ -356,7 +357,7 @@ mod tests {
     fn what_is_kept_can_be_asked() {
         let frame = ethernet(eth::IPV4, &v4(protocol::UDP, &udp(1000, 53)));
         let (class, flow) = Judge::default().judge(&frame);
-        let seen = Seen { time: Duration::ZERO, from: Side::Alice, class, flow, frame };
+        let seen = Observation { time: Duration::ZERO, from: Side::Alice, class, flow, frame };
         let mut evidence = Evidence { found: vec![b"watched".to_vec()], ..Evidence::default() };
         evidence.count(class, seen.frame.len());
         evidence.frames.push(seen);

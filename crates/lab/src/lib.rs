@@ -25,7 +25,7 @@ mod two_hosts;
 pub use capture::{Capture, CaptureOptions};
 pub use captures::{Corpus, shared};
 pub use eavesdropper::Eavesdropper;
-pub use evidence::{Class, Evidence, Seen};
+pub use evidence::{Class, Evidence, Observation};
 pub use host::{Host, Transport};
 pub use program::{Finished, Program, Running};
 pub use side::Side;

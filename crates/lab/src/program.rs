@@ -99,8 +99,8 @@ impl Program {
             // A program may end without reading its input: a broken pipe is its right.
             std::thread::spawn(move || drop(pipe.write_all(&octets)));
         }
-        let out = Arc::new(Kept::default());
-        let err = Arc::new(Kept::default());
+        let out = Arc::new(KeptOutput::default());
+        let err = Arc::new(KeptOutput::default());
         if let Some(pipe) = child.stdout.take() {
             keep(pipe, &out);
         }
@@ -130,8 +130,8 @@ pub struct Running {
     child: Child,
     pidfd: Option<OwnedFd>,
     name: String,
-    out: Arc<Kept>,
-    err: Arc<Kept>,
+    out: Arc<KeptOutput>,
+    err: Arc<KeptOutput>,
     log: Option<PathBuf>,
     status: Option<ExitStatus>,
 }
@@ -274,7 +274,7 @@ impl Drop for Running {
 
 /// Output of one stream.
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptOutput {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -285,7 +285,7 @@ struct State {
     ended: bool,
 }
 
-impl Kept {
+impl KeptOutput {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -299,7 +299,7 @@ impl Kept {
 }
 
 /// Read a stream until it ends: with the program, or with the last of its children that holds it.
-fn keep(mut pipe: impl Read + Send + 'static, kept: &Arc<Kept>) {
+fn keep(mut pipe: impl Read + Send + 'static, kept: &Arc<KeptOutput>) {
     let kept = Arc::clone(kept);
     std::thread::spawn(move || {
         let mut chunk = vec![0; 64 * 1024];

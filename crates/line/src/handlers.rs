@@ -7,7 +7,7 @@ use api::{
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
-use netio::line::Sent;
+use netio::line::SendResult;
 use scrub::Counters;
 use sockmon::line::LineCounts;
 use tokio::net::UnixListener;
@@ -105,7 +105,7 @@ fn side_of(side: &str, interface: &Interface, line: &Line, tallies: &[LineStats]
     let counts = device.map_or_else(LineCounts::default, |device| line.guard.counts(device.index));
     let amount = |[frames, octets]: [u64; 2]| InlineAmount { frames, octets };
     let sum = |of: fn(&LineStats) -> u64| tallies.iter().map(of).sum::<u64>();
-    let sent = tallies.iter().fold(Sent::default(), |mut all, tally| {
+    let sent = tallies.iter().fold(SendResult::default(), |mut all, tally| {
         all.add(tally.sent);
         all
     });

@@ -16,7 +16,7 @@ use crate::handlers;
 use crate::handover::{self, Giving};
 use crate::line::{Line, LineOptions, Shared};
 use crate::settings::{LineSettings, standby_socket};
-use control::signals::{Asked, Signals, registered};
+use control::signals::{SignalRequest, Signals, registered};
 use control::socket;
 use control::{notify, privileges};
 
@@ -82,8 +82,8 @@ async fn serve(settings: LineSettings, options: LineOptions) -> Result<(), LineE
     let ended = loop {
         tokio::select! {
             asked = signals.next() => match asked {
-                Asked::Reload => tracing::warn!("a line does not load its settings again; start it anew"),
-                Asked::End(name) => break Ok(End::Signal(name)),
+                SignalRequest::Reload => tracing::warn!("a line does not load its settings again; start it anew"),
+                SignalRequest::End(name) => break Ok(End::Signal(name)),
             },
             accepted = standby.accept() => match accepted {
                 Ok((stream, _)) => drop(tokio::spawn(feed::serve(stream, Arc::clone(&line)))),

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use netio::line::{Arrived, OutgoingFrame, Port, Sent};
+use netio::line::{Arrived, OutgoingFrame, Port, SendResult};
 use netio::{clock, line, poll};
 use scrub::{Arrival, Emitted, Outcome, Scrubber, Side, Verdict};
 use wire::ip::Headers;
@@ -51,7 +51,7 @@ pub struct LineStats {
     /// The number of the scrubber's own packets that did not leave, since nobody knows the stations.
     pub own_lost: u64,
     /// What became of frames that left by this side.
-    pub sent: Sent,
+    pub sent: SendResult,
 }
 
 /// The buffer of a frame that ends, and where that counts.

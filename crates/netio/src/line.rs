@@ -11,7 +11,7 @@ mod receive;
 mod send;
 
 pub use receive::Arrived;
-pub use send::{OutgoingFrame, Sent};
+pub use send::{OutgoingFrame, SendResult};
 
 use crate::error::{IoContext, Result};
 use crate::packet::{FrameDevice, deafen, open_frames, undeafen};

@@ -16,7 +16,7 @@ mod receive;
 mod send;
 mod socket;
 
-pub use burst::Sent;
+pub use burst::SendResult;
 pub(crate) use burst::send_many;
 pub(crate) use control::IPV6_FLOWINFO;
 pub use holder::{Holder, holders};

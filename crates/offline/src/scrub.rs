@@ -26,7 +26,7 @@ use wire::{Buf, Time, protocol};
 use crate::text::different;
 use documents::scrub_changes;
 use documents::scrub_report;
-pub use documents::scrub_report::{Done, explain, rules};
+pub use documents::scrub_report::{ScrubRun, explain, rules};
 use frame::Inside;
 use networks::Networks;
 pub use settings::Settings;
@@ -62,7 +62,7 @@ pub struct Files {
 }
 
 /// Hears of every frame.
-pub type OnFrame<'f> = &'f mut dyn FnMut(&Done<'_>) -> io::Result<()>;
+pub type OnFrame<'f> = &'f mut dyn FnMut(&ScrubRun<'_>) -> io::Result<()>;
 
 /// Scrub a capture file into another.
 ///
@@ -222,7 +222,7 @@ impl Offline {
             self.place_emitted(frame, link_header, headers.as_ref(), &verdict, from, &mut went, file)?;
         line.written += u32::try_from(went.len()).unwrap_or(u32::MAX) - line.written;
         self.summary.written += u64::from(line.written);
-        on(&Done { line: &line, came: packet, went: &went })?;
+        on(&ScrubRun { line: &line, came: packet, went: &went })?;
         self.report_own(frame, own, on)
     }
 
@@ -280,7 +280,7 @@ impl Offline {
         } else {
             self.summary.dropped += 1;
         }
-        Ok(on(&Done { line: &line, came: packet, went: &[] })?)
+        Ok(on(&ScrubRun { line: &line, came: packet, went: &[] })?)
     }
 
     /// Let the capture's time pass.
@@ -313,7 +313,7 @@ impl Offline {
         from: Side,
         went: &mut Vec<Vec<u8>>,
         file: &mut Rewriter<W>,
-    ) -> Result<Vec<Own>, ScrubError> {
+    ) -> Result<Vec<MadeFrame>, ScrubError> {
         let mut own = Vec::new();
         while let Some(emitted) = self.scrubber.poll_emitted() {
             let piece = Headers::parse(emitted.buf.as_slice()).is_ok_and(|h| {
@@ -344,11 +344,11 @@ impl Offline {
         cause: Option<(&[u8], &Headers)>,
         emitted: Emitted,
         file: &mut Rewriter<W>,
-    ) -> Result<Option<Own>, ScrubError> {
+    ) -> Result<Option<MadeFrame>, ScrubError> {
         let packet = emitted.buf.as_slice();
         let Ok(headers) = Headers::parse(packet) else { return Ok(None) };
         self.summary.emitted += 1;
-        let own = Own { rule: emitted.why, to: emitted.to, packet: packet.to_vec(), written: false };
+        let own = MadeFrame { rule: emitted.why, to: emitted.to, packet: packet.to_vec(), written: false };
         if matches!(headers.protocol, protocol::ICMP | protocol::ICMPV6) {
             return Ok(Some(own));
         }
@@ -366,18 +366,18 @@ impl Offline {
         }
         file.write_beside(&frame::behind(frame, &header, packet))?;
         self.summary.written += 1;
-        Ok(Some(Own { written: true, ..own }))
+        Ok(Some(MadeFrame { written: true, ..own }))
     }
 
-    fn report_own(&self, frame: &Frame, own: Vec<Own>, on: OnFrame<'_>) -> Result<(), ScrubError> {
-        for Own { rule, to, packet, written } in own {
+    fn report_own(&self, frame: &Frame, own: Vec<MadeFrame>, on: OnFrame<'_>) -> Result<(), ScrubError> {
+        for MadeFrame { rule, to, packet, written } in own {
             let mut line =
                 scrub_report::bare(self.summary.packets, frame.time.as_secs_f64(), ScrubVerdict::Emitted);
             line.rule = Some(rule.id().to_owned());
             line.from = Some(to.other().name().to_owned());
             line.flow = scrub_report::flow(&packet);
             line.written = u32::from(written);
-            on(&Done { line: &line, came: &[], went: &[packet] })?;
+            on(&ScrubRun { line: &line, came: &[], went: &[packet] })?;
         }
         Ok(())
     }
@@ -395,7 +395,7 @@ impl Offline {
 }
 
 /// A packet of the scrubber's own.
-struct Own {
+struct MadeFrame {
     rule: scrub::Rule,
     to: Side,
     packet: Vec<u8>,

@@ -21,7 +21,7 @@ const PATIENCE: usize = 8;
 
 /// The known blocks in order, each where it may be in `text`.
 pub(crate) fn recognise(text: &str, before: &Rules) -> Vec<PlacedBlock> {
-    let known = Known::of(before);
+    let known = KnownText::of(before);
     let mut out = Vec::new();
     let (mut at, mut next) = (0, 0);
     let mut patience = text.len().saturating_mul(PATIENCE);
@@ -44,7 +44,7 @@ pub(crate) fn recognise(text: &str, before: &Rules) -> Vec<PlacedBlock> {
     }
 }
 
-struct Known<'r> {
+struct KnownText<'r> {
     /// The blocks in the order of the earlier text, without those that were carried over from texts before it. What
     /// stood at the top of those is not what stands at the top of the earlier text.
     in_order: Vec<&'r Source>,
@@ -52,8 +52,8 @@ struct Known<'r> {
     by_key: HashMap<&'r [u8], Vec<usize>>,
 }
 
-impl<'r> Known<'r> {
-    fn of(before: &'r Rules) -> Known<'r> {
+impl<'r> KnownText<'r> {
+    fn of(before: &'r Rules) -> KnownText<'r> {
         let mut in_order: Vec<&Source> =
             before.sources().filter(|source| source.unit.findings.is_some() && !source.carried).collect();
         in_order.sort_by_key(|source| source.start);
@@ -66,7 +66,7 @@ impl<'r> Known<'r> {
                 alike.push(index);
             }
         }
-        Known { in_order, by_key }
+        KnownText { in_order, by_key }
     }
 
     /// The next known block from `at` on.

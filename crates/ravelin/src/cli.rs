@@ -6,7 +6,7 @@ use clap::builder::EnumValueParser;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cmd;
-use crate::color::When;
+use crate::color::ColorChoice;
 
 /// Application-aware IPsec: says per program which of its traffic is protected, and protects it.
 #[derive(Debug, Parser)]
@@ -93,7 +93,7 @@ pub fn arguments() -> clap::Command {
     let color = Arg::new("color")
         .long("color")
         .value_name("WHEN")
-        .value_parser(EnumValueParser::<When>::new())
+        .value_parser(EnumValueParser::<ColorChoice>::new())
         .help("Colour the output: auto (on a terminal), always or never")
         .hide_possible_values(true)
         // The last one holds, as with other tools: an alias may bring one along.

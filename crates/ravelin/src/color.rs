@@ -11,7 +11,7 @@ use clap::ValueEnum;
 
 /// When output has colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum When {
+pub enum ColorChoice {
     /// On a terminal that shows them.
     Auto,
     /// In a pipe and a file too.
@@ -33,10 +33,12 @@ pub const HEAD: Style = Style::new().bold();
 pub fn choose(arguments: &[OsString]) {
     let variable = |name: &str| std::env::var(name).ok();
     let choice = match asked_for(arguments) {
-        When::Always => anstream::ColorChoice::Always,
-        When::Never => anstream::ColorChoice::Never,
-        When::Auto if is_dumb(variable("TERM"), variable("CLICOLOR_FORCE")) => anstream::ColorChoice::Never,
-        When::Auto => anstream::ColorChoice::Auto,
+        ColorChoice::Always => anstream::ColorChoice::Always,
+        ColorChoice::Never => anstream::ColorChoice::Never,
+        ColorChoice::Auto if is_dumb(variable("TERM"), variable("CLICOLOR_FORCE")) => {
+            anstream::ColorChoice::Never
+        }
+        ColorChoice::Auto => anstream::ColorChoice::Auto,
     };
     choice.write_global();
 }
@@ -47,8 +49,8 @@ fn is_dumb(term: Option<String>, force: Option<String>) -> bool {
 }
 
 /// The last `--color` of arguments that clap has not read yet. One that is wrong is left for clap to refuse.
-fn asked_for(arguments: &[OsString]) -> When {
-    let mut when = When::Auto;
+fn asked_for(arguments: &[OsString]) -> ColorChoice {
+    let mut when = ColorChoice::Auto;
     let mut rest = arguments.iter().skip(1).map_while(|word| word.to_str().filter(|word| *word != "--"));
     while let Some(word) = rest.next() {
         let value = match word.strip_prefix("--color") {
@@ -56,7 +58,7 @@ fn asked_for(arguments: &[OsString]) -> When {
             Some(value) => value.strip_prefix('='),
             None => None,
         };
-        when = value.and_then(|value| When::from_str(value, false).ok()).unwrap_or(when);
+        when = value.and_then(|value| ColorChoice::from_str(value, false).ok()).unwrap_or(when);
     }
     when
 }
@@ -81,12 +83,12 @@ mod tests {
             let words: Vec<OsString> = std::iter::once(&"ravelin").chain(words).map(OsString::from).collect();
             asked_for(&words)
         };
-        assert_eq!(of(&["status"]), When::Auto);
-        assert_eq!(of(&["--color", "always", "status"]), When::Always);
-        assert_eq!(of(&["status", "--color=always", "--color=never"]), When::Never);
-        assert_eq!(of(&["status", "--color"]), When::Auto);
-        assert_eq!(of(&["status", "--color=blue"]), When::Auto);
-        assert_eq!(of(&["--colors=never", "status", "--", "--color=always"]), When::Auto);
+        assert_eq!(of(&["status"]), ColorChoice::Auto);
+        assert_eq!(of(&["--color", "always", "status"]), ColorChoice::Always);
+        assert_eq!(of(&["status", "--color=always", "--color=never"]), ColorChoice::Never);
+        assert_eq!(of(&["status", "--color"]), ColorChoice::Auto);
+        assert_eq!(of(&["status", "--color=blue"]), ColorChoice::Auto);
+        assert_eq!(of(&["--colors=never", "status", "--", "--color=always"]), ColorChoice::Auto);
     }
 
     #[test]

@@ -279,7 +279,10 @@ impl<W: Write> Server<W> {
         }
     }
 
-    fn open(&mut self, params: lsp::DidOpenTextDocumentParams) -> Result<Option<Shown>, Fault> {
+    fn open(
+        &mut self,
+        params: lsp::DidOpenTextDocumentParams,
+    ) -> Result<Option<PublishedDiagnostics>, Fault> {
         let document = params.text_document;
         let name = document.uri.as_str();
         if name.len() > MAX_NAME {
@@ -295,7 +298,10 @@ impl<W: Write> Server<W> {
         if fits { Ok(None) } else { Err(Fault::new(ErrorCode::InvalidParams, too_long())) }
     }
 
-    fn change(&mut self, params: lsp::DidChangeTextDocumentParams) -> Result<Option<Shown>, Fault> {
+    fn change(
+        &mut self,
+        params: lsp::DidChangeTextDocumentParams,
+    ) -> Result<Option<PublishedDiagnostics>, Fault> {
         let (uri, version) = (params.text_document.uri, params.text_document.version);
         let encoding = self.encoding;
         let Some(document) = self.documents.get_mut(uri.as_str()) else {
@@ -342,7 +348,7 @@ impl<W: Write> Server<W> {
 }
 
 /// Diagnostics of a document and the version of it that they are about.
-type Shown = (lsp::Uri, Option<i32>, Vec<lsp::Diagnostic>);
+type PublishedDiagnostics = (lsp::Uri, Option<i32>, Vec<lsp::Diagnostic>);
 
 fn too_long() -> String {
     format!(

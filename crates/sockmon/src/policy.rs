@@ -56,7 +56,7 @@ struct Plan {
 }
 
 /// A policy that is in force.
-pub struct Done {
+pub struct LoadResult {
     /// The open descriptors that keep the inodes of the executables from being used again.
     pub held: Vec<Arc<OwnedFd>>,
     /// The files that policy knows by a digest and that nobody has verified yet.
@@ -99,7 +99,11 @@ pub fn fits(maps: &Maps, marks: Marks, policy: &Policy<'_>, places: &[Place]) ->
 
 /// Replace the policy in force. An error leaves the old policy in force; once the new one is in force there are only
 /// warnings. `known` is the content that the last load left in the maps.
-pub fn load(loaded: &Loaded, policy: &Policy<'_>, known: &mut Option<Tables>) -> Result<Done, SockmonError> {
+pub fn load(
+    loaded: &Loaded,
+    policy: &Policy<'_>,
+    known: &mut Option<Tables>,
+) -> Result<LoadResult, SockmonError> {
     let maps = &loaded.maps;
     check(loaded.marks, policy.spd)?;
     let places = places::find(loaded, policy.subjects, policy.directories, policy.found)?;
@@ -149,7 +153,7 @@ pub fn load(loaded: &Loaded, policy: &Policy<'_>, known: &mut Option<Tables>) ->
     let stats = now.as_ref().map_or(stats, |tables| tables.count(stats));
     *known = now;
     let pinned = pins::of(&places.list, &places.held);
-    Ok(Done { held: places.held, pinned, found: places.found, warnings, stats })
+    Ok(LoadResult { held: places.held, pinned, found: places.found, warnings, stats })
 }
 
 /// A function that gives the kernel's numbers of ancestors and control groups.

@@ -149,7 +149,7 @@ mod tests {
         fn says_what_the_long_way_says(bytes in packets()) {
             let long = Headers::parse(&bytes);
             let Some(plain) = Plain::read(&bytes) else {
-                // Whatever the long way would call plain is plain.
+                // Whatever all stages together would call plain is plain.
                 if let Ok(long) = long {
                     let short = long.upper(&bytes).len() < if long.protocol == 6 { 20 } else { 8 };
                     let other = long.version != 4 || long.has_options || long.fragment.is_some();

@@ -8,10 +8,10 @@ use tests::inside::Inner;
 use tests::kinds::{Over, PORT, Stage, Table, finish};
 
 /// How the socket is made, and how the other uses it.
-type Way = (&'static str, &'static str);
+type SendCase = (&'static str, &'static str);
 
 /// What the taker's first call restamps, and what no hook but the guard sees.
-const TAKEN: &[Way] = &[
+const TAKEN: &[SendCase] = &[
     ("udp", "sendto"),
     ("udp", "connect"),
     ("tcp", "connect"),
@@ -24,7 +24,7 @@ const TAKEN: &[Way] = &[
 ];
 
 /// What a program without policy does with a protected program's socket.
-const GIVEN: &[Way] = &[
+const GIVEN: &[SendCase] = &[
     ("udp", "sendto"),
     ("udp", "connect"),
     ("udp connected", "send"),
@@ -34,7 +34,7 @@ const GIVEN: &[Way] = &[
     ("ping", "echo"),
 ];
 
-fn run(stage: &Stage, from: &Path, how: &str, over: Over, way: Way) -> anyhow::Result<()> {
+fn run(stage: &Stage, from: &Path, how: &str, over: Over, way: SendCase) -> anyhow::Result<()> {
     let client = stage.client(from, how, over, PORT, &[way.0, way.1]);
     finish(stage.rig.lab.alice().spawn(client)?)?;
     let port = |one: &Inner| {
@@ -47,7 +47,7 @@ fn run(stage: &Stage, from: &Path, how: &str, over: Over, way: Way) -> anyhow::R
     })
 }
 
-fn table(stage: &Stage, theme: &'static str, how: &str, from: &Path, ways: &[Way]) -> Table {
+fn table(stage: &Stage, theme: &'static str, how: &str, from: &Path, ways: &[SendCase]) -> Table {
     let mut table = Table::new(theme);
     for over in Over::BOTH {
         for way in ways {

@@ -49,7 +49,7 @@ const FAULTS: [Fault; 16] = [
 ];
 
 /// RustCrypto for one suite, with a fault.
-struct Broken(SuiteId, Fault);
+struct BrokenProvider(SuiteId, Fault);
 
 struct BrokenKey {
     key: Box<dyn Transform>,
@@ -63,7 +63,7 @@ fn fit(keymat: &Secret, len: usize) -> Secret {
     Secret::new(octets)
 }
 
-impl Provider for Broken {
+impl Provider for BrokenProvider {
     fn name(&self) -> &'static str {
         "broken"
     }
@@ -165,7 +165,7 @@ fn kinds() -> Vec<SuiteId> {
 #[test]
 fn a_unit_with_any_one_fault_is_refused() {
     for suite in kinds() {
-        assert_eq!(known_answer::check(&Broken(suite, Fault::None)), Ok(()), "{suite}");
+        assert_eq!(known_answer::check(&BrokenProvider(suite, Fault::None)), Ok(()), "{suite}");
         for fault in FAULTS {
             let invisible = match fault {
                 // There is no IV, or nothing is decrypted.
@@ -176,7 +176,7 @@ fn a_unit_with_any_one_fault_is_refused() {
             if invisible {
                 continue;
             }
-            let refused = known_answer::check(&Broken(suite, fault)).err();
+            let refused = known_answer::check(&BrokenProvider(suite, fault)).err();
             assert_eq!(refused, Some(CryptoError::SelfTest { provider: "broken", suite }), "{fault:?}");
         }
     }
@@ -185,11 +185,11 @@ fn a_unit_with_any_one_fault_is_refused() {
 #[test]
 fn the_registry_takes_no_faulty_unit() {
     let suite = SuiteId::AES_128_GCM;
-    let refused = Registry::new().with_tested(Broken(suite, Fault::Tag)).err();
+    let refused = Registry::new().with_tested(BrokenProvider(suite, Fault::Tag)).err();
     assert_eq!(refused, Some(CryptoError::SelfTest { provider: "broken", suite }));
     // What is legacy is tested when it is allowed.
     let legacy = SuiteId::new(Cipher::DesCbc, Integrity::HmacMd5).unwrap();
-    let mut registry = Registry::new().with_tested(Broken(legacy, Fault::Tag)).unwrap();
+    let mut registry = Registry::new().with_tested(BrokenProvider(legacy, Fault::Tag)).unwrap();
     let refused = Err(CryptoError::SelfTest { provider: "broken", suite: legacy });
     assert_eq!(registry.allow_legacy(true), refused);
     let key = packet::keymat(legacy.keymat_len(), 0);
@@ -200,7 +200,7 @@ fn the_registry_takes_no_faulty_unit() {
 fn a_faulty_unit_that_can_be_done_without_is_left_out() {
     let suite = SuiteId::AES_128_GCM;
     let refused = CryptoError::SelfTest { provider: "broken", suite };
-    let mut registry = crypto_std::registry().unwrap().with_optional(Broken(suite, Fault::Tag));
+    let mut registry = crypto_std::registry().unwrap().with_optional(BrokenProvider(suite, Fault::Tag));
     assert_eq!(registry.left_out().collect::<Vec<_>>(), [&refused]);
     assert_eq!(registry.prefer(None, "broken"), Err(refused));
     let (key, now) = (packet::keymat(suite.keymat_len(), 0), &mut 0);
@@ -211,10 +211,11 @@ fn a_faulty_unit_that_can_be_done_without_is_left_out() {
     assert!(registry.units().all(|unit| unit.provider != "broken"));
     registry.transform(suite, &key, true).unwrap();
     // One that knows its answers serves, and what was left out before says nothing about the next.
-    let registry = registry.with_optional(Broken(suite, Fault::None));
+    let registry = registry.with_optional(BrokenProvider(suite, Fault::None));
     assert_eq!(registry.left_out().count(), 1);
-    let registry =
-        Registry::new().with_optional(Broken(suite, Fault::Tag)).with_tested(Broken(suite, Fault::None));
+    let registry = Registry::new()
+        .with_optional(BrokenProvider(suite, Fault::Tag))
+        .with_tested(BrokenProvider(suite, Fault::None));
     assert_eq!(registry.unwrap().units().map(|unit| unit.provider).collect::<Vec<_>>(), ["broken"]);
 }
 

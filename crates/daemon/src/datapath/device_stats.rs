@@ -1,7 +1,7 @@
 //! What a thread counts beside its engine: packets in, and those that a device refused.
 
 use netio::tun::DeliveryResult;
-use netio::udp::Sent;
+use netio::udp::SendResult;
 use wire::{Burst, DropReason, stage};
 
 /// Counters of one thread's devices.
@@ -33,7 +33,7 @@ impl DeviceStats {
     }
 
     /// Count the datagrams of a burst that a socket did not take.
-    pub(super) fn burst(&mut self, burst: &Burst<stage::Outer>, sent: &Sent) {
+    pub(super) fn burst(&mut self, burst: &Burst<stage::Outer>, sent: &SendResult) {
         if let Some(reason) = sent.dropped {
             self.count(reason, burst.count().saturating_sub(sent.datagrams) as u64);
         }
@@ -94,9 +94,12 @@ mod tests {
         }
         let burst = burst.advance(&Placed);
         let mut losses = DeviceStats::new();
-        losses.burst(&burst, &Sent { datagrams: 5, dropped: None, whole: true });
+        losses.burst(&burst, &SendResult { datagrams: 5, dropped: None, whole: true });
         assert_eq!(losses.drops().count(), 0);
-        losses.burst(&burst, &Sent { datagrams: 3, dropped: Some(DropReason::Backpressure), whole: false });
+        losses.burst(
+            &burst,
+            &SendResult { datagrams: 3, dropped: Some(DropReason::Backpressure), whole: false },
+        );
         assert_eq!(losses.drops().collect::<Vec<_>>(), [(DropReason::Backpressure, 2)]);
     }
 

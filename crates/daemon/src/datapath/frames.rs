@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use netio::packet::{self, FrameDevice, FrameReceiver, FrameSender};
 use netio::raw::RawReceiver;
-use netio::udp::{Sent, UdpTransport};
+use netio::udp::{SendResult, UdpTransport};
 use netio::{clock, xdp};
 use sockmon::FrameSteering;
 use wire::{Burst, DropReason, Packet, stage};
@@ -125,7 +125,10 @@ pub(super) fn send(
 }
 
 /// Send a burst as frames; `None`: it has to leave by the kernel's sockets.
-pub(super) fn send_burst(frames: &mut Option<FrameSender>, burst: &Burst<stage::Outer>) -> Option<Sent> {
+pub(super) fn send_burst(
+    frames: &mut Option<FrameSender>,
+    burst: &Burst<stage::Outer>,
+) -> Option<SendResult> {
     let sent = frames.as_mut()?.send_burst(clock::monotonic(), burst).ok();
     tell(frames);
     sent

@@ -8,7 +8,7 @@ use std::io::Read;
 use api::SpdAdd;
 use serde::{Deserialize, Serialize};
 
-use super::GatewayError;
+use super::error::GatewayError;
 use config::{Config, GatewayConfig};
 use documents::api_error::{ApiError, Blame};
 use documents::import::{self, Ends, ImportItem};
@@ -54,7 +54,7 @@ pub fn first_rules(config: &Config, handed: Option<&HandedRules>) -> Result<SpdR
             if let Some(difference) = difference(handed, file.as_ref().map(Result::as_ref)) {
                 tracing::warn!("{difference}");
             }
-            SpdRules::of(&handed.rules).map_err(|refused| GatewayError::Handed(refused.to_string()))?
+            SpdRules::of(&handed.rules).map_err(|refused| GatewayError::Handed(refused.in_a_line()))?
         }
         (None, Some(file)) => {
             if handed.is_some_and(|handed| !handed.rules.is_empty()) {
@@ -103,7 +103,7 @@ pub(super) fn rules_of(text: &str) -> Result<SpdRules, (usize, String)> {
     for entry in entries {
         match entry.what {
             ImportItem::Rule(rule) => {
-                book.add(&rule).map_err(|refused| (entry.line, refused.to_string()))?;
+                book.add(&rule).map_err(|refused| (entry.line, refused.in_a_line()))?;
             }
             ImportItem::FlushRules => book.clear(),
             ImportItem::Sa(_) | ImportItem::FlushSas => {

@@ -24,7 +24,7 @@ pub(super) async fn list(
         let remedy = "put [flows] into the configuration and restart the daemon (`ravelin run --take-over`)";
         return Err(refused.remedy(remedy).into());
     };
-    let wanted = Wanted::of(&plane, &query)?;
+    let wanted = FlowSelection::of(&plane, &query)?;
     let all = plane.counted_flows()?;
     table.flows = all.len();
     let mut chosen: Vec<_> = all.into_iter().filter(|flow| wanted.has_counted(&plane, flow)).collect();
@@ -47,7 +47,7 @@ fn prefix(text: &str) -> Option<Prefix> {
 }
 
 /// Which flows were asked for.
-struct Wanted {
+struct FlowSelection {
     /// The name of the application in the policy, if the policy knows what was asked for.
     application: Option<String>,
     /// The name or path that was asked for. It is compared with programs where the policy does not know it.
@@ -55,8 +55,8 @@ struct Wanted {
     peers: Option<Prefix>,
 }
 
-impl Wanted {
-    fn of(plane: &Plane, query: &CountedQuery) -> Result<Wanted, ApiError> {
+impl FlowSelection {
+    fn of(plane: &Plane, query: &CountedQuery) -> Result<FlowSelection, ApiError> {
         let peers = query.peer.as_deref().map(|text| {
             prefix(text).ok_or_else(|| {
                 let text: String = text.chars().take(64).collect();
@@ -65,7 +65,7 @@ impl Wanted {
             })
         });
         let app = query.app.as_deref().and_then(|name| plane.policy().app(name));
-        Ok(Wanted {
+        Ok(FlowSelection {
             application: app.map(|app| plane.policy().app_name(app)),
             program: query.app.clone(),
             peers: peers.transpose()?,

@@ -36,7 +36,7 @@ async fn collect(plane: &Shared) -> Result<Status, ApiError> {
     let [outbound, inbound] = plane.halves().states().await?;
     let kernel = plane.kernel_counters()?;
     let translation = plane.translation().await?;
-    let Found { problems, unguarded, closed } = problems(plane, [&outbound, &inbound]);
+    let HostProblems { problems, unguarded, closed } = problems(plane, [&outbound, &inbound]);
     let protection = plane.protection(&problems, closed.as_deref()).await;
     Ok(Status {
         protection,
@@ -103,7 +103,7 @@ fn subjects(applications: &[policy::Application]) -> Subjects {
 }
 
 /// What is not as it should be.
-struct Found {
+struct HostProblems {
     problems: Vec<Problem>,
     /// The uplinks that are not guarded.
     unguarded: Vec<u32>,
@@ -111,7 +111,7 @@ struct Found {
     closed: Option<String>,
 }
 
-fn problems(plane: &Plane, [outbound, inbound]: [&ThreadState; 2]) -> Found {
+fn problems(plane: &Plane, [outbound, inbound]: [&ThreadState; 2]) -> HostProblems {
     let mut problems = Vec::new();
     let mut unguarded = Vec::new();
     let mut closed = None;
@@ -191,7 +191,7 @@ fn problems(plane: &Plane, [outbound, inbound]: [&ThreadState; 2]) -> Found {
     if let Some(error) = plane.policy().last_error() {
         problems.push(problem("refused", error.to_owned(), "correct what it says and reload the policy"));
     }
-    Found { problems, unguarded, closed }
+    HostProblems { problems, unguarded, closed }
 }
 
 fn states(devices: &[Device], unguarded: &[u32]) -> Vec<UplinkState> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{AppTraffic, AppTrafficList, Left};
+use api::{AppTraffic, AppTrafficList, LeftTraffic};
 use axum::extract::State;
 use wire::AppId;
 
@@ -17,9 +17,9 @@ pub(super) async fn traffic(State(plane): State<Shared>) -> Answer<AppTrafficLis
     let amount = |traffic: engine::Traffic| api::Amount { packets: traffic.packets, bytes: traffic.bytes };
     let left = |id: &AppId| match left.get(id) {
         Some([authenticated, encrypted]) => {
-            Left { authenticated: amount(*authenticated), encrypted: amount(*encrypted) }
+            LeftTraffic { authenticated: amount(*authenticated), encrypted: amount(*encrypted) }
         }
-        None => Left::default(),
+        None => LeftTraffic::default(),
     };
     let traffic = plane.kernel_traffic()?;
     let mut applications: Vec<AppTraffic> = traffic

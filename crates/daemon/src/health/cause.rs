@@ -26,7 +26,7 @@ pub enum Cause {
     /// The peer's packets have wrong integrity check values.
     NotAuthentic,
     /// Protected packets leave, and nothing comes back.
-    AskError,
+    Unanswered,
     /// This host's kernel did not send what was protected, by the number of its error.
     NotSent(Option<i32>),
     /// The engine could not protect it, for another reason.
@@ -106,7 +106,7 @@ impl Cause {
             Cause::LimitReached => "limit_reached",
             Cause::Replayed => "replayed",
             Cause::NotAuthentic => "not_authentic",
-            Cause::AskError => "unanswered",
+            Cause::Unanswered => "unanswered",
             Cause::NotSent(_) => "not_sent",
             Cause::CannotProtect(_) => "cannot_protect",
         }
@@ -125,7 +125,7 @@ impl Cause {
             Cause::LimitReached => "the association has reached its limit",
             Cause::Replayed => "every packet of the peer is dropped as a replay",
             Cause::NotAuthentic => "every packet of the peer has a wrong integrity check value",
-            Cause::AskError => "its packets leave protected, and nothing comes back",
+            Cause::Unanswered => "its packets leave protected, and nothing comes back",
             Cause::NotSent(errno) => {
                 let why = errno.map_or_else(String::new, |number| {
                     format!(" ({})", std::io::Error::from_raw_os_error(number))
@@ -169,7 +169,7 @@ impl Cause {
             Cause::NotAuthentic => {
                 "the keys or suites differ: compare `ravelin sa list` on both hosts, give both new keys"
             }
-            Cause::AskError => {
+            Cause::Unanswered => {
                 "look at the peer (`ravelin status` there): it may be down, or have no association for its answers"
             }
             Cause::NotSent(Some(libc::EPERM | libc::EACCES)) => {

@@ -54,7 +54,7 @@ fn causes(book: &HealthBook, now: u64) -> Vec<Cause> {
 }
 
 fn question(flow: Flow) -> Question {
-    Question { who: Who::App(CURL), app: CURL, flow, by_class: false }
+    Question { who: TroubleOwner::App(CURL), app: CURL, flow, by_class: false }
 }
 
 fn outlook(spi: Option<u32>, answered: bool) -> [Outlook; 1] {
@@ -150,7 +150,7 @@ fn silence_is_a_problem_only_of_those_who_wait_for_an_answer() {
     assert!(book.wants_sockets(at(12)));
     assert_eq!(causes(&book, 13), []);
     book.waiting(&[(CURL, flow())], at(12));
-    assert_eq!(causes(&book, 13), [Cause::AskError]);
+    assert_eq!(causes(&book, 13), [Cause::Unanswered]);
     assert_eq!(causes(&book, 12 + 15), []);
     book.waiting(&[(CURL, flow())], at(28));
     book.compare(vec![sample(Direction::Outbound, 9, 0), sample(Direction::Inbound, 6, 0)], at(30));
@@ -244,9 +244,9 @@ fn an_application_with_many_troubles_leaves_room_for_others() {
         let remote = std::net::Ipv4Addr::from(0xc633_6400 + n).into();
         ends_of(&mut book, CURL, Flow { remote, ..flow() }, DropReason::NoSa, 0, 100);
     }
-    assert_eq!(book.troubles_of(Who::App(CURL)), TROUBLES_EACH);
+    assert_eq!(book.troubles_of(TroubleOwner::App(CURL)), TROUBLES_EACH);
     ends_of(&mut book, AppId(4), flow(), DropReason::NoSa, 0, 100);
-    assert_eq!((book.troubles_of(Who::App(AppId(4))), book.troubles.len()), (1, TROUBLES_EACH + 1));
+    assert_eq!((book.troubles_of(TroubleOwner::App(AppId(4))), book.troubles.len()), (1, TROUBLES_EACH + 1));
 }
 
 /// Anybody on the wire can send one packet with a wrong check value. It is a problem where nothing else comes for long.
@@ -346,13 +346,13 @@ fn traffic_of_no_application_is_named_by_its_rule() {
     ends_by_rule(&mut book, 0, DropReason::NoSa, 100);
     ends_by_rule(&mut book, SPD_RULE | 7, DropReason::NoSa, 110);
     let who = |book: &HealthBook, now| book.found(at(now)).iter().map(|one| one.who).collect::<Vec<_>>();
-    assert_eq!(who(&book, 110), [Some(Who::Rule(SPD_RULE | 7)), Some(Who::Answers)]);
+    assert_eq!(who(&book, 110), [Some(TroubleOwner::Rule(SPD_RULE | 7)), Some(TroubleOwner::Answers)]);
     assert_eq!(causes(&book, 110), [Cause::NoAssociation; 2]);
     let questions = book.questions();
     assert_eq!(questions.iter().map(|one| one.app).collect::<Vec<_>>(), [AppId::NONE; 2]);
     // Associations for both directions, and a rule that is gone.
     book.judge(&[Outlook::default(), outlook(None, false)[0]], at(111));
-    assert_eq!(who(&book, 111), [Some(Who::Answers)]);
+    assert_eq!(who(&book, 111), [Some(TroubleOwner::Answers)]);
     book.judge(&outlook(Some(7), true), at(112));
     assert_eq!(who(&book, 112), []);
 }
@@ -480,8 +480,8 @@ fn a_socket_that_asks_for_itself_is_no_trouble_and_hides_none() {
         book.compare(vec![Sample { packets: now + 1, ..bound.clone() }], at(60 + 2 * now));
     }
     let found: Vec<_> = book.found(at(74)).iter().map(|one| (one.who, one.cause)).collect();
-    let one_direction = (Some(Who::App(CURL)), Cause::OneDirection);
-    assert_eq!(found, [(Some(Who::App(AppId(9))), Cause::NoAssociation), one_direction]);
+    let one_direction = (Some(TroubleOwner::App(CURL)), Cause::OneDirection);
+    assert_eq!(found, [(Some(TroubleOwner::App(AppId(9))), Cause::NoAssociation), one_direction]);
 }
 
 /// A rule may take a connection in clear and protect the answer: anybody opens one.

@@ -26,7 +26,7 @@ type Written = [Option<SystemTime>; 2];
 
 /// What a name's questions came to, for IPv4 and IPv6.
 #[derive(Debug)]
-pub struct Heard {
+pub struct ResolvedName {
     /// The name that was asked for.
     pub name: String,
     /// What the question for IPv4 addresses came to.
@@ -40,7 +40,7 @@ pub struct Asker {
     questions: Option<Sender<String>>,
     servers: Vec<SocketAddr>,
     patience: Duration,
-    told: Sender<Heard>,
+    told: Sender<ResolvedName>,
 }
 
 /// Questions that may wait for the thread; whoever asks more waits too.
@@ -48,7 +48,7 @@ const ROOM: usize = 64;
 
 impl Asker {
     /// One that asks these servers, or those of the system where there are none, and waits so long for each answer.
-    pub fn new(servers: &[SocketAddr], patience: Duration, told: Sender<Heard>) -> Asker {
+    pub fn new(servers: &[SocketAddr], patience: Duration, told: Sender<ResolvedName>) -> Asker {
         Asker { questions: None, servers: servers.to_vec(), patience, told }
     }
 
@@ -75,7 +75,7 @@ impl Asker {
                 let failed = Reply::Failed(format!("no thread to ask: {error}"));
                 let told = self.told.clone();
                 tokio::spawn(async move {
-                    let _ = told.send(Heard { name, v4: failed.clone(), v6: failed }).await;
+                    let _ = told.send(ResolvedName { name, v4: failed.clone(), v6: failed }).await;
                 });
             }
         }
@@ -83,7 +83,7 @@ impl Asker {
 
     fn start(&self) -> std::io::Result<Sender<String>> {
         let (questions, asked) = channel(ROOM);
-        let desk = Captures {
+        let resolver = Resolver {
             servers: self.servers.clone(),
             patience: self.patience,
             told: self.told.clone(),
@@ -92,23 +92,23 @@ impl Asker {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let run = move || {
             control::privileges::give_up_all();
-            runtime.block_on(desk.serve(asked));
+            runtime.block_on(resolver.serve(asked));
         };
         std::thread::Builder::new().name("rvl-names".to_owned()).spawn(run)?;
         Ok(questions)
     }
 }
 
-/// What the thread holds.
-struct Captures {
+/// The state of the thread that asks.
+struct Resolver {
     servers: Vec<SocketAddr>,
     patience: Duration,
-    told: Sender<Heard>,
+    told: Sender<ResolvedName>,
     /// With the times of the system's files, so that a change is seen.
     resolver: Option<(Written, TokioResolver)>,
 }
 
-impl Captures {
+impl Resolver {
     /// Until nobody can ask any more.
     async fn serve(mut self, mut asked: Receiver<String>) {
         while let Some(name) = asked.recv().await {
@@ -132,7 +132,7 @@ impl Captures {
                 }
             };
             // Nobody listens any more at the end of the daemon.
-            let _ = told.send(Heard { name, v4, v6 }).await;
+            let _ = told.send(ResolvedName { name, v4, v6 }).await;
         });
     }
 

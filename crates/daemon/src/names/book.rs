@@ -34,7 +34,7 @@ pub enum Reply {
 
 /// What is known of one address of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownAddress {
     /// An application received it, our resolver has not said so.
     pub observed: bool,
     /// When it was last said.
@@ -51,7 +51,7 @@ pub struct Known {
     pub over: bool,
 }
 
-impl Known {
+impl KnownAddress {
     /// When the grace ends.
     fn end(&self, limits: &NameLimits) -> Time {
         self.until.max(self.used.unwrap_or_default()) + limits.grace
@@ -68,7 +68,7 @@ impl Known {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// The addresses of the name, and what is known of each.
-    pub addresses: BTreeMap<IpAddr, Known>,
+    pub addresses: BTreeMap<IpAddr, KnownAddress>,
     /// When it is asked for next.
     next: Time,
     /// Since when an answer is waited for.
@@ -84,7 +84,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    fn of(&self, observed: bool) -> impl Iterator<Item = (&IpAddr, &Known)> {
+    fn of(&self, observed: bool) -> impl Iterator<Item = (&IpAddr, &KnownAddress)> {
         self.addresses.iter().filter(move |(_, known)| known.observed == observed)
     }
 
@@ -122,7 +122,7 @@ impl Book {
         for (name, entry) in &mut self.entries {
             for (addr, source) in names.of(name) {
                 let observed = source == Source::Observed;
-                let known = Known {
+                let known = KnownAddress {
                     observed,
                     said: now,
                     until: now,
@@ -213,7 +213,7 @@ impl Book {
                 let ttl = Duration::from_secs(u64::from(ttl)).clamp(limits.floor, limits.ceiling);
                 lasts = Some(lasts.map_or(ttl, |least: Duration| least.min(ttl)));
                 let used = entry.addresses.get(&addr).and_then(|known| known.used);
-                let known = Known {
+                let known = KnownAddress {
                     observed: false,
                     said: now,
                     until: now + ttl,
@@ -267,7 +267,7 @@ impl Book {
             }
             match entry.make_room(true, &limits) {
                 true => {
-                    let known = Known {
+                    let known = KnownAddress {
                         observed: true,
                         said: now,
                         until: now + ttl,

@@ -6,6 +6,7 @@
 mod changes;
 mod live;
 mod name;
+mod query;
 mod served;
 
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ use control::channel::AskError;
 use documents::api_error::{ApiError, Blame};
 use documents::associations::{self, Defaults, SaView};
 
-pub use changes::SaQuery;
+pub use query::SaQuery;
 use served::Served;
 
 /// How long an SPI is kept for a key manager.

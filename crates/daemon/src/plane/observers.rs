@@ -5,7 +5,7 @@
 //! problems with what to do about them. Nothing here decides about a packet.
 
 mod audit;
-pub(crate) mod capture;
+pub(in crate::plane) mod captures;
 mod denials;
 pub(crate) mod events;
 mod flows;
@@ -28,7 +28,7 @@ use crate::json_log::LogCounts;
 use crate::probing::Probing;
 use crate::scrubbed::Scrubbed;
 
-use capture::Captures;
+use captures::Captures;
 pub(crate) use probing::Turns;
 pub(crate) use traffic::queue_drops;
 
@@ -78,6 +78,11 @@ impl Observers {
     /// The scrubbers of the data path, and the last packets that their rules met.
     pub(crate) fn scrubbed(&self) -> &Scrubbed {
         &self.scrubbed
+    }
+
+    /// The captures, for the one who begins one and ends it later.
+    pub(in crate::plane) fn captures_shared(&self) -> Arc<Captures> {
+        Arc::clone(&self.captures)
     }
 
     /// Captures that run, and the last that ended.

@@ -10,7 +10,7 @@ use wire::Time;
 
 use super::Plane;
 use crate::enc::Enc;
-use crate::names::Heard;
+use crate::names::ResolvedName;
 use documents::api_error::ApiError;
 
 /// Upkeep of the host.
@@ -106,7 +106,7 @@ impl Plane {
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(crate) async fn hear_name(&mut self, heard: Heard) -> Result<(), ApiError> {
+    pub(crate) async fn hear_name(&mut self, heard: ResolvedName) -> Result<(), ApiError> {
         self.policy.hear_name(heard, &self.halves, &self.monitor).await
     }
 

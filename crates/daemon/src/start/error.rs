@@ -39,9 +39,6 @@ pub enum RunError {
     /// This machine can have no keys at all.
     #[error(transparent)]
     Keys(#[from] KeysError),
-    /// An association that was handed over.
-    #[error("an association that was handed over: {0}")]
-    Association(#[from] sadb::SadError),
     /// The operating system refused a call.
     #[error("{doing}: {source}")]
     System {

@@ -49,7 +49,7 @@ impl World {
         }
         let (long, back) = self.sends;
         let (in_force, configured, floor) = (self.in_force, self.configured, self.floor);
-        let seen = Seen { in_force, configured, floor, lengths: (60, 4), long, back };
+        let seen = PathReport { in_force, configured, floor, lengths: (60, 4), long, back };
         let tokens = &mut self.tokens;
         let mut token = || {
             *tokens += 1;

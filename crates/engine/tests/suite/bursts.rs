@@ -188,12 +188,12 @@ fn policy_of() -> sadb::spd::AppPolicy {
 }
 
 /// A datagram on the wire: its headers, and ESP.
-type Sent = (OuterHeader, Vec<u8>);
+type SentDatagram = (OuterHeader, Vec<u8>);
 
 /// The results that came out of a sender.
 #[derive(Debug, Default, PartialEq)]
 struct Came {
-    sent: Vec<Sent>,
+    sent: Vec<SentDatagram>,
     dropped: Vec<Dropped>,
     replies: Vec<(Vec<u8>, u32)>,
 }
@@ -260,7 +260,7 @@ fn tallies(sender: &Sender) -> impl PartialEq + std::fmt::Debug + use<> {
 }
 
 /// Datagrams as UDP_GRO joins them: alike in headers and length, the last perhaps shorter.
-fn join(datagrams: &[Sent]) -> Vec<(OuterHeader, usize, Vec<u8>)> {
+fn join(datagrams: &[SentDatagram]) -> Vec<(OuterHeader, usize, Vec<u8>)> {
     let mut bursts: Vec<(OuterHeader, usize, Vec<u8>)> = Vec::new();
     for (header, bytes) in datagrams {
         if let Some((first, stride, joined)) = bursts.last_mut()
@@ -314,8 +314,8 @@ fn mishap() -> impl Strategy<Value = Mishap> {
     ]
 }
 
-fn mangle(sent: &[Sent], mishaps: &[Mishap]) -> Vec<Sent> {
-    let mut out: Vec<(usize, Sent)> = Vec::new();
+fn mangle(sent: &[SentDatagram], mishaps: &[Mishap]) -> Vec<SentDatagram> {
+    let mut out: Vec<(usize, SentDatagram)> = Vec::new();
     for (at, (header, bytes)) in sent.iter().enumerate() {
         let (mut header, mut bytes) = (*header, bytes.clone());
         header.may_fragment = false;
@@ -342,9 +342,9 @@ fn mangle(sent: &[Sent], mishaps: &[Mishap]) -> Vec<Sent> {
     out.into_iter().map(|(_, sent)| sent).collect()
 }
 
-type Got = Vec<(Vec<u8>, u32)>;
+type ReceivedPackets = Vec<(Vec<u8>, u32)>;
 
-fn receive_singly(bob: &mut Receiver, all: &[Sent]) -> Got {
+fn receive_singly(bob: &mut Receiver, all: &[SentDatagram]) -> ReceivedPackets {
     let mut got = Vec::new();
     for (header, bytes) in all {
         let mut buf = Buf::from_slice(bytes, 64, 0);
@@ -361,7 +361,7 @@ fn receive_singly(bob: &mut Receiver, all: &[Sent]) -> Got {
     got
 }
 
-fn receive_bursts(bob: &mut Receiver, all: &[Sent]) -> Got {
+fn receive_bursts(bob: &mut Receiver, all: &[SentDatagram]) -> ReceivedPackets {
     let mut delivery = Delivery::new();
     for (header, stride, bytes) in join(all) {
         let mut buf = bob.pool.take();
@@ -369,11 +369,11 @@ fn receive_bursts(bob: &mut Receiver, all: &[Sent]) -> Got {
         let burst = Burst::raw(buf, header, stride, NOW).unwrap();
         bob.engine.handle_burst(NOW, burst, &mut bob.pool, &mut delivery);
     }
-    let got: Got = delivery.packets().map(|(bytes, mark)| (bytes.to_vec(), mark)).collect();
-    let mut in_trains: Got = Vec::new();
+    let got: ReceivedPackets = delivery.packets().map(|(bytes, mark)| (bytes.to_vec(), mark)).collect();
+    let mut in_trains: ReceivedPackets = Vec::new();
     delivery
         .coalesced(|train| in_trains.extend(train.packets().iter().map(|one| (one.to_vec(), train.mark))));
-    let sorted = |mut all: Got| {
+    let sorted = |mut all: ReceivedPackets| {
         all.sort();
         all
     };

@@ -87,13 +87,13 @@ fn only_a_stamped_record_tells_a_user() {
 }
 
 #[derive(Clone, Debug)]
-struct Said {
+struct Decisions {
     users: Option<(u32, u32)>,
     port: Option<u16>,
     action: u8,
 }
 
-impl Said {
+impl Decisions {
     fn text(&self) -> String {
         let users = self.users.map(|(first, last)| format!("uid {first}-{last} "));
         let port = self.port.map(|port| format!("proto udp remote-port {port}"));
@@ -109,9 +109,9 @@ impl Said {
     }
 }
 
-fn said() -> impl Strategy<Value = Said> {
+fn said() -> impl Strategy<Value = Decisions> {
     let users = proptest::option::of((0..5u32, 0..3u32).prop_map(|(first, more)| (first, first + more)));
-    (users, proptest::option::of(50..53u16), 0..3u8).prop_map(|(users, port, action)| Said {
+    (users, proptest::option::of(50..53u16), 0..3u8).prop_map(|(users, port, action)| Decisions {
         users,
         port,
         action,
@@ -130,8 +130,8 @@ proptest! {
         let mut alice = alice(&table);
         for (user, port) in packets {
             let wanted = match rules.iter().find(|said| said.matches(user, port)) {
-                Some(Said { action: 0, .. }) => Ok(true),
-                Some(Said { action: 1, .. }) => Ok(false),
+                Some(Decisions { action: 0, .. }) => Ok(true),
+                Some(Decisions { action: 1, .. }) => Ok(false),
                 Some(_) => Err(DropReason::RuleDiscard),
                 None => Err(DropReason::NoSpdEntry),
             };

@@ -309,6 +309,8 @@ pub fn batch_len(sa: &InboundSa) -> usize {
 
 /// The proof for a whole burst whose datagrams were all given to [`open`]: `opened` says of each whether there is an
 /// inner packet, and where.
+///
+/// That `opened` is that of the burst is the caller's to see: `xtask/src/purity.rs` lists who may ask for it.
 #[inline]
 pub fn restored(_: &[Opened]) -> InnerProof {
     InnerProof::done()

@@ -23,7 +23,7 @@ pub struct OutgoingFrame {
 
 /// The result of sending frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct SendResult {
     /// Frames that the interface took.
     pub frames: u64,
     /// The octets of the frames that the interface took.
@@ -36,10 +36,10 @@ pub struct Sent {
     pub refused: u64,
 }
 
-impl Sent {
+impl SendResult {
     /// Add what became of other frames.
-    pub fn add(&mut self, other: Sent) {
-        let Sent { frames, octets, too_long, full, refused } = other;
+    pub fn add(&mut self, other: SendResult) {
+        let SendResult { frames, octets, too_long, full, refused } = other;
         self.frames += frames;
         self.octets += octets;
         self.too_long += too_long;
@@ -76,8 +76,8 @@ fn header(leaving: &OutgoingFrame) -> Result<[u8; vnet::LEN], DropReason> {
 impl Port {
     /// Send frames in order, with as few system calls as it takes; their buffers go back to the pool. What does not fit the
     /// interface's queue is dropped, as a router does.
-    pub fn send(&mut self, frames: &mut Vec<OutgoingFrame>, pool: &mut Pool) -> Sent {
-        let mut sent = Sent::default();
+    pub fn send(&mut self, frames: &mut Vec<OutgoingFrame>, pool: &mut Pool) -> SendResult {
+        let mut sent = SendResult::default();
         frames.retain_mut(|leaving| {
             let done = header(leaving).is_ok_and(|vnet| {
                 let room = leaving.frame.push_front(vnet::LEN);
@@ -93,7 +93,7 @@ impl Port {
         sent
     }
 
-    fn send_some(&self, mut frames: &[OutgoingFrame], sent: &mut Sent) {
+    fn send_some(&self, mut frames: &[OutgoingFrame], sent: &mut SendResult) {
         while let Some((_, behind)) = frames.split_first() {
             match send(self.socket.as_raw_fd(), frames) {
                 Ok(count) => {

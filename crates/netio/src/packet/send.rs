@@ -4,7 +4,7 @@ use super::{FrameDevice, VNET_LEN, open_frames};
 use crate::error::{Result, check_len};
 use crate::link::Links;
 use crate::sockopt;
-use crate::udp::{Sent, patiently};
+use crate::udp::{SendResult, patiently};
 use crate::xdp::XdpSender;
 use socket2::Socket;
 use std::collections::{HashMap, HashSet};
@@ -136,7 +136,7 @@ impl FrameSender {
         &mut self,
         now: Time,
         burst: &Burst<stage::Outer>,
-    ) -> std::result::Result<Sent, Unsent> {
+    ) -> std::result::Result<SendResult, Unsent> {
         let header = &burst.header;
         if header.may_fragment {
             return Err(Unsent::ToFragment);
@@ -149,13 +149,13 @@ impl FrameSender {
         let mut head = [0; LONGEST];
         let len = match write_head(&mut head, header, burst.bytes().len(), stride) {
             Ok(len) => len,
-            Err(reason) => return Ok(Sent { dropped: Some(reason), ..Sent::default() }),
+            Err(reason) => return Ok(SendResult { dropped: Some(reason), ..SendResult::default() }),
         };
         let sent =
             self.transmit(port, station, header.dst, head.get_mut(..len).unwrap_or_default(), burst.bytes());
         Ok(match sent {
-            Ok(()) => Sent { datagrams: burst.count(), dropped: None, whole: true },
-            Err(reason) => Sent { dropped: Some(reason), ..Sent::default() },
+            Ok(()) => SendResult { datagrams: burst.count(), dropped: None, whole: true },
+            Err(reason) => SendResult { dropped: Some(reason), ..SendResult::default() },
         })
     }
 
@@ -259,9 +259,9 @@ fn send_each(
     device: &FrameDevice,
     station: [u8; 6],
     burst: &Burst<stage::Outer>,
-) -> Sent {
+) -> SendResult {
     let header = &burst.header;
-    let mut sent = Sent::default();
+    let mut sent = SendResult::default();
     let mut head = [0; LONGEST];
     for datagram in burst.datagrams() {
         let written = write_head(&mut head, header, datagram.len(), 0).and_then(|len| {

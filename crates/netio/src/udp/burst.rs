@@ -13,7 +13,7 @@ use wire::{Burst, DropReason, OuterHeader, stage};
 
 /// The result of sending a burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct SendResult {
     /// Datagrams that the kernel took, from the first on.
     pub datagrams: usize,
     /// The reason why the other datagrams were not taken; `None` if all were.
@@ -25,12 +25,12 @@ pub struct Sent {
 impl UdpTransport {
     /// Send a burst from our port. One system call; if the route has no use for UDP_SEGMENT (EIO, EINVAL: a device without
     /// checksums, an XFRM policy, an old kernel), or the datagrams may be fragmented, one for all of them as single datagrams.
-    pub fn send_burst(&self, burst: &Burst<stage::Outer>) -> Sent {
+    pub fn send_burst(&self, burst: &Burst<stage::Outer>) -> SendResult {
         let header = &burst.header;
         let family = if header.dst.is_ipv4() { Family::V4 } else { Family::V6 };
-        let refused = |reason| Sent { dropped: Some(reason), ..Sent::default() };
+        let refused = |reason| SendResult { dropped: Some(reason), ..SendResult::default() };
         if burst.is_empty() {
-            return Sent::default();
+            return SendResult::default();
         }
         if header.src_port != self.port() {
             return refused(DropReason::BadHeader);
@@ -53,7 +53,7 @@ impl UdpTransport {
             sent
         });
         match sent {
-            Ok(()) => Sent { datagrams: burst.count(), dropped: None, whole: true },
+            Ok(()) => SendResult { datagrams: burst.count(), dropped: None, whole: true },
             Err(_) if unfit => one_by_one(&pair.whole, &to, burst),
             Err(reason) => refused(reason),
         }
@@ -72,12 +72,12 @@ fn write_control(control: &mut Control, header: &OuterHeader, stride: Option<u16
 }
 
 /// sendmmsg(2): each datagram by itself, all with the same name and control messages.
-fn one_by_one(socket: &Socket, to: &SockAddr, burst: &Burst<stage::Outer>) -> Sent {
+fn one_by_one(socket: &Socket, to: &SockAddr, burst: &Burst<stage::Outer>) -> SendResult {
     let mut control = Control::EMPTY;
     let control_len = write_control(&mut control, &burst.header, None);
     if burst.count() == 1 {
         let sent = patiently(socket, || transmit(socket, to, burst.bytes(), &mut control, control_len));
-        return Sent { datagrams: usize::from(sent.is_ok()), dropped: sent.err(), whole: true };
+        return SendResult { datagrams: usize::from(sent.is_ok()), dropped: sent.err(), whole: true };
     }
     let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MAX_DATAGRAMS];
     // SAFETY: mmsghdr is plain old data; all zeroes is a valid value of it.
@@ -99,10 +99,10 @@ fn one_by_one(socket: &Socket, to: &SockAddr, burst: &Burst<stage::Outer>) -> Se
         let rest = messages.get_mut(done..count).unwrap_or_default();
         let sent = patiently(socket, || send_many(socket, rest).inspect(|n| done += n));
         if let Err(reason) = sent {
-            return Sent { datagrams: done, dropped: Some(reason), whole: false };
+            return SendResult { datagrams: done, dropped: Some(reason), whole: false };
         }
     }
-    Sent { datagrams: done, dropped: None, whole: false }
+    SendResult { datagrams: done, dropped: None, whole: false }
 }
 
 /// Send messages with one call. Returns the number that the kernel took, or an error if it did not take even the first.

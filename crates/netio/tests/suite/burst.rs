@@ -8,7 +8,7 @@ use netio::link::{Offload, set_offload};
 use netio::netns::Netns;
 use netio::poll;
 use netio::tun::{Tun, TunConfig, TunOptions};
-use netio::udp::{Family, HEADROOM, MAX_DATAGRAM, Sent, UdpOptions, UdpTransport};
+use netio::udp::{Family, HEADROOM, MAX_DATAGRAM, SendResult, UdpOptions, UdpTransport};
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
@@ -87,8 +87,8 @@ fn receive(transport: &mut UdpTransport, family: Family, count: usize) -> Vec<Bu
     out
 }
 
-fn whole(count: usize) -> Sent {
-    Sent { datagrams: count, dropped: None, whole: true }
+fn whole(count: usize) -> SendResult {
+    SendResult { datagrams: count, dropped: None, whole: true }
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn the_largest_bursts_and_jumbo_frames() {
             assert_eq!((refused.datagrams, refused.dropped), (0, Some(DropReason::TooBig)));
             let leave = OuterHeader { may_fragment: true, ..header(family) };
             let long = burst(leave, stride + 1, 3, stride + 1);
-            assert_eq!(hosts.sender.send_burst(&long), Sent { whole: false, ..whole(3) });
+            assert_eq!(hosts.sender.send_burst(&long), SendResult { whole: false, ..whole(3) });
             let got = receive(&mut hosts.receiver, family, 3);
             assert_eq!(got.iter().flat_map(datagrams).collect::<Vec<_>>(), datagrams(&long));
         }
@@ -182,7 +182,7 @@ fn what_the_kernel_does_not_segment_leaves_one_by_one() {
     };
     assert_eq!(set, 0);
     let sent = burst(header(Family::V4), 1000, MAX_DATAGRAMS, 10);
-    assert_eq!(hosts.sender.send_burst(&sent), Sent { whole: false, ..whole(MAX_DATAGRAMS) });
+    assert_eq!(hosts.sender.send_burst(&sent), SendResult { whole: false, ..whole(MAX_DATAGRAMS) });
     let got = receive(&mut hosts.receiver, Family::V4, MAX_DATAGRAMS);
     assert_eq!(got.iter().flat_map(datagrams).collect::<Vec<_>>(), datagrams(&sent));
     assert_eq!(got.len(), MAX_DATAGRAMS, "the kernel joins none without a checksum");

@@ -61,7 +61,7 @@ pub(super) struct Parked {
 
 /// A fragment with a line that says "hold".
 #[derive(Debug)]
-struct Held {
+struct HeldFragments {
     set: Set,
     /// The half of the engine that holds it.
     side: ReplayDirection,
@@ -75,7 +75,7 @@ pub(super) struct Fragments {
     /// Whether packets under way are protected, and since when.
     ways: BTreeMap<Key, (bool, Time)>,
     parked: Vec<Parked>,
-    held: Vec<Held>,
+    held: Vec<HeldFragments>,
     /// Second lines that were not asked for yet.
     ended: Vec<ReplayLine>,
 }
@@ -120,7 +120,7 @@ impl Fragments {
 
     /// The engine holds the fragment of this line.
     pub fn hold(&mut self, set: Set, side: ReplayDirection, at: Time, line: ReplayLine) {
-        self.held.push(Held { set, side, at, line });
+        self.held.push(HeldFragments { set, side, at, line });
     }
 
     /// The packet of this set is whole.

@@ -14,12 +14,12 @@ use wire::{Flow, Time};
 #[derive(Debug, Default)]
 pub(super) struct Lives {
     began: bool,
-    outbound: Vec<Known>,
+    outbound: Vec<KnownLives>,
     inbound: Vec<(SaName, bool)>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownLives {
     spi: Spi,
     remote: IpAddr,
     selectors: Selectors,
@@ -35,7 +35,7 @@ impl Lives {
         self.outbound = outbound
             .sad()
             .list()
-            .map(|(_, sa)| Known {
+            .map(|(_, sa)| KnownLives {
                 spi: sa.spi(),
                 remote: sa.config().endpoints.remote,
                 selectors: *sa.selectors(),
@@ -69,7 +69,7 @@ impl Lives {
             if let Event::PeerMoved(moved) = &event {
                 outbound.follow(moved);
                 inbound.followed(moved);
-                let there = |known: &Known, remote| outbound.sad().named(known.spi, remote).is_some();
+                let there = |known: &KnownLives, remote| outbound.sad().named(known.spi, remote).is_some();
                 for known in self.outbound.iter_mut().filter(|known| known.remote == moved.old.0) {
                     if !there(known, known.remote) && there(known, moved.new.0) {
                         known.remote = moved.new.0;

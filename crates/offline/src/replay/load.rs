@@ -151,7 +151,6 @@ fn in_words(refused: &ApiError, taken: Option<usize>) -> String {
         (_, _, Some(remedy)) if remedy.contains("`legacy = true`") => {
             format!("{message}; give --legacy to allow it in this replay, or {remedy}")
         }
-        (_, _, Some(remedy)) => format!("{message}; {remedy}"),
-        (_, _, None) => message.clone(),
+        (_, _, _) => refused.in_a_line(),
     }
 }

@@ -131,14 +131,14 @@ impl Replay {
     }
 
     /// Fragments that each half of the engine has refused or given up so far.
-    pub(super) fn lost(&self) -> Lost {
+    pub(super) fn lost(&self) -> LossReport {
         let lost = |tally: &Stats| {
             let held = DropReason::FragmentHeld;
             let ends =
                 tally.drops().filter(|(reason, _)| is_about_fragments(reason.name()) && *reason != held);
             ends.map(|(_, count)| count).sum()
         };
-        Lost { inbound: lost(self.inbound.stats()), outbound: lost(self.outbound.stats()) }
+        LossReport { inbound: lost(self.inbound.stats()), outbound: lost(self.outbound.stats()) }
     }
 
     /// A fragment that waits for the one with the ports; its line.
@@ -251,12 +251,12 @@ fn is_about_fragments(reason: &str) -> bool {
 
 /// Fragments given up, by half of the engine.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lost {
+pub(super) struct LossReport {
     inbound: u64,
     outbound: u64,
 }
 
-impl Lost {
+impl LossReport {
     /// The number of fragments that this half of the engine gave up.
     pub fn of(&self, direction: ReplayDirection) -> u64 {
         match direction {

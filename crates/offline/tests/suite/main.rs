@@ -1,4 +1,4 @@
-//! The tests of `daemon`, one program: each module is about one kind of truth.
+//! The tests of `offline`, one program: each module is about one kind of truth.
 
 mod replay;
 mod replay_clauses;

@@ -29,7 +29,7 @@ static CONFIG: LazyLock<Config> = LazyLock::new(|| {
 
 /// What a replay said and wrote.
 #[derive(Debug, Default, PartialEq)]
-struct Told {
+struct ReplayOutput {
     lines: Vec<ReplayLine>,
     packets: Vec<(Duration, Vec<u8>)>,
 }
@@ -45,12 +45,12 @@ fn frames(packets: &[Vec<u8>]) -> Vec<Frame> {
 }
 
 /// One by one, or gathered; and how many went together with others.
-fn run(by: Decided, file: &str, packets: &[Vec<u8>], gather: bool) -> (Told, u64) {
+fn run(by: Decided, file: &str, packets: &[Vec<u8>], gather: bool) -> (ReplayOutput, u64) {
     let config = (by == Decided::ByPolicy).then(|| &*CONFIG);
     let app = config.map(|_| APP.to_owned());
     let options = EngineOptions { hex: true, gather, app, ..EngineOptions::default() };
     let mut replay = Replay::new(config, &options, Some(("file", &mut file.as_bytes())), registry()).unwrap();
-    let mut told = Told::default();
+    let mut told = ReplayOutput::default();
     let ended = |replay: &mut Replay, lines: &mut Vec<ReplayLine>| lines.extend(replay.take_ended());
     for (index, frame) in (1..).zip(frames(packets)) {
         let time = frame.time;
@@ -113,14 +113,14 @@ fn files(suite: usize, v6: bool, encapsulation: &str) -> [String; 2] {
 
 /// One packet of a program: port, octets, traffic class, and what is wrong with it.
 #[derive(Clone, Debug)]
-struct Sent {
+struct SentFrame {
     port: u16,
     len: usize,
     tos: u8,
     fault: u8,
 }
 
-fn sent() -> impl Strategy<Value = Sent> {
+fn sent() -> impl Strategy<Value = SentFrame> {
     let len = prop_oneof![4 => Just(1200_usize), 4 => 0..200_usize, 1 => 1300..1600_usize];
     (
         prop_oneof![6 => Just(53_u16), 2 => 443..446_u16],
@@ -128,10 +128,10 @@ fn sent() -> impl Strategy<Value = Sent> {
         prop_oneof![6 => Just(0_u8), 1 => any::<u8>()],
         0..20_u8,
     )
-        .prop_map(|(port, len, tos, fault)| Sent { port, len, tos, fault })
+        .prop_map(|(port, len, tos, fault)| SentFrame { port, len, tos, fault })
 }
 
-fn packet(v6: bool, sent: &Sent) -> Vec<u8> {
+fn packet(v6: bool, sent: &SentFrame) -> Vec<u8> {
     let mut ends = inner_hosts(v6);
     if sent.fault == 1 {
         // Nobody's selectors.

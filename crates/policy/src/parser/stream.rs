@@ -9,7 +9,7 @@ use crate::unit::PlacedBlock;
 /// The number of tokens that the parser looks ahead, the next one included: `test NAME {`.
 pub(super) const AHEAD: usize = 3;
 
-type Known<'p> = std::iter::Map<std::slice::Iter<'p, PlacedBlock>, fn(&PlacedBlock) -> Span>;
+type PlacedSpans<'p> = std::iter::Map<std::slice::Iter<'p, PlacedBlock>, fn(&PlacedBlock) -> Span>;
 
 /// A token that means something, which is no white space and no comment.
 #[derive(Clone, Copy)]
@@ -23,7 +23,7 @@ pub(super) struct Significant {
 
 pub(super) struct Stream<'p> {
     text: &'p str,
-    tokens: Tokens<'p, Known<'p>>,
+    tokens: Tokens<'p, PlacedSpans<'p>>,
     ahead: [Option<Significant>; AHEAD],
     /// The token before those ahead.
     pub last: Option<Significant>,

@@ -8,9 +8,9 @@ use policy::{
 };
 
 /// A host that lacks one program, and has a script in place of another.
-struct Here;
+struct ThisHost;
 
-impl Host for Here {
+impl Host for ThisHost {
     fn user(&self, _: &str) -> Option<u32> {
         None
     }
@@ -64,7 +64,7 @@ fn each_code_reads_as_expected() {
         let name = short(code);
         let source = format!("{}/{name}.policy", folder());
         let text = std::fs::read_to_string(&source).unwrap_or_else(|e| panic!("{source}: {e}"));
-        let parsed = parse_for(&format!("{name}.policy"), &text, &Here);
+        let parsed = parse_for(&format!("{name}.policy"), &text, &ThisHost);
         assert!(parsed.diagnostics.iter().any(|d| d.code == code), "{code}:\n{}", parsed.render(false));
         let got = format!("{}\n{}", parsed.render(false), parsed.summary());
         let expected = format!("{}/{name}.txt", folder());
@@ -84,7 +84,7 @@ fn every_problem_names_its_place_and_a_remedy() {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();
-        let parsed = parse_for("p", &text, &Here);
+        let parsed = parse_for("p", &text, &ThisHost);
         assert!(!parsed.diagnostics.is_empty(), "{}", path.display());
         for d in &parsed.diagnostics {
             assert!(!d.help.is_empty() && !d.message.is_empty(), "{}: {d:?}", path.display());

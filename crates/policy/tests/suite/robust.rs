@@ -2,7 +2,7 @@
 
 use crate::counting;
 
-use counting::{Taken, counted};
+use counting::{AllocationCount, counted};
 use policy::{
     AppTable, MAX_DIAGNOSTICS, MAX_TEXT, NoHost, Parsed, compile, format, parse, parse_bytes, parse_over,
 };
@@ -175,7 +175,7 @@ fn large_texts_of_one_kind() {
 }
 
 /// Reads a text as a daemon does, checks that every finding is a place of the text with a remedy, and returns the cost.
-fn cost(text: &str) -> Taken {
+fn cost(text: &str) -> AllocationCount {
     let nothing = compile(&parse("p", ""), &mut AppTable::new(), 0);
     let (taken, parsed) = counted(|| parse_over("p", text.as_bytes(), &NoHost, &nothing));
     assert!(!parsed.diagnostics.is_empty() && parsed.diagnostics.len() <= 2 * MAX_DIAGNOSTICS + 2);

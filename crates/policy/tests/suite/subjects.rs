@@ -10,9 +10,9 @@ use policy::{
 use proptest::prelude::*;
 
 /// One user, and one unit that is not in the usual slice.
-struct Here;
+struct ThisHost;
 
-impl Host for Here {
+impl Host for ThisHost {
     fn user(&self, name: &str) -> Option<u32> {
         (name == "alice").then_some(1)
     }
@@ -27,7 +27,7 @@ impl Host for Here {
 }
 
 fn parsed(text: &str) -> Parsed {
-    parse_for("p", text, &Here)
+    parse_for("p", text, &ThisHost)
 }
 
 fn compiled(text: &str) -> Compiled {
@@ -193,7 +193,7 @@ proptest! {
             turned.rotate_left(turn.index(subjects.len()));
             turned.reverse();
             let turned: String = turned.iter().map(|s| block(s)).collect();
-            let turned = compile(&parse_for("p", &turned, &Here), &mut AppTable::new(), 1);
+            let turned = compile(&parse_for("p", &turned, &ThisHost), &mut AppTable::new(), 1);
             for process in &processes {
                 let name = |c: &Compiled| c.find_process(process).map(|app| app.name.clone());
                 prop_assert_eq!(name(&compiled), name(&turned), "{:?}\n{}", process, text);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use api::{Amount, Begun, CountedFlows, FlowRecord, path};
+use api::{Amount, CountedFlows, FlowInitiator, FlowRecord, path};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 
@@ -100,8 +100,8 @@ fn decided(record: &FlowRecord) -> String {
 fn row(record: &FlowRecord) -> Vec<String> {
     let (out, inn) = (&record.outbound, &record.inbound);
     let way = match record.begun {
-        Some(Begun::Here) => "->",
-        Some(Begun::There) => "<-",
+        Some(FlowInitiator::Here) => "->",
+        Some(FlowInitiator::There) => "<-",
         None => "--",
     };
     vec![
@@ -168,7 +168,7 @@ mod tests {
         serde_json::from_value(serde_json::json!({
             "application": "", "program": "/usr/bin/curl", "protocol": 6, "local": "192.0.2.1:40000",
             "remote": "192.0.2.2:443", "begun": "here", "first": "a", "last": "b", "verdict": "bypass", "end": "closed",
-            "outbound": api::Sent { clear: Amount { packets: 2, bytes: 2048 }, ..Default::default() },
+            "outbound": api::SentTraffic { clear: Amount { packets: 2, bytes: 2048 }, ..Default::default() },
             "inbound": api::Arrived::default(),
         }))
         .unwrap()

@@ -47,29 +47,29 @@ impl Sa {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Way {
+pub enum DirectionArgument {
     In,
     Out,
 }
 
-impl From<Way> for Direction {
-    fn from(way: Way) -> Direction {
+impl From<DirectionArgument> for Direction {
+    fn from(way: DirectionArgument) -> Direction {
         match way {
-            Way::In => Direction::In,
-            Way::Out => Direction::Out,
+            DirectionArgument::In => Direction::In,
+            DirectionArgument::Out => Direction::Out,
         }
     }
 }
 
 /// The association that is meant.
 #[derive(Debug, Args)]
-struct Which {
+struct AssociationArgument {
     /// The SPI of the association.
     #[arg(add = ArgValueCandidates::new(complete::spis))]
     spi: Spi,
     /// Needed where both directions have an association with this SPI.
     #[arg(long, value_enum)]
-    direction: Option<Way>,
+    direction: Option<DirectionArgument>,
     /// Needed where associations to several peers have this SPI.
     #[arg(long, value_name = "ADDRESS")]
     remote: Option<IpAddr>,
@@ -78,7 +78,7 @@ struct Which {
     local: Option<IpAddr>,
 }
 
-impl Which {
+impl AssociationArgument {
     /// Its place in the API.
     fn path(&self) -> String {
         let direction = self.direction.map(|way| format!("direction={}", Direction::from(way)));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use api::{ScrubEnd, ScrubExplained, ScrubRule, ScrubSummary, ScrubVerdict};
 use clap::{Args, ValueEnum};
 use config::scrub_text;
-use offline::scrub::{self, Done, Files, ScrubError, Settings};
+use offline::scrub::{self, Files, ScrubError, ScrubRun, Settings};
 
 use crate::exit::{Failure, Kind};
 use crate::output;
@@ -216,7 +216,7 @@ impl Scrub {
         ))
     }
 
-    fn explain(&self, done: &Done<'_>, report: &mut dyn Write) -> io::Result<()> {
+    fn explain(&self, done: &ScrubRun<'_>, report: &mut dyn Write) -> io::Result<()> {
         let explained = scrub::explain(done);
         if self.json {
             return output::line_to(report, &explained);
@@ -226,7 +226,7 @@ impl Scrub {
 }
 
 /// Whether the report names this packet: a rule met it, or it was not examined.
-fn is_of_interest(done: &Done<'_>) -> bool {
+fn is_of_interest(done: &ScrubRun<'_>) -> bool {
     let line = done.line;
     line.verdict != ScrubVerdict::Forward || !line.acted.is_empty() || !line.would.is_empty()
 }

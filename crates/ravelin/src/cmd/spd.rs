@@ -21,7 +21,7 @@ pub enum Spd {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Way {
+enum RuleDirection {
     In,
     Out,
     Both,
@@ -58,8 +58,8 @@ pub struct Add {
     #[arg(long, default_value = "last")]
     place: String,
     /// Packets of which way.
-    #[arg(long, value_enum, default_value_t = Way::Both)]
-    direction: Way,
+    #[arg(long, value_enum, default_value_t = RuleDirection::Both)]
+    direction: RuleDirection,
     /// Which packets: "local 10.0.0.0/8 remote 192.0.2.0/24 proto tcp remote-port 443", or "any". May be repeated.
     #[arg(long = "selector", value_name = "SELECTOR", required = true)]
     selectors: Vec<String>,
@@ -133,9 +133,9 @@ impl Add {
             name: self.name,
             place: Some(self.place),
             direction: match self.direction {
-                Way::In => SpdDirection::In,
-                Way::Out => SpdDirection::Out,
-                Way::Both => SpdDirection::Both,
+                RuleDirection::In => SpdDirection::In,
+                RuleDirection::Out => SpdDirection::Out,
+                RuleDirection::Both => SpdDirection::Both,
             },
             selectors: self.selectors,
             action: match self.action {

@@ -13,12 +13,15 @@ const AES_BLOCK: u8 = 16;
 
 /// The key of an association, ready for use. A clone shares it, so that work with it may go to another thread and
 /// outlive the association.
+///
+/// A key stays in the box in which its unit made it. Moved into the memory of the `Arc`, its octets would be copied, and
+/// the copy in the box would be given back without being wiped.
 #[derive(Clone)]
 pub enum Key {
     /// A key of ESP.
-    Esp(Arc<dyn Transform>),
+    Esp(Arc<Box<dyn Transform>>),
     /// A key of AH.
-    Ah(Arc<dyn Authenticator>),
+    Ah(Arc<Box<dyn Authenticator>>),
     /// An association without a key: IPComp or IP in IP.
     None,
 }
@@ -30,9 +33,9 @@ impl Key {
         Ok(match config.options.protocol {
             SaProtocol::Esp => {
                 let extended = config.options.extended_sequence;
-                Key::Esp(registry.transform(config.suite, keymat, extended)?.into())
+                Key::Esp(Arc::new(registry.transform(config.suite, keymat, extended)?))
             }
-            SaProtocol::Ah => Key::Ah(registry.authenticator(config.suite.integrity(), keymat)?.into()),
+            SaProtocol::Ah => Key::Ah(Arc::new(registry.authenticator(config.suite.integrity(), keymat)?)),
             SaProtocol::IpComp | SaProtocol::IpIp => Key::None,
         })
     }

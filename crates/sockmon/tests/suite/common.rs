@@ -100,7 +100,7 @@ impl Namespace {
 
 /// What came out of the TUN.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct Observation {
     pub version: u8,
     pub mark: u32,
     pub cookie: u64,
@@ -292,11 +292,11 @@ impl World {
     }
 
     /// The next packet that came out of the TUN.
-    pub fn seen(&self) -> Option<Seen> {
+    pub fn seen(&self) -> Option<Observation> {
         self.seen_within(NEVER)
     }
 
-    pub fn seen_within(&self, timeout: Duration) -> Option<Seen> {
+    pub fn seen_within(&self, timeout: Duration) -> Option<Observation> {
         if !wait_readable(&self.tun, timeout) {
             return None;
         }
@@ -307,7 +307,7 @@ impl World {
         let (record, packet) = rest.split_at(16);
         assert_eq!(&record[1..4], b"RVL");
         assert_eq!(record[0] >> 4, packet[0] >> 4, "the record names the IP version");
-        Some(Seen {
+        Some(Observation {
             version: record[0],
             mark: u32::from_ne_bytes(record[4..8].try_into().unwrap()),
             cookie: u64::from_ne_bytes(record[8..16].try_into().unwrap()),
@@ -318,7 +318,7 @@ impl World {
     }
 
     /// All that came out of the TUN by now.
-    pub fn drain(&self) -> Vec<Seen> {
+    pub fn drain(&self) -> Vec<Observation> {
         std::iter::from_fn(|| self.seen()).collect()
     }
 

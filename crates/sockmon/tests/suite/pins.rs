@@ -174,8 +174,9 @@ fn a_file_that_was_modified_in_place_is_refused_at_its_next_execution() {
         file.write_all(b"two").unwrap();
         file.set_times(times).unwrap();
     };
-    type Way<'w> = &'w dyn Fn(&Path);
-    let ways: [(&str, Way<'_>); 3] = [("append", &append), ("rewrite", &rewrite), ("overwrite", &overwrite)];
+    type Tampering<'w> = &'w dyn Fn(&Path);
+    let ways: [(&str, Tampering<'_>); 3] =
+        [("append", &append), ("rewrite", &rewrite), ("overwrite", &overwrite)];
     for (how, modify) in ways {
         assert_eq!(app_of_new(&mut world, &path), STRICT, "{how}");
         modify(&path);

@@ -403,7 +403,7 @@ fn a_connection_of_an_activated_program_is_its_own_before_it_sends() {
         // The listener is nobody's: the handshake was in clear, what the program sends is not.
         program.run(&["send a 5"]);
         // What was sent before may be sent again meanwhile.
-        let of_it = |seen: &Seen| transport(&seen.packet).1.source == port;
+        let of_it = |seen: &Observation| transport(&seen.packet).1.source == port;
         let next = || std::iter::from_fn(|| world.seen_within(SOON)).find(of_it);
         assert_eq!(next().expect("on the TUN").mark, stamp(app));
         program.run(&["close a"]);

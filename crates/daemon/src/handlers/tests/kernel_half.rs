@@ -7,7 +7,7 @@ use sockmon::{Identity, SocketInfo, SocketState};
 use wire::{AppId, Prefix};
 
 use super::*;
-use crate::names::{Heard, Reply};
+use crate::names::{Reply, ResolvedName};
 use crate::plane::Allow;
 
 fn prefix(text: &str) -> Prefix {
@@ -86,7 +86,7 @@ async fn addresses_of_a_name_change_networks_alone_or_the_policy_is_loaded_as_a_
     // With a name, answers of the DNS that applications receive are to be told.
     let calls = kernel_half.take_calls();
     assert!(matches!(&calls[..], [Call::LoadPolicy { .. }, Call::SetObserve(true)]), "{calls:?}");
-    let heard = |last: u8| Heard {
+    let heard = |last: u8| ResolvedName {
         name: "host.example".to_owned(),
         v4: Reply::Addresses(vec![([192, 0, 2, last].into(), 300)]),
         v6: Reply::Nothing,

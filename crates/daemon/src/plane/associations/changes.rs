@@ -1,7 +1,5 @@
 //! The control plane's verbs for associations that live: limits, replay windows, successors, and their keys for Wireshark.
 
-use std::net::IpAddr;
-
 use api::{Direction, Keymat, ReplaceOne, SaInfo, SaReplace, SaReplaced, SaUpdate, SpiRequest};
 use crypto::{Secret, SuiteId};
 use sadb::sa::Lifetime;
@@ -10,21 +8,10 @@ use wire::Time;
 use zeroize::Zeroizing;
 
 use super::name::name_of;
+use super::query::SaQuery;
 use super::{Associations, Context, Halves, allocate_spi, settle};
 use documents::api_error::{ApiError, Blame};
 use documents::associations::{self, SaView};
-
-/// Which association is meant, where its SPI does not say it alone.
-#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SaQuery {
-    /// The direction of the association.
-    pub direction: Option<Direction>,
-    /// This host's outer address, or the group.
-    pub local: Option<IpAddr>,
-    /// The outer address of the peer.
-    pub remote: Option<IpAddr>,
-}
 
 fn bad(message: impl Into<String>) -> ApiError {
     ApiError::new(Blame::BadRequest, message)

@@ -11,7 +11,7 @@ use api::SaInfo;
 use sadb::sa::{LifeState, SaProtocol};
 use sadb::{Direction, InboundSa, OutboundSa, Selectors, Spi};
 
-use super::served::{Left, LiveName, Served};
+use super::served::{LiveName, RemainingService, Served};
 use super::{Associations, Context};
 use crate::datapath::{InboundHalf, OutboundHalf};
 use crate::monitor::Monitor;
@@ -159,9 +159,11 @@ impl Associations {
     /// The same as [`Associations::end_live`], for the association that an event names.
     async fn end_live_of(&mut self, name: LiveName, context: Context<'_>) -> Result<(), ApiError> {
         match self.live.remove(name) {
-            Left::Others => Ok(()),
-            Left::Nobody(served) => context.monitor.get().remove_live_sa(&served).map_err(ApiError::from),
-            Left::Unclear => self.count_anew(context).await,
+            RemainingService::Others => Ok(()),
+            RemainingService::Nobody(served) => {
+                context.monitor.get().remove_live_sa(&served).map_err(ApiError::from)
+            }
+            RemainingService::Unclear => self.count_anew(context).await,
         }
     }
 
@@ -203,7 +205,7 @@ mod tests {
         let group = Selectors { remote: Prefix::host([239, 1, 2, 3].into()), ..Selectors::ANY };
         let mut live =
             Served::of([(both(Direction::Inbound), Selectors::ANY), (both(Direction::Outbound), group)]);
-        assert_eq!(live.remove(both(Direction::Outbound)), Left::Nobody(group));
+        assert_eq!(live.remove(both(Direction::Outbound)), RemainingService::Nobody(group));
         assert!(!live.has(both(Direction::Outbound)) && live.has(both(Direction::Inbound)));
     }
 
@@ -221,14 +223,14 @@ mod tests {
         // The same peer by another protocol is something else.
         let tcp = Selectors { protocol: Some(6), ..peer(1) };
         assert!(live.add(name(5, 1), tcp) && has(&live, &[peer(1), peer(2), tcp]));
-        assert_eq!(live.remove(name(5, 1)), Left::Nobody(tcp));
-        assert_eq!(live.remove(name(4, 2)), Left::Nobody(peer(2)));
-        assert_eq!(live.remove(name(1, 1)), Left::Others);
-        assert_eq!(live.remove(name(1, 1)), Left::Unclear);
-        assert_eq!(live.remove(name(2, 1)), Left::Others);
+        assert_eq!(live.remove(name(5, 1)), RemainingService::Nobody(tcp));
+        assert_eq!(live.remove(name(4, 2)), RemainingService::Nobody(peer(2)));
+        assert_eq!(live.remove(name(1, 1)), RemainingService::Others);
+        assert_eq!(live.remove(name(1, 1)), RemainingService::Unclear);
+        assert_eq!(live.remove(name(2, 1)), RemainingService::Others);
         // Two of one name: an event does not say which has ended.
         live.add(name(3, 1), peer(3));
-        assert_eq!(live.remove(name(3, 1)), Left::Unclear);
+        assert_eq!(live.remove(name(3, 1)), RemainingService::Unclear);
         assert!(has(&live, &[peer(1), peer(3)]));
     }
 
@@ -244,6 +246,6 @@ mod tests {
         assert!(live.add(name(1), flows));
         assert!(!live.add(name(1), flows));
         live.undo(name(1), flows);
-        assert_eq!(live.remove(name(1)), Left::Nobody(flows));
+        assert_eq!(live.remove(name(1)), RemainingService::Nobody(flows));
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Served {
 
 /// What the end of an association means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum RemainingService {
     /// No association has these selectors any more.
     Nobody(Selectors),
     /// Another association has them.
@@ -79,9 +79,9 @@ impl Served {
         self.of.contains_key(&name)
     }
 
-    pub(super) fn remove(&mut self, name: LiveName) -> Left {
-        let Some(&[served]) = self.of.get(&name).map(Vec::as_slice) else { return Left::Unclear };
+    pub(super) fn remove(&mut self, name: LiveName) -> RemainingService {
+        let Some(&[served]) = self.of.get(&name).map(Vec::as_slice) else { return RemainingService::Unclear };
         self.of.remove(&name);
-        if self.release(served) { Left::Nobody(served) } else { Left::Others }
+        if self.release(served) { RemainingService::Nobody(served) } else { RemainingService::Others }
     }
 }

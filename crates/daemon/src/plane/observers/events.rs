@@ -3,7 +3,7 @@
 //! Who reads too slowly loses the oldest and is told how many. While somebody listens who answers acquires, packets without
 //! an association wait for the answer; when the last one leaves, they no longer do.
 
-use api::{Event, Lost};
+use api::{Event, LostEvents};
 use axum::body::Bytes;
 use sadb::spd::RuleId;
 use tokio::sync::{broadcast, mpsc};
@@ -35,7 +35,7 @@ impl Observers {
     /// Tell everybody that events were lost on the way here.
     pub(in crate::plane) fn announce_lost(&self, count: u64) {
         if count > 0 {
-            self.hub.tell(Event::Lost(Lost { count }));
+            self.hub.tell(Event::Lost(LostEvents { count }));
         }
     }
 }
@@ -141,7 +141,7 @@ pub async fn listen(shared: Shared, answers: bool) -> Result<Lines, ApiError> {
                 event = events.recv() => match event {
                     Ok(event) => go_on = write(&lines, &event).await,
                     Err(broadcast::error::RecvError::Lagged(count)) => {
-                        go_on = write(&lines, &Event::Lost(Lost { count })).await;
+                        go_on = write(&lines, &Event::Lost(LostEvents { count })).await;
                     }
                     Err(broadcast::error::RecvError::Closed) => break,
                 },

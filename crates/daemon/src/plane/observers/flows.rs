@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use api::{Begun, FlowEnd, FlowRecord, FlowTable};
+use api::{FlowEnd, FlowInitiator, FlowRecord, FlowTable};
 use sockmon::{CountedFlow, FlowId};
 use wire::{AppId, Time};
 
@@ -98,8 +98,8 @@ impl Observers {
             local: SocketAddr::new(flow.local, flow.local_port),
             remote: SocketAddr::new(flow.remote, flow.remote_port),
             begun: counted.begun.map(|begun| match begun {
-                sockmon::FlowInitiator::Here => Begun::Here,
-                sockmon::FlowInitiator::There => Begun::There,
+                sockmon::FlowInitiator::Here => FlowInitiator::Here,
+                sockmon::FlowInitiator::There => FlowInitiator::There,
             }),
             first: at(counted.first),
             last: at(counted.last),

@@ -13,7 +13,7 @@ use sockmon::{SocketInfo, SocketState};
 use wire::{AppId, DropReason, Flow, Services, protocol};
 
 use super::Observers;
-use crate::health::{ASSOCIATIONS, Ended, Outlook, Progress, Question, Sample, Who};
+use crate::health::{ASSOCIATIONS, Ended, Outlook, Progress, Question, Sample, TroubleOwner};
 use crate::plane::Halves;
 use crate::plane::context::Context;
 use documents::api_error::ApiError;
@@ -52,16 +52,16 @@ fn last_of_chain(sad: &OutboundSad, index: SaIndex) -> Option<&sadb::OutboundSa>
 fn ahead(engine: &mut Outbound, spd: &Spd, left: &HashMap<AppId, u64>, question: &Question) -> Outlook {
     let Question { who, app, flow, by_class } = question;
     let (protect, index) = match who {
-        Who::App(app) => {
+        TroubleOwner::App(app) => {
             let (decision, index) = engine.preview_asking(*app, flow, Services::NONE);
             let demanded = matches!(decision.action, Action::Protect { .. });
             (if *by_class { is_of_protected_network(spd, *app, flow.remote) } else { demanded }, index.ok())
         }
-        Who::Rule(number) => match engine.preview_rule(*number, *app, flow) {
+        TroubleOwner::Rule(number) => match engine.preview_rule(*number, *app, flow) {
             Some(index) => (true, index.ok()),
             None => (false, None),
         },
-        Who::Answers => (true, engine.preview_answer(*app, flow).ok()),
+        TroubleOwner::Answers => (true, engine.preview_answer(*app, flow).ok()),
     };
     let sad = engine.sad();
     let sa = index.and_then(|index| sad.get(index));

@@ -17,7 +17,7 @@ use super::Observers;
 use crate::datapath::OutboundHalf;
 use crate::plane::context::Context;
 use crate::plane::{Halves, Plane};
-use crate::probing::Known;
+use crate::probing::PathKnowledge;
 use config::Config;
 use documents::api_error::ApiError;
 
@@ -137,12 +137,12 @@ impl Observers {
         seen: &BTreeMap<Path, SeenPath>,
         halves: &Halves,
     ) -> Result<BTreeMap<Path, (Spi, u64)>, ApiError> {
-        type Asked = (Path, Selectors, Option<Spi>);
-        let asked = |(path, one): (&Path, &SeenPath)| -> Asked {
+        type PathRequest = (Path, Selectors, Option<Spi>);
+        let asked = |(path, one): (&Path, &SeenPath)| -> PathRequest {
             let known = self.probing.paths.get(path).and_then(|known| known.back);
             (*path, one.selectors, known.map(|(spi, _)| spi))
         };
-        let asked: Vec<Asked> = seen.iter().map(asked).collect();
+        let asked: Vec<PathRequest> = seen.iter().map(asked).collect();
         let look = move |half: &mut crate::datapath::InboundHalf| {
             let sad = half.engine.sad();
             let serves = |path: &Path, sa: &sadb::InboundSa| {
@@ -179,7 +179,7 @@ impl Observers {
 
     /// The problems of paths on which long packets are lost, with the applications that they are of.
     fn look_for_senders(&mut self, now: Time, context: Context<'_>) {
-        let due = |known: &Known| {
+        let due = |known: &PathKnowledge| {
             known.prober.eaten_since().is_some() && known.app.1.is_none_or(|at| now.since(at) >= WHO)
         };
         if !self.probing.paths.values().any(due) {
@@ -209,7 +209,7 @@ impl Observers {
     /// Paths by which long packets do not arrive.
     pub(in crate::plane) fn path_problems(&self, context: Context<'_>) -> Vec<Problem> {
         let (now, wall) = (clock::monotonic(), clock::wall());
-        let eaten = |(path, known): (&Path, &Known)| {
+        let eaten = |(path, known): (&Path, &PathKnowledge)| {
             let age = now.since(known.prober.eaten_since()?);
             let application =
                 Some(known.app.0).filter(|app| *app != AppId::NONE).map(|app| context.policy.app_name(app));

@@ -19,7 +19,7 @@ pub(in crate::plane) enum Files {
 }
 
 /// What was done with the files, to be undone.
-pub(in crate::plane) enum Done {
+pub(in crate::plane) enum FileChange {
     /// The files are as they were.
     Nothing,
     /// The policy file had this text, if there was one.
@@ -28,12 +28,12 @@ pub(in crate::plane) enum Done {
     Trial,
 }
 
-impl Done {
+impl FileChange {
     /// What became of the policy file.
     pub(in crate::plane) fn exchanged(self) -> Exchanged {
         match self {
-            Done::Installed(exchanged, _) => exchanged,
-            Done::Nothing | Done::Trial => Exchanged::default(),
+            FileChange::Installed(exchanged, _) => exchanged,
+            FileChange::Nothing | FileChange::Trial => Exchanged::default(),
         }
     }
 }
@@ -52,35 +52,35 @@ impl PolicyInForce {
         &mut self,
         files: Files,
         candidate: &Candidate,
-    ) -> Result<Done, ApiError> {
+    ) -> Result<FileChange, ApiError> {
         match files {
-            Files::Stay | Files::Later => Ok(Done::Nothing),
+            Files::Stay | Files::Later => Ok(FileChange::Nothing),
             Files::Install(text) => {
                 let had = std::fs::read(self.store.file()).ok();
                 let exchanged = self.store.install(&text).map_err(|error| unwritten(&error))?;
-                Ok(Done::Installed(exchanged, had))
+                Ok(FileChange::Installed(exchanged, had))
             }
             Files::Trial(trial) => {
                 if let Err(error) = self.store.begin_trial(trial, &candidate.text) {
                     self.store.call_trial_off();
                     return Err(unwritten(&error));
                 }
-                Ok(Done::Trial)
+                Ok(FileChange::Trial)
             }
         }
     }
 
     /// The change did not come about: the files are as they were.
-    pub(in crate::plane) fn undo_files(&mut self, done: Done) {
+    pub(in crate::plane) fn undo_files(&mut self, done: FileChange) {
         match done {
-            Done::Installed(exchanged, Some(had)) if exchanged.installed => {
+            FileChange::Installed(exchanged, Some(had)) if exchanged.installed => {
                 if let Err(error) = self.store.install_again(&had) {
                     let file = self.store.file().display();
                     tracing::error!("{file} has a text that is not in force, and cannot be written: {error}");
                 }
             }
-            Done::Trial => self.store.call_trial_off(),
-            Done::Installed(..) | Done::Nothing => {}
+            FileChange::Trial => self.store.call_trial_off(),
+            FileChange::Installed(..) | FileChange::Nothing => {}
         }
     }
 

@@ -6,7 +6,7 @@ use config::NamesConfig;
 use tokio::sync::mpsc::{Receiver, channel};
 use wire::Time;
 
-use crate::names::{self, Asker, Book, Heard};
+use crate::names::{self, Asker, Book, ResolvedName};
 
 /// Answers on their way to the control plane.
 const ROOM: usize = 64;
@@ -29,7 +29,7 @@ pub struct Hosts {
 
 impl Hosts {
     /// Without names yet; what is heard of them comes out of the receiver.
-    pub fn new(config: &NamesConfig) -> (Hosts, Receiver<Heard>) {
+    pub fn new(config: &NamesConfig) -> (Hosts, Receiver<ResolvedName>) {
         let (told, heard) = channel(ROOM);
         let configured = config.resolvers.iter().map(std::net::SocketAddr::ip).collect::<Vec<_>>();
         let trusted = match configured.is_empty() {

@@ -12,7 +12,7 @@ use wire::{AppId, Time};
 
 use super::PolicyInForce;
 use crate::monitor::Monitor;
-use crate::names::{self, Heard, Known};
+use crate::names::{self, KnownAddress, ResolvedName};
 use crate::plane::halves::{Halves, by_policy};
 use crate::policy_store::{self, Candidate};
 use documents::api_error::ApiError;
@@ -80,7 +80,7 @@ impl PolicyInForce {
     /// Take in an answer to a question of the daemon's own resolver.
     pub(in crate::plane) async fn hear_name(
         &mut self,
-        heard: Heard,
+        heard: ResolvedName,
         halves: &Halves,
         monitor: &Monitor,
     ) -> Result<(), ApiError> {
@@ -186,7 +186,7 @@ impl PolicyInForce {
         let state = |(name, entry): (&String, &names::Entry)| {
             let settings: Vec<_> = named.networks.iter().filter(|n| n.name == *name).collect();
             let flows = |addr: IpAddr| settings.iter().filter(|n| peers.contains(&(n.app, addr))).count();
-            let address = |(addr, known): (&IpAddr, &Known)| NameAddress {
+            let address = |(addr, known): (&IpAddr, &KnownAddress)| NameAddress {
                 address: *addr,
                 source: named.names.source(name, *addr).unwrap_or(Source::Kept).word().to_owned(),
                 listed: known.listed,

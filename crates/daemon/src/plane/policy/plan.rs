@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use api::{
-    ApplicationChange, Change, FlowChange, FlowInfo, LimitChange, PeersChange, PolicyPlan, PolicyText,
-    Position, Said, SocketChange,
+    ApplicationChange, Change, FlowChange, FlowInfo, LimitChange, PeersChange, PolicyAnswer, PolicyPlan,
+    PolicyText, Position, SocketChange,
 };
 use policy::ast::{failure_word, level_word, negotiating_word};
 use policy::{Compiled, Difference, Scrubbed};
@@ -237,14 +237,19 @@ fn ports(range: PortRange) -> String {
 }
 
 /// The item's line, else the network's.
-fn said_in(compiled: &Compiled, demand: &(Action, Terms, RuleId), network: RuleId) -> Said {
+fn said_in(compiled: &Compiled, demand: &(Action, Terms, RuleId), network: RuleId) -> PolicyAnswer {
     let rule = if demand.2 == RuleId::NONE { network } else { demand.2 };
     said(compiled, demand.0, &demand.1, rule)
 }
 
 /// What is said of a flow: where it is scrubbed for another application's sake, that is said instead of what its own
 /// item says.
-fn said_of_flow(compiled: &Compiled, app: AppId, decision: &Decision, scrubbed: Option<Scrubbed>) -> Said {
+fn said_of_flow(
+    compiled: &Compiled,
+    app: AppId,
+    decision: &Decision,
+    scrubbed: Option<Scrubbed>,
+) -> PolicyAnswer {
     let Some(by) = scrubbed.filter(|by| by.app != app) else {
         return said(compiled, decision.action, &decision.terms, decision.rule());
     };
@@ -256,7 +261,7 @@ fn said_of_flow(compiled: &Compiled, app: AppId, decision: &Decision, scrubbed: 
 }
 
 /// A verdict in words.
-fn said(compiled: &Compiled, action: Action, terms: &Terms, rule: RuleId) -> Said {
+fn said(compiled: &Compiled, action: Action, terms: &Terms, rule: RuleId) -> PolicyAnswer {
     let verdict = match action {
         Action::Bypass => "clear".to_owned(),
         Action::Discard => "refused".to_owned(),
@@ -281,7 +286,7 @@ fn said(compiled: &Compiled, action: Action, terms: &Terms, rule: RuleId) -> Sai
         }
     };
     let line: Option<Position> = rule_position(compiled, rule);
-    Said { verdict, line }
+    PolicyAnswer { verdict, line }
 }
 
 #[cfg(test)]

@@ -25,21 +25,21 @@ enum Step {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum PolicyEntry {
     Reload,
     Apply,
     Trial,
     Back,
 }
 
-struct Broken<'f> {
+struct BrokenStep<'f> {
     folder: &'f Path,
     step: Step,
     kernel_half: Recorder,
     _busy: Option<Sender<()>>,
 }
 
-impl Broken<'_> {
+impl BrokenStep<'_> {
     /// A name at which the file is written aside that the step writes.
     fn obstacle(folder: &Path, step: Step) -> Option<std::path::PathBuf> {
         match step {
@@ -49,8 +49,8 @@ impl Broken<'_> {
         }
     }
 
-    fn begin<'f>(plane: &Plane, kernel_half: &Recorder, folder: &'f Path, step: Step) -> Broken<'f> {
-        if let Some(path) = Broken::obstacle(folder, step) {
+    fn begin<'f>(plane: &Plane, kernel_half: &Recorder, folder: &'f Path, step: Step) -> BrokenStep<'f> {
+        if let Some(path) = BrokenStep::obstacle(folder, step) {
             fs::create_dir(path).unwrap();
         }
         if step == Step::Kernel {
@@ -61,14 +61,14 @@ impl Broken<'_> {
             Step::Inbound => Some(plane.halves.occupy_inbound()),
             _ => None,
         };
-        Broken { folder, step, kernel_half: kernel_half.clone(), _busy: busy }
+        BrokenStep { folder, step, kernel_half: kernel_half.clone(), _busy: busy }
     }
 }
 
-impl Drop for Broken<'_> {
+impl Drop for BrokenStep<'_> {
     fn drop(&mut self) {
         self.kernel_half.fail(&[]);
-        if let Some(path) = Broken::obstacle(self.folder, self.step) {
+        if let Some(path) = BrokenStep::obstacle(self.folder, self.step) {
             fs::remove_dir(path).unwrap();
         }
     }
@@ -84,7 +84,7 @@ fn notes(folder: &Path) -> [Option<serde_json::Value>; 2] {
     })
 }
 
-async fn go(plane: &mut Plane, way: Way) -> Result<(), ApiError> {
+async fn go(plane: &mut Plane, way: PolicyEntry) -> Result<(), ApiError> {
     let apply = |seconds| PolicyApply {
         text: Some(AFTER.to_owned()),
         file: Some("other".to_owned()),
@@ -93,21 +93,21 @@ async fn go(plane: &mut Plane, way: Way) -> Result<(), ApiError> {
         ..PolicyApply::default()
     };
     match way {
-        Way::Reload => plane.reload(Allow { missing: true, ..Allow::default() }).await.map(drop),
-        Way::Apply => plane.apply(apply(None)).await.map(drop),
-        Way::Trial => plane.apply(apply(Some(60))).await.map(drop),
-        Way::Back => plane.roll_back().await.map(drop),
+        PolicyEntry::Reload => plane.reload(Allow { missing: true, ..Allow::default() }).await.map(drop),
+        PolicyEntry::Apply => plane.apply(apply(None)).await.map(drop),
+        PolicyEntry::Trial => plane.apply(apply(Some(60))).await.map(drop),
+        PolicyEntry::Back => plane.roll_back().await.map(drop),
     }
 }
 
 #[tokio::test]
 async fn a_fault_at_any_step_leaves_everything_as_it_was() {
     use Step::{Files, Inbound, Kernel, Numbers, Outbound};
-    let steps: [(Way, &[Step]); 4] = [
-        (Way::Reload, &[Numbers, Outbound, Inbound, Kernel]),
-        (Way::Apply, &[Files, Numbers, Outbound, Inbound, Kernel]),
-        (Way::Trial, &[Numbers, Outbound, Inbound, Kernel]),
-        (Way::Back, &[Outbound, Inbound, Kernel]),
+    let steps: [(PolicyEntry, &[Step]); 4] = [
+        (PolicyEntry::Reload, &[Numbers, Outbound, Inbound, Kernel]),
+        (PolicyEntry::Apply, &[Files, Numbers, Outbound, Inbound, Kernel]),
+        (PolicyEntry::Trial, &[Numbers, Outbound, Inbound, Kernel]),
+        (PolicyEntry::Back, &[Outbound, Inbound, Kernel]),
     ];
     for (way, steps) in steps {
         let folder = Folder::new(&format!("transaction-{way:?}"));
@@ -116,11 +116,11 @@ async fn a_fault_at_any_step_leaves_everything_as_it_was() {
         let kernel_half = Recorder::default();
         let mut plane = plane_over(kernel_half.clone(), folder.config(), Some(&folder.0));
         // As a start does: what is in force is written down.
-        go(&mut plane, Way::Reload).await.unwrap();
-        if way == Way::Back {
-            go(&mut plane, Way::Apply).await.unwrap();
+        go(&mut plane, PolicyEntry::Reload).await.unwrap();
+        if way == PolicyEntry::Back {
+            go(&mut plane, PolicyEntry::Apply).await.unwrap();
         }
-        if way == Way::Reload {
+        if way == PolicyEntry::Reload {
             fs::write(&policy, AFTER).unwrap();
         }
         let text = fs::read_to_string(&policy).unwrap();
@@ -128,7 +128,7 @@ async fn a_fault_at_any_step_leaves_everything_as_it_was() {
         let generation = plane.policy.generation();
         let noted = notes(&folder.0);
         for step in steps {
-            let fault = Broken::begin(&plane, &kernel_half, &folder.0, *step);
+            let fault = BrokenStep::begin(&plane, &kernel_half, &folder.0, *step);
             let refused = go(&mut plane, way).await;
             drop(fault);
             assert!(refused.is_err(), "{way:?} {step:?}");

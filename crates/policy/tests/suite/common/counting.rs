@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 /// The cost of a piece of work on the allocator.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Taken {
+pub struct AllocationCount {
     /// Calls of the allocator.
     pub calls: usize,
     /// The most octets at a time beyond what was held before.
@@ -14,7 +14,7 @@ pub struct Taken {
 }
 
 thread_local! {
-    static TAKEN: Cell<Taken> = const { Cell::new(Taken { calls: 0, peak: 0, live: 0 }) };
+    static TAKEN: Cell<AllocationCount> = const { Cell::new(AllocationCount { calls: 0, peak: 0, live: 0 }) };
 }
 
 struct Counting;
@@ -24,9 +24,9 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // A thread that ends has nothing left to count with.
         let _ = TAKEN.try_with(|taken| {
-            let Taken { calls, peak, live } = taken.get();
+            let AllocationCount { calls, peak, live } = taken.get();
             let live = live + layout.size();
-            taken.set(Taken { calls: calls + 1, peak: peak.max(live), live });
+            taken.set(AllocationCount { calls: calls + 1, peak: peak.max(live), live });
         });
         // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(layout) }
@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         let _ = TAKEN.try_with(|taken| {
             let now = taken.get();
-            taken.set(Taken { live: now.live.saturating_sub(layout.size()), ..now });
+            taken.set(AllocationCount { live: now.live.saturating_sub(layout.size()), ..now });
         });
         // SAFETY: as above.
         unsafe { System.dealloc(ptr, layout) }
@@ -46,8 +46,8 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Do it, and say what it took.
-pub fn counted<T>(work: impl FnOnce() -> T) -> (Taken, T) {
-    TAKEN.set(Taken::default());
+pub fn counted<T>(work: impl FnOnce() -> T) -> (AllocationCount, T) {
+    TAKEN.set(AllocationCount::default());
     let out = work();
     (TAKEN.get(), out)
 }

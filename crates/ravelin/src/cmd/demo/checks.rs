@@ -146,7 +146,7 @@ fn explained(stage: &Stage, report: &mut Report) -> anyhow::Result<()> {
         let app = path.to_string_lossy();
         let document =
             stage.rig.json(Side::Alice, &["policy", "explain", &file, "--app", &app, "--to", &to])?;
-        let why = Why::from(&document);
+        let why = Explanation::from(&document);
         let expected = format!("{verdict}, alice.policy:{line}");
         report.check(name, expected, why.text, why.verdict == verdict && why.line == Some(line));
     }
@@ -225,14 +225,14 @@ impl Stage {
     }
 
     /// What the daemon says of a running program's connection.
-    fn why(&self, program: &Running) -> anyhow::Result<Why> {
+    fn why(&self, program: &Running) -> anyhow::Result<Explanation> {
         let pid = program.pid().to_string();
         let deadline = netio::clock::monotonic() + PATIENCE;
         loop {
             let document = self.rig.json(Side::Alice, &["explain", "--pid", &pid])?;
             let sockets = document["sockets"].as_array();
             if let Some(socket) = sockets.and_then(|all| all.iter().find(|s| !s["decision"].is_null())) {
-                return Ok(Why::from(socket));
+                return Ok(Explanation::from(socket));
             }
             anyhow::ensure!(netio::clock::monotonic() < deadline, "no flow of process {pid}: {document}");
             std::thread::sleep(Duration::from_millis(20));
@@ -241,14 +241,14 @@ impl Stage {
 }
 
 /// A verdict and the line behind it.
-struct Why {
+struct Explanation {
     verdict: String,
     line: Option<u64>,
     text: String,
 }
 
-impl From<&Value> for Why {
-    fn from(document: &Value) -> Why {
+impl From<&Value> for Explanation {
+    fn from(document: &Value) -> Explanation {
         let decision = &document["decision"];
         let verdict = decision["verdict"].as_str().unwrap_or("none").to_owned();
         let line = decision["line"]["line"].as_u64();
@@ -256,7 +256,7 @@ impl From<&Value> for Why {
             Some(line) => format!("{verdict}, alice.policy:{line}"),
             None => verdict.clone(),
         };
-        Why { verdict, line, text }
+        Explanation { verdict, line, text }
     }
 }
 

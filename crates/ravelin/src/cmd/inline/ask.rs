@@ -254,7 +254,7 @@ impl Flows {
 
 /// Packets that rules met.
 #[derive(Clone, Debug, Args)]
-struct Which {
+struct TableQuery {
     /// Only of packets from or to this host, or host and port: 192.0.2.7, 192.0.2.7:443, [2001:db8::7]:443.
     #[arg(value_name = "HOST[:PORT]", value_parser = host)]
     host: Option<(IpAddr, Option<u16>)>,
@@ -270,7 +270,7 @@ fn host(text: &str) -> Result<(IpAddr, Option<u16>), String> {
     })
 }
 
-impl Which {
+impl TableQuery {
     fn path(&self, more: &[(&str, u64)]) -> String {
         let (host, port) = self.host.unzip();
         let which = [
@@ -287,7 +287,7 @@ impl Which {
 #[derive(Debug, Args)]
 pub struct Explain {
     #[command(flatten)]
-    which: Which,
+    which: TableQuery,
     /// Only the packet with this number.
     #[arg(long, value_name = "NUMBER")]
     number: Option<u64>,
@@ -329,7 +329,7 @@ impl Explain {
 #[derive(Debug, Args)]
 pub struct Watch {
     #[command(flatten)]
-    which: Which,
+    which: TableQuery,
     #[command(flatten)]
     ask: Ask,
 }
@@ -342,7 +342,8 @@ impl Watch {
     }
 
     pub fn execute(self) -> anyhow::Result<()> {
-        let newest: InlineEvents = self.ask.get(&Which { host: None, drops: false }.path(&[("most", 1)]))?;
+        let newest: InlineEvents =
+            self.ask.get(&TableQuery { host: None, drops: false }.path(&[("most", 1)]))?;
         let mut after = newest.events.last().map_or(0, |event| event.explained.line.index);
         loop {
             let found: InlineEvents = self.ask.get(&self.which.path(&[("after", after), ("most", 1024)]))?;

@@ -22,7 +22,7 @@ fn failed(error: LineError) -> anyhow::Error {
 
 /// What a line is to be.
 #[derive(Debug, Args)]
-struct What {
+struct RunArguments {
     /// The line's settings (TOML).
     #[arg(long, value_name = "FILE", required_unless_present_all = ["outside", "inside"])]
     config: Option<PathBuf>,
@@ -46,7 +46,7 @@ struct What {
     instance: Option<String>,
 }
 
-impl What {
+impl RunArguments {
     fn settings(&self) -> anyhow::Result<LineSettings> {
         let mut settings = match (&self.config, &self.outside, &self.inside) {
             (Some(path), ..) => {
@@ -84,7 +84,7 @@ impl What {
 #[derive(Debug, Args)]
 pub struct Run {
     #[command(flatten)]
-    what: What,
+    what: RunArguments,
     /// Take connections over from the process that has the line.
     #[arg(long)]
     take_over: bool,

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use api::{Begun, CountedFlows, FlowRecord, path};
+use api::{CountedFlows, FlowInitiator, FlowRecord, path};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use policy::{ObservedFlow, PrefixWidening, Treatment, from_flows};
@@ -147,7 +147,12 @@ impl Suggest {
             remote_port: record.remote.port(),
             protocol: record.protocol,
         };
-        Some(ObservedFlow { program, flow, begun_here: record.begun.map(|begun| begun == Begun::Here), want })
+        Some(ObservedFlow {
+            program,
+            flow,
+            begun_here: record.begun.map(|begun| begun == FlowInitiator::Here),
+            want,
+        })
     }
 }
 

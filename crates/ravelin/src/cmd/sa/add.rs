@@ -12,7 +12,7 @@ use documents::associations;
 
 use super::key;
 use super::peer::Peer;
-use super::{Way, limits};
+use super::{DirectionArgument, limits};
 use crate::client::Ask;
 use crate::complete;
 use crate::exit::Failure;
@@ -46,7 +46,7 @@ pub struct Add {
     ask: Ask,
     /// Which way its packets go.
     #[arg(long, value_enum)]
-    direction: Way,
+    direction: DirectionArgument,
     /// Its SPI (0xc0de or 49374), or `auto` for an inbound one: the daemon chooses.
     #[arg(long)]
     spi: SpiRequest,

@@ -9,7 +9,7 @@ use api::{
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 
-use super::{Which, key, limits};
+use super::{AssociationArgument, key, limits};
 use crate::client::{Ask, Connect};
 use crate::complete;
 use crate::exit::Failure;
@@ -21,7 +21,7 @@ pub struct Update {
     #[command(flatten)]
     ask: Ask,
     #[command(flatten)]
-    which: Which,
+    which: AssociationArgument,
     /// Packets in the replay window of an inbound one: a power of two, 64 to 65536; 0: none.
     #[arg(long, value_name = "PACKETS")]
     replay_window: Option<u32>,
@@ -133,7 +133,7 @@ pub struct Del {
     #[command(flatten)]
     ask: Ask,
     #[command(flatten)]
-    which: Which,
+    which: AssociationArgument,
 }
 
 impl Del {

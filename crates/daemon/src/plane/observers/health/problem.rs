@@ -12,7 +12,7 @@ use wire::{Prefix, Services};
 
 use super::last_of_chain;
 use crate::datapath::SaEnd;
-use crate::health::{ASSOCIATIONS, Found, HealthBook, Who};
+use crate::health::{ASSOCIATIONS, HealthBook, TroubleOwner, TroubleReport};
 use crate::plane::context::Context;
 use crate::plane::observers::Observers;
 use documents::associations::protocol_word;
@@ -179,19 +179,21 @@ impl Observers {
 }
 
 /// A problem as it is told; it is of this age.
-fn told(found: &Found, age: Duration, wall: Duration, context: Context<'_>) -> Problem {
-    let Found { peer, cause, flow, .. } = *found;
+fn told(found: &TroubleReport, age: Duration, wall: Duration, context: Context<'_>) -> Problem {
+    let TroubleReport { peer, cause, flow, .. } = *found;
     let (application, rule, who) = match found.who {
-        Some(Who::App(app)) => {
+        Some(TroubleOwner::App(app)) => {
             let name = context.policy.app_name(app);
             (Some(name.clone()), None, format!("application {name}"))
         }
-        Some(Who::Rule(number)) => {
+        Some(TroubleOwner::Rule(number)) => {
             let name = context.rules.name_of(number).unwrap_or_else(|| (number & !SPD_RULE).to_string());
             let who = format!("traffic under rule {name}");
             (None, Some(name), who)
         }
-        Some(Who::Answers) => (None, None, "this host's kernel, answering protected packets,".to_owned()),
+        Some(TroubleOwner::Answers) => {
+            (None, None, "this host's kernel, answering protected packets,".to_owned())
+        }
         None => match found.by {
             Some(spi) => (None, None, format!("traffic of the association {spi}")),
             None => (None, None, "traffic".to_owned()),

@@ -39,12 +39,12 @@ pub const ON_DEMAND: &[(&str, &[Part])] = &[
 ];
 
 /// The report, for a part whose figures come together.
-struct Wanted<'a> {
+struct FigureFilter<'a> {
     filter: &'a str,
     report: &'a mut Report,
 }
 
-impl Wanted<'_> {
+impl FigureFilter<'_> {
     fn wants(&self, name: &str) -> bool {
         name.contains(self.filter)
     }

@@ -1,118 +1,35 @@
-//! Who captures what: starts captures, ends them, remembers the last ones.
+//! Live captures ([`crate::capture`]), the control plane's side: a capture begins and ends. A thread for each capture makes a
+//! capture file or lines of what its taps copied, with names, and the control API sends those. What runs stands in
+//! `observers/captures.rs`.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use api::{CaptureInfo, CaptureRequest};
+use api::CaptureRequest;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use super::names::Names;
-use super::writer::{Job, State};
+use self::names::Names;
+use self::writer::Job;
+use super::observers::captures::CaptureState;
+use super::{Plane, Shared};
 use crate::capture::tap::{Filter, Tap};
 use crate::events::Lines;
-use crate::plane::{Plane, Shared};
 use control::asker::Asker;
 use documents::api_error::{ApiError, Blame};
 
-/// Captures at one time.
-const MOST: usize = 4;
-/// Captures that are remembered, those that run among them.
-const REMEMBERED: usize = 16;
+mod names;
+mod text;
+mod writer;
+
 /// Records that wait for one capture.
 const DEPTH: usize = 8192;
 /// Chunks that wait for one reader.
 const CHUNKS: usize = 16;
 /// The most octets that a capture keeps of a packet, and what it keeps unless told otherwise.
 const WHOLE: u32 = 65_535;
-
-/// The captures of a daemon.
-#[derive(Debug, Default)]
-pub struct Captures {
-    inner: Mutex<Inner>,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    last: u64,
-    captures: Vec<Entry>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    id: u64,
-    asker: Asker,
-    request: CaptureRequest,
-    state: Arc<State>,
-}
-
-impl Entry {
-    fn running(&self) -> bool {
-        !self.state.ended.load(Ordering::Relaxed)
-    }
-}
-
-impl Captures {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn enter(&self, asker: Asker, request: &CaptureRequest) -> Result<(u64, Arc<State>), ApiError> {
-        let mut inner = self.lock();
-        if inner.captures.iter().filter(|entry| entry.running()).count() >= MOST {
-            let text = format!("{MOST} captures run already, and each costs time for every packet");
-            return Err(ApiError::new(Blame::Conflict, text)
-                .remedy("end one of them: `ravelin capture --list`, `ravelin capture --stop ID`"));
-        }
-        inner.last += 1;
-        let (id, state) = (inner.last, Arc::new(State::default()));
-        inner.captures.push(Entry { id, asker, request: request.clone(), state: Arc::clone(&state) });
-        while inner.captures.len() > REMEMBERED {
-            match inner.captures.iter().position(|entry| !entry.running()) {
-                Some(oldest) => drop(inner.captures.remove(oldest)),
-                None => break,
-            }
-        }
-        Ok((id, state))
-    }
-
-    /// Those that run, and the last that ended.
-    pub fn list(&self) -> Vec<CaptureInfo> {
-        let info = |entry: &Entry| CaptureInfo {
-            id: entry.id,
-            uid: entry.asker.uid,
-            pid: entry.asker.pid,
-            running: entry.running(),
-            packets: entry.state.packets.load(Ordering::Relaxed),
-            lost: entry.state.gauge.lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum(),
-            request: entry.request.clone(),
-        };
-        self.lock().captures.iter().map(info).collect()
-    }
-
-    /// Let a capture end; what it has is written first.
-    ///
-    /// # Errors
-    /// If there is none of this number.
-    pub fn stop(&self, id: u64) -> Result<(), ApiError> {
-        let inner = self.lock();
-        let entry = inner.captures.iter().find(|entry| entry.id == id).ok_or_else(|| {
-            ApiError::new(Blame::NotFound, format!("there is no capture {id}"))
-                .remedy("`ravelin capture --list` shows those that run")
-        })?;
-        entry.state.stop.send_replace(true);
-        Ok(())
-    }
-
-    /// Let all of them end.
-    pub fn stop_all(&self) {
-        for entry in &self.lock().captures {
-            entry.state.stop.send_replace(true);
-        }
-    }
-}
 
 /// A capture's number and its octets, until it ends.
 #[derive(Debug)]
@@ -141,8 +58,8 @@ pub async fn start(shared: Shared, asker: Asker, request: CaptureRequest) -> Res
     }
     let snaplen = request.snaplen.unwrap_or(WHOLE).min(WHOLE) as usize;
     let filter = Filter { app, spi: request.sa.map(|spi| spi.0), dropped: request.dropped, snaplen };
-    let desk = Arc::clone(&plane.observers.captures);
-    let (id, state) = desk.enter(asker, &request)?;
+    let captures = plane.observers.captures_shared();
+    let (id, state) = captures.enter(asker, &request)?;
     let (records, waiting) = sync_channel(DEPTH);
     let (out, chunks) = mpsc::channel(CHUNKS);
     let runtime = Handle::current();
@@ -173,7 +90,7 @@ pub async fn start(shared: Shared, asker: Asker, request: CaptureRequest) -> Res
 /// Ends a capture when its thread does, also when that breaks.
 struct Guard {
     id: u64,
-    state: Arc<State>,
+    state: Arc<CaptureState>,
     shared: Shared,
     runtime: Handle,
 }
@@ -215,7 +132,7 @@ async fn remove(plane: &Plane, id: u64) {
     let _ = plane.halves.ask_inbound(move |half| half.taps.remove(id)).await;
 }
 
-/// What a request asks for.
+/// The request in words, for the audit log.
 fn words(id: u64, request: &CaptureRequest) -> String {
     let mut out = format!("capture {id} of");
     match &request.app {
@@ -229,31 +146,4 @@ fn words(id: u64, request: &CaptureRequest) -> String {
         out.push_str(" that end");
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn there_are_four_at_most_and_the_last_are_remembered() {
-        let desk = Captures::default();
-        let request = CaptureRequest::default();
-        let states: Vec<_> = (0..MOST).map(|_| desk.enter(Asker::default(), &request).unwrap()).collect();
-        let refused = desk.enter(Asker::default(), &request).unwrap_err();
-        assert_eq!(refused.fault, Blame::Conflict);
-        states[1].1.ended.store(true, Ordering::Relaxed);
-        for _ in 0..2 * REMEMBERED {
-            let (_, state) = desk.enter(Asker::default(), &request).unwrap();
-            state.ended.store(true, Ordering::Relaxed);
-        }
-        let list = desk.list();
-        assert_eq!(list.len(), REMEMBERED);
-        assert_eq!(list.iter().filter(|info| info.running).count(), MOST - 1);
-        assert_eq!(desk.stop(999).unwrap_err().fault, Blame::NotFound);
-        desk.stop(states[0].0).unwrap();
-        assert!(*states[0].1.stop.borrow() && !*states[2].1.stop.borrow());
-        desk.stop_all();
-        assert!(*states[2].1.stop.borrow());
-    }
 }

@@ -23,9 +23,9 @@ mod small;
 mod stage;
 mod state;
 
-#[path = "../../../crates/scrub/tests/suite/kit/segment.rs"]
+#[path = "../../crates/scrub/tests/suite/kit/segment.rs"]
 mod kit;
-#[path = "../../../crates/scrub/tests/suite/kit/packet.rs"]
+#[path = "../../crates/scrub/tests/suite/kit/packet.rs"]
 mod packet;
 
 pub use cases::{Case, Want, all};

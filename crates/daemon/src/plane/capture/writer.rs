@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,13 @@ use axum::body::Bytes;
 use netio::pcap::{Interface, LinkType, NgWriter, Note, Statistics};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Sender;
-use tokio::sync::watch;
 use wire::ip::Headers;
 use wire::{AppId, Buf, Flow, GsoKind, segment};
 
 use super::names::Names;
 use super::text;
-use crate::capture::tap::Gauge;
 use crate::capture::{Direction, Record};
+use crate::plane::observers::captures::CaptureState;
 
 /// How often the thread looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -26,19 +25,6 @@ const LOOK: Duration = Duration::from_millis(50);
 const CHUNK: usize = 64 << 10;
 /// Flows of an application that are remembered, twice.
 const FLOWS: usize = 8192;
-
-/// What the desk knows of a capture while it runs.
-#[derive(Debug, Default)]
-pub(super) struct State {
-    /// It is to end.
-    pub stop: watch::Sender<bool>,
-    /// Whether the capture has ended.
-    pub ended: AtomicBool,
-    /// The number of packets that were written.
-    pub packets: AtomicU64,
-    /// What the taps found no room for.
-    pub gauge: Arc<Gauge>,
-}
 
 /// One capture, as its thread runs it.
 pub(super) struct Job {
@@ -49,7 +35,7 @@ pub(super) struct Job {
     pub until: Option<Instant>,
     pub snaplen: usize,
     pub records: Receiver<Record>,
-    pub state: Arc<State>,
+    pub state: Arc<CaptureState>,
     pub names: Names,
     /// The runtime of the control plane's thread, where the reader is.
     pub runtime: Handle,
