@@ -56,12 +56,12 @@ macro_rules! documents {
 }
 
 documents! {
-    AppTrafficList "app-traffic-list" ["stats --per-app --json"],
+    AppTrafficList "app-traffic-list" ["stats --per-app --json", "counters --per-app --json"],
     CaptureList "capture-list" ["capture --list --json"],
     CaptureStopped "capture-stopped" ["capture --stop --json"],
     CommandRefusal "command-refusal" [],
     CountedFlows "counted-flows" ["flows --json"],
-    Counters "counters" ["stats --json"],
+    Counters "counters" ["stats --json", "counters --json"],
     DebugState "debug-state" ["debug --json"],
     DemoReport "demo-report" ["demo --json"],
     Doctor "doctor" ["doctor --json"],

@@ -342,7 +342,7 @@ fn prepare(sa: &InboundSa, datagram: &[u8], opened: &mut Opened) -> Result<(), D
         return Err(DropReason::WrongProtocol);
     }
     opened.sequence = sa.whole_sequence(low);
-    Ok(sa.replay.check(opened.sequence)?)
+    sa.replay.check(opened.sequence)
 }
 
 /// The cipher's part of [`open`], for datagrams that [`prepare_batch`] has seen. It needs nothing of the association

@@ -16,6 +16,7 @@ type Seal = fn(&mut OutboundSa, &[u8]) -> Result<Vec<u8>, DropReason>;
 type Open = fn(&mut InboundSa, &[u8]) -> Result<Vec<u8>, DropReason>;
 
 /// The result of `work` on a thread of its own.
+#[allow(clippy::disallowed_methods, reason = "a test has a thread of its own")]
 fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     std::thread::spawn(work).join().unwrap()
 }

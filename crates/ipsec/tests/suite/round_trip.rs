@@ -22,10 +22,7 @@ fn sealed(sa: &mut OutboundSa, packet: &[u8]) -> Packet<stage::Outer> {
 fn opened(sa: &mut InboundSa, outer: &[u8]) -> Result<Packet<stage::Inner>, DropReason> {
     let headers = Headers::parse(outer)?;
     let found = Outer::find(outer, &headers, 4500)?;
-    match ipsec::decap(sa, scheduled_in(outer), &found, &mut pool()) {
-        Ok(inner) => Ok(inner),
-        Err(reason) => Err(reason),
-    }
+    ipsec::decap(sa, scheduled_in(outer), &found, &mut pool())
 }
 
 /// Every mode, suite and family of the outer and the inner packet that can be.

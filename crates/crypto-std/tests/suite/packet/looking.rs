@@ -44,9 +44,14 @@ static ALLOCATOR: Looking = Looking;
 
 /// What was in the memory that dropping this gave back. Addresses, which have their upper bits alike, are left out.
 pub fn left_by<T>(owner: T) -> Vec<u64> {
+    left_while(|| drop(owner))
+}
+
+/// What was in the memory that was given back while this worked, as [`left_by`] has it.
+pub fn left_while(work: impl FnOnce()) -> Vec<u64> {
     USED.store(0, Relaxed);
     ARMED.store(true, Relaxed);
-    drop(owner);
+    work();
     ARMED.store(false, Relaxed);
     let here = &raw const ARMED as u64;
     let heap = Box::new(0u8);

@@ -53,10 +53,7 @@ pub fn pair_of(config: &SaConfig) -> (OutboundSa, InboundSa) {
 
 pub fn try_seal(sa: &mut OutboundSa, packet: &[u8]) -> Result<Packet<stage::Outer>, DropReason> {
     let limit = usize::from(sa.config().path_mtu);
-    match ipsec::encap_member(sa, scheduled_out(packet), limit, &mut Codec::default(), &mut pool()) {
-        Ok(outer) => Ok(outer),
-        Err(reason) => Err(reason),
-    }
+    ipsec::encap_member(sa, scheduled_out(packet), limit, &mut Codec::default(), &mut pool())
 }
 
 pub fn seal(sa: &mut OutboundSa, packet: &[u8]) -> Vec<u8> {
