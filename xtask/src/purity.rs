@@ -235,7 +235,7 @@ mod tests {
         let made = format!("{FORBID}impl Evidence<Inner, Selected> for Anything {{}}\n");
         assert!(
             check("engine", 3, false, &made)[0]
-                .contains("src/lib.rs:2: room `engine` (level 3) makes evidence")
+                .contains("src/lib.rs:3: room `engine` (level 3) makes evidence")
         );
         let taken = format!("{FORBID}fn f(_: &impl Evidence<Inner, Selected>) {{}}\n");
         assert_eq!(check("engine", 3, false, &taken), Vec::<String>::new());
