@@ -56,12 +56,12 @@ macro_rules! documents {
 }
 
 documents! {
-    AppTrafficList "app-traffic-list" ["stats --per-app --json", "counters --per-app --json"],
+    AppTrafficList "app-traffic-list" ["stats --per-app --json"],
     CaptureList "capture-list" ["capture --list --json"],
     CaptureStopped "capture-stopped" ["capture --stop --json"],
     CommandRefusal "command-refusal" [],
     CountedFlows "counted-flows" ["flows --json"],
-    Counters "counters" ["stats --json", "counters --json"],
+    Counters "counters" ["stats --json"],
     DebugState "debug-state" ["debug --json"],
     DemoReport "demo-report" ["demo --json"],
     Doctor "doctor" ["doctor --json"],
@@ -132,12 +132,19 @@ pub fn all() -> impl Iterator<Item = &'static Named> {
     DOCUMENTS.iter().chain(REQUESTS)
 }
 
+/// Another name of a command, and the name by which its documents are listed.
+const ALIAS: (&str, &str) = ("counters", "stats");
+
 /// The documents that a command prints with `--json`. The words are its arguments, options among them. Several answer
 /// where options decide, or where a command prints lines of several kinds.
 pub fn of_command(arguments: &[&str]) -> Vec<&'static Named> {
+    let listed: Vec<&str> = match arguments.split_first() {
+        Some((first, rest)) if *first == ALIAS.0 => [&[ALIAS.1], rest].concat(),
+        _ => arguments.to_vec(),
+    };
     let prints = |command: &&str| {
         let words = command.split(" --").next().unwrap_or(command).split(' ');
-        arguments.starts_with(&words.collect::<Vec<_>>())
+        listed.starts_with(&words.collect::<Vec<_>>())
     };
     DOCUMENTS.iter().filter(|named| named.commands.iter().any(prints)).collect()
 }
