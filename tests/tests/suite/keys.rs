@@ -222,7 +222,8 @@ fn a_hand_over_keeps_keys_numbers_and_connections() {
     let address = Side::Bob.v4().to_string();
     let script = ["-c", programs::BULK_SERVER, &PORT.to_string(), &SIZE.to_string()];
     let mut server = rig.lab.bob().spawn(Program::new(&python).args(script)).unwrap();
-    rig.lab.bob().wait_for_listener(Transport::Tcp, PORT, &mut server, PATIENCE).unwrap();
+    // It hashes what it will send before it listens, which takes its time on a busy machine.
+    rig.lab.bob().wait_for_listener(Transport::Tcp, PORT, &mut server, 6 * PATIENCE).unwrap();
     let capture = rig.lab.capture(CaptureOptions { keep: 1 << 20, watch: Vec::new() }).unwrap();
     let client = Program::new(&python).args(["-c", programs::BULK_CLIENT, &address, &PORT.to_string()]);
     let client = rig.lab.alice().spawn(client).unwrap();
