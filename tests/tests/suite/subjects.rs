@@ -159,9 +159,12 @@ impl Stage {
     /// Start it; it must be refused what the block of this name refuses, and nothing else.
     fn is(&self, wire: &Capture, block: &'static str, word: &str, program: Program) -> Process {
         let running = self.rig.lab.alice().spawn(program).unwrap();
-        running.wait_for_output("said", PATIENCE).unwrap();
-        let out = running.output();
-        let line = out.lines().find_map(|line| line.strip_prefix("said ")).unwrap_or_else(|| panic!("{out}"));
+        // A whole line: what is read of a pipe may end within one.
+        let line = wait_for("said", PATIENCE, || {
+            let out = running.output();
+            let whole = out.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+            whole.filter_map(|line| line.strip_prefix("said ")).map(str::to_owned).next().ok_or(out)
+        });
         let (pid, answers) = line.split_once(' ').unwrap();
         let wanted = self.blocks.iter().map(|b| if b.name == block { "EPERM" } else { "sent" });
         assert_eq!(answers.trim(), wanted.collect::<Vec<_>>().join(" "), "{word}: {:?}", self.blocks_named());
