@@ -32,7 +32,7 @@ pub fn decision(explanation: &policy::Explanation) -> Decision {
         file: file.clone(),
         line: app.line,
         column: None,
-        // Of a block with many subjects the one that matched.
+        // A block with many subjects is shown with the subject that matched.
         text: match app.text.len() > app.name.len() + "application ".len() && app.text.contains(',') {
             true => format!("application {}, one of several in this block", app.name),
             false => app.text.clone(),

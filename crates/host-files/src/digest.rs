@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(120);
 /// # Errors
 /// If it cannot be read, has more than 1 GiB, or takes longer than two minutes.
 pub fn sha256(path: &Path) -> io::Result<Digest> {
-    // Of a pipe that came to the place nobody waits for the other end.
+    // If a pipe was put at this path, opening it must not wait for the other end.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
     let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {

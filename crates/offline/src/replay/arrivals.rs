@@ -66,7 +66,7 @@ impl Replay {
         match self.policy.spd.decide(self.app, &flow).action {
             Action::Bypass => Ok(()),
             Action::Discard => Err(DropReason::PolicyDiscard),
-            // As long as there is no association, clear is what there is.
+            // Without an association the packet comes in clear, which this rule allows.
             Action::Protect { level: Level::Optional | Level::AcceptOnly, .. }
                 if self.outbound.sad().search(self.app, &flow, Services::NONE).is_err() =>
             {

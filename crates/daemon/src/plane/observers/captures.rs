@@ -86,7 +86,7 @@ impl Captures {
         Ok((id, state))
     }
 
-    /// Those that run, and the last that ended.
+    /// The captures that run, and the last ones that ended.
     pub fn list(&self) -> Vec<CaptureInfo> {
         let info = |entry: &Entry| CaptureInfo {
             id: entry.id,

@@ -78,7 +78,8 @@ fn strictest(compiled: &Compiled, apps: &BTreeSet<AppId>) -> Option<Arc<AppPolic
         .cloned()
 }
 
-/// Those that do not compare with one that has their executables: a socket may go there all the same.
+/// The pairs of an application and one that has its executables now, whose policies do not compare. Each pair counts as
+/// weaker, so that a socket may go to the new application all the same.
 pub fn orders(candidate: &Candidate) -> Vec<((AppId, AppId), Order)> {
     let spd = &candidate.compiled.spd;
     let pairs = candidate.renamed.iter().flat_map(|(from, to)| to.iter().map(move |to| (*from, *to)));

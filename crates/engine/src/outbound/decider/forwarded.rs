@@ -82,7 +82,7 @@ impl Decider {
     ) -> Result<Disposition, DropReason> {
         let meta = packet.meta;
         let is_policed = meta.mark & record::STAMPED != 0 && self.spd.get(meta.app).is_some();
-        // Of a program's own packet a rule that refuses it is the last word.
+        // A rule that refuses a program's own packet is the last word about that packet.
         let is_refused =
             meta.mark & record::STAMPED != 0 && matches!(disposition, Err(DropReason::RuleDiscard));
         if is_policed || is_refused || has_arrived(&meta) {
@@ -146,7 +146,7 @@ fn accepts_clear(action: &Action, flow: &Flow, sad: &OutboundSad) -> Result<(), 
     match action {
         Action::Bypass => Ok(()),
         Action::Discard => Err(DropReason::RuleDiscard),
-        // As long as there is no association, clear is what there is.
+        // Without an association the packet goes in clear, which this rule allows.
         Action::Protect(protection)
             if protection.level != Level::Mandatory
                 && sad.search(wire::AppId::NONE, flow, Services::NONE).is_err() =>

@@ -108,7 +108,7 @@ impl Decider {
         packet.meta.services = ruled.services;
         packet.meta.scrub = match ruled.disposition {
             RuleDisposition::Protect(sa) => self.profile(sa, flow, sad),
-            // Of what this host itself sends in clear the answers do not come by here.
+            // Answers to what this host itself sends in clear do not pass the engine.
             _ if origin::is_forwarded(&packet.meta) => ruled.scrub,
             _ => ScrubId::NONE,
         };

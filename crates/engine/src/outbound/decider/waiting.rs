@@ -138,7 +138,7 @@ impl Decider {
             key = key.stamped();
         }
         if let Some((packet, rule)) = rule {
-            // Those that populate other values need associations of their own.
+            // Packets with other values for what the rule populates need associations of their own.
             key = key.ruled(rule.key, rule.share(packet).unwrap_or(PacketKey::EMPTY));
         }
         let asked = holds.ask(key, now);
