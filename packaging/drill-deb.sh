@@ -105,6 +105,17 @@ inside dpkg --purge ravelin 2> "$work/purged"
 grep -q '^# of the other one' "$root/etc/ravelin/main.policy" && [ -f "$root/etc/ravelin/ravelin.toml" ] ||
 	fail "purging took the configuration of another installation"
 grep -q 'another installation is there' "$work/purged" || fail "purging does not say what stays"
+# The other one puts a policy in force between removal and purge: by a rename, as the daemon does, with its own copy.
+rm -r "$root/etc/ravelin"
+inside dpkg --install /tmp/ravelin.deb > /dev/null
+inside dpkg --remove ravelin > /dev/null
+sleep 1
+echo '# in force since the removal' | tee "$root/etc/ravelin/main.policy.last" > "$root/etc/ravelin/.new"
+mv "$root/etc/ravelin/.new" "$root/etc/ravelin/main.policy"
+inside dpkg --purge ravelin 2> "$work/purged"
+grep -q '^# in force since the removal' "$root/etc/ravelin/main.policy" ||
+	fail "purging took the policy that another installation put in force since the removal"
+grep -q 'main.policy.last again' "$work/purged" || fail "purging does not say which text the policy has"
 rm -r "$root/usr/local/bin/ravelin" "$root/etc/ravelin" "$root/tmp/ravelin.deb"
 files > "$work/after"
 diff "$work/before" "$work/after" || fail "purging beside another installation left the above"

@@ -364,6 +364,19 @@ mod tests {
     }
 
     #[test]
+    fn the_manual_has_every_operation() {
+        let page = include_str!("../../../docs/man/ravelin.1.md");
+        for operation in OPERATIONS {
+            // The page has words in capitals where parameters are.
+            let path = operation.path.split('{').next().unwrap_or_default();
+            let named = page.contains(&format!("`{} {path}", operation.method.name()));
+            // Where several paths stand in one sentence, GET may stand in front of the first alone.
+            let listed = operation.method == Method::Get && page.contains(&format!("`{path}"));
+            assert!(named || listed, "docs/man/ravelin.1.md lacks {} {path}", operation.method.name());
+        }
+    }
+
+    #[test]
     fn a_request_is_found_by_its_method_and_path() {
         let found = |method, path| OPERATIONS.iter().filter(|one| one.is(method, path)).count();
         assert_eq!(found("DELETE", "/v1/sa/0x1000?direction=in"), 1);

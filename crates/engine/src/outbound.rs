@@ -94,15 +94,9 @@ impl Outbound {
     pub fn handle(&mut self, now: Time, mut packet: Packet<Inner>, pool: &mut Pool, out: &mut Vec<Outcome>) {
         packet.meta.received = now;
         let (stages, mut cx) = self.lend(pool, out);
-        stages.handle(packet, &mut cx);
-    }
-}
-
-impl Stages {
-    /// Steps 0 to 2, and what follows them. Inlined, so that the packet is not moved once more.
-    #[inline]
-    fn handle(&mut self, mut packet: Packet<Inner>, cx: &mut Cx<'_, Outcome>) {
-        match self.fast_path(&mut packet, cx) {
+        let cx = &mut cx;
+        // Steps 0 to 2 are here, and not a function of the stages, so that the packet is not moved once more.
+        match stages.fast_path(&mut packet, cx) {
             FastPath::No => {}
             FastPath::Gathered => return cx.pool.put(packet.into_buf()),
             FastPath::Sealed(selection, sealed) => {
@@ -120,16 +114,18 @@ impl Stages {
         if !ip::checksum_ok(packet.bytes(), headers) {
             return cx.discard(packet, DropReason::BadChecksum, None);
         }
-        if let Some(reason) = self.decider.refuses(&packet.meta) {
+        if let Some(reason) = stages.decider.refuses(&packet.meta) {
             let flow = ip::flow(packet.bytes(), headers, true);
             return cx.discard(packet, reason, Some(&flow));
         }
         if headers.fragment.is_some() {
-            return self.join(packet, headers, cx);
+            return stages.join(packet, headers, cx);
         }
-        self.dispatch(packet, headers, None, cx);
+        stages.dispatch(packet, headers, None, cx);
     }
+}
 
+impl Stages {
     /// Stage 2: the last missing fragment becomes the whole packet and goes on.
     #[cold]
     fn join(&mut self, mut packet: Packet<Inner>, headers: &Headers, cx: &mut Cx<'_, Outcome>) {
@@ -180,11 +176,11 @@ impl Stages {
             Ok(selection) => selection,
             Err(reason) => return self.set_aside(reason, packet, headers, joined, &flow, cx),
         };
-        let packet: Packet<Selected> = packet.advance(&selection);
+        // Asked before the step to the next stage: a packet that two calls may take is copied twice.
         if packet.meta.scrub != ScrubId::NONE {
-            return self.scrub(selection, packet, joined, &flow, cx);
+            return self.scrub(selection, packet.advance(&selection), joined, &flow, cx);
         }
-        self.pass_on(selection, packet, headers, joined, &flow, cx);
+        self.pass_on(selection, packet.advance(&selection), headers, joined, &flow, cx);
     }
 
     /// The seam, and stages 5 and 6.

@@ -181,15 +181,18 @@ impl Running {
         format!("{}{}", String::from_utf8_lossy(&out), String::from_utf8_lossy(&err))
     }
 
-    /// Wait until it printed `text` on either stream; an error if it ends or `patience` does before that.
+    /// Wait until it printed a line that has `text` in it, to its end, on either stream; an error if the program ends or
+    /// `patience` does before that. A line may arrive in parts (`python3 -u` writes a word and its end of line one after
+    /// the other): whoever acts on the first part finds the rest of it missing, or stops the program between the two.
     pub fn wait_for_output(&self, text: &str, patience: Duration) -> Result<()> {
         let deadline = netio::clock::monotonic() + patience;
         let slice = Duration::from_millis(50);
-        while !self.output().contains(text) {
+        while !self.has_printed(text) {
             let ended = self.log.is_none() && self.out.lock().ended && self.err.lock().ended;
-            if ended || netio::clock::monotonic() >= deadline {
+            // What came between the first look and the end is looked at once more.
+            if (ended && !self.has_printed(text)) || netio::clock::monotonic() >= deadline {
                 return Err(Error::unfit(
-                    format!("{} did not print `{text}`: {}", self.name, self.output()),
+                    format!("{} did not print a line with `{text}`: {}", self.name, self.output()),
                     "see what it printed",
                 ));
             }
@@ -198,6 +201,16 @@ impl Running {
             drop(self.err.changed.wait_timeout(state, slice).unwrap_or_else(PoisonError::into_inner));
         }
         Ok(())
+    }
+
+    fn has_printed(&self, text: &str) -> bool {
+        if let Some(octets) = self.logged() {
+            return has_line(&octets, false, text);
+        }
+        [&self.out, &self.err].into_iter().any(|stream| {
+            let state = stream.lock();
+            has_line(&state.octets, state.ended, text)
+        })
     }
 
     /// Whether it has ended.
@@ -298,6 +311,14 @@ impl KeptOutput {
     }
 }
 
+/// Whether `text` is in `octets`, and the line in which it ends is complete: by its end of line, or because the stream
+/// has `ended`.
+fn has_line(octets: &[u8], ended: bool, text: &str) -> bool {
+    let printed = String::from_utf8_lossy(octets);
+    let Some(start) = printed.find(text) else { return false };
+    ended || text.ends_with('\n') || printed[start + text.len()..].contains('\n')
+}
+
 /// Read a stream until it ends: with the program, or with the last of its children that holds it.
 fn keep(mut pipe: impl Read + Send + 'static, kept: &Arc<KeptOutput>) {
     let kept = Arc::clone(kept);
@@ -317,4 +338,19 @@ fn keep(mut pipe: impl Read + Send + 'static, kept: &Arc<KeptOutput>) {
         kept.lock().ended = true;
         kept.changed.notify_all();
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_line;
+
+    #[test]
+    fn a_line_counts_when_it_is_complete() {
+        assert!(!has_line(b"first\nready", false, "ready"), "its end is still to come");
+        assert!(!has_line(b"first\nread", true, "ready"));
+        assert!(has_line(b"first\nready", true, "ready"), "nothing follows any more");
+        assert!(has_line(b"first\nready on 7\n", false, "ready"));
+        assert!(has_line(b"first\n", false, "\n"));
+        assert!(has_line(b"1\n2\n", false, "1\n2"));
+    }
 }

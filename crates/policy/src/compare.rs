@@ -232,9 +232,15 @@ fn strictness(level: Level) -> u8 {
 }
 
 fn at_least_terms(a: &Terms, b: &Terms) -> bool {
-    let passes = |terms: &Terms| (terms.negotiating == Negotiating::Pass, terms.failure == Failure::Pass);
-    let (a_passes, b_passes) = (passes(a), passes(b));
-    (b.suite.is_none() || a.suite == b.suite) && a_passes.0 <= b_passes.0 && a_passes.1 <= b_passes.1
+    // Without `..`, so that a new term does not compile until it has its place in the order. Scrubbing has an order of
+    // its own: see `scrubs_at_least`.
+    let Terms { suite: a_suite, negotiating: a_negotiating, failure: a_failure, scrub: _ } = *a;
+    let Terms { suite: b_suite, negotiating: b_negotiating, failure: b_failure, scrub: _ } = *b;
+    let waits = |negotiating| negotiating != Negotiating::Pass;
+    let ends = |failure| failure != Failure::Pass;
+    (b_suite.is_none() || a_suite == b_suite)
+        && waits(a_negotiating) >= waits(b_negotiating)
+        && ends(a_failure) >= ends(b_failure)
 }
 
 /// The addresses from which on either policy has another opinion, in order, with both opinions.

@@ -61,29 +61,65 @@ pub fn probe() -> Vec<Check> {
 
 /// Load every program, kind by kind, on maps of its own. It takes the kernel as long as [`crate::Sockmon::attach`]: seconds.
 pub fn probe_programs() -> Vec<Check> {
-    vec![
-        programs("bpf-identity", "use a kernel with tp_btf and task storage (5.11)", |hook| {
-            matches!(hook, Hook::Tracepoint | Hook::Security)
-        }),
-        programs(
-            "bpf-cgroup",
-            "use a kernel with CONFIG_CGROUP_BPF whose cgroup programs reach task storage or the calling task (6.10)",
-            |hook| matches!(hook, Hook::Cgroup(_)),
-        ),
-        programs("bpf-tcx", "use a kernel with tcx (6.6)", |hook| {
-            matches!(hook, Hook::Uplink(_) | Hook::Other(_) | Hook::Loopback(_) | Hook::Tun(_))
-        }),
-        programs("bpf-iterators", "use a kernel with task, task_file and tcp iterators (6.1)", |hook| {
-            hook == Hook::Iterator
-        }),
-        check("tcx-attach", "use a kernel with tcx (6.6)", try_tcx()),
-    ]
+    let mut checks: Vec<Check> = KINDS.iter().copied().map(programs).collect();
+    checks.push(check("tcx-attach", "use a kernel with tcx (6.6)", try_tcx()));
+    checks
 }
 
-/// Load the programs of some hooks on maps of their own.
-fn programs(name: &'static str, remedy: &str, of: impl Fn(Hook) -> bool) -> Check {
-    let wanted: Vec<&str> =
-        PROGRAMS.iter().filter(|p| of(p.hook) && is_offered(p.name)).map(|p| p.name).collect();
+/// The programs that one check loads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ProgramKind {
+    Identity,
+    Cgroup,
+    Tcx,
+    TunFilter,
+    Iterators,
+}
+
+const KINDS: [ProgramKind; 5] = [
+    ProgramKind::Identity,
+    ProgramKind::Cgroup,
+    ProgramKind::Tcx,
+    ProgramKind::TunFilter,
+    ProgramKind::Iterators,
+];
+
+impl ProgramKind {
+    /// The check that loads the programs of this hook. A new hook does not compile until it has one.
+    fn of(hook: Hook) -> ProgramKind {
+        match hook {
+            Hook::Tracepoint | Hook::Security => ProgramKind::Identity,
+            Hook::Cgroup(_) | Hook::PerSocket(_) => ProgramKind::Cgroup,
+            Hook::Uplink(_) | Hook::Inside(_) | Hook::Other(_) | Hook::Loopback(_) | Hook::Tun(_) => {
+                ProgramKind::Tcx
+            }
+            Hook::TunQueue => ProgramKind::TunFilter,
+            Hook::Iterator => ProgramKind::Iterators,
+        }
+    }
+
+    /// The name of the check, and the remedy.
+    fn name_and_remedy(self) -> (&'static str, &'static str) {
+        match self {
+            ProgramKind::Identity => ("bpf-identity", "use a kernel with tp_btf and task storage (5.11)"),
+            ProgramKind::Cgroup => (
+                "bpf-cgroup",
+                "use a kernel with CONFIG_CGROUP_BPF whose cgroup programs reach task storage or the calling task (6.10)",
+            ),
+            ProgramKind::Tcx => ("bpf-tcx", "use a kernel with tcx (6.6)"),
+            ProgramKind::TunFilter => ("bpf-tun", "use a kernel with filters on TUN devices (4.16)"),
+            ProgramKind::Iterators => {
+                ("bpf-iterators", "use a kernel with task, task_file and tcp iterators (6.1)")
+            }
+        }
+    }
+}
+
+/// Load the programs of one kind on maps of their own.
+fn programs(kind: ProgramKind) -> Check {
+    let (name, remedy) = kind.name_and_remedy();
+    let of_kind = PROGRAMS.iter().filter(|p| ProgramKind::of(p.hook) == kind && is_offered(p.name));
+    let wanted: Vec<&str> = of_kind.map(|p| p.name).collect();
     let result = ObjectBuilder::default().open_memory(OBJECT).and_then(|mut object| {
         fit(&mut object, &[])?;
         for mut program in object.progs_mut() {

@@ -64,7 +64,7 @@ impl Cause {
 }
 
 /// Whether a packet that the outbound thread ended for this reason was to end there, or its sender was told what to send
-/// instead. Errors and other packets that arrive end in this thread, too. A reason that stands in no list is a trouble.
+/// instead. Errors and other packets that arrive end in this thread, too.
 fn is_harmless(reason: DropReason) -> bool {
     use DropReason as R;
     match reason {
@@ -88,7 +88,20 @@ fn is_harmless(reason: DropReason) -> bool {
         R::IcmpMtu | R::IcmpRate | R::IcmpQuoted => true,
         // Dummies and keepalives, another daemon's packets, and what the device counts.
         R::EspDummy | R::Keepalive | R::WrongDevice | R::HandOver | R::Backpressure | R::Unroutable => true,
-        _ => false,
+        // What policy wanted protected is not.
+        R::PfpUnavailable | R::NoEntry | R::NoSa | R::HoldFull | R::HoldExpired | R::AcquireRefused => false,
+        R::SaTooWeak | R::WrongProtocol | R::SequenceExhausted | R::SaExpired => false,
+        R::RoutingHeader | R::RoutingUnfinished | R::TransportOptions | R::TransportAddress => false,
+        R::TooLong | R::NoRoom | R::NestingLimit | R::EncapsulatedInside | R::IkeUnsupported => false,
+        R::ChainMissing | R::ChainDead | R::ChainTooLong | R::ChainEncapsulation | R::ChainUnkeyed => false,
+        // Packets from a peer: nobody drops one outbound for such a reason.
+        R::SelectorMismatch | R::InboundPolicy | R::ReservedSpi | R::UnknownSpi | R::WrongPeer => false,
+        R::Replayed | R::ReplayTooOld | R::SequenceZero | R::AuthFailed | R::NotEsp => false,
+        R::EspTooShort | R::EspAlignment | R::EspPadLength | R::EspPadding | R::EspNextHeader => false,
+        R::AhTooShort | R::AhLength | R::AhNextHeader | R::AhHeaders => false,
+        R::BeetHeader | R::BeetNextHeader | R::BeetAddress | R::EcnCongestion => false,
+        R::Unkeyed | R::UnknownTunnel | R::UnknownCpi | R::IpIpHeader => false,
+        R::IpCompTooShort | R::IpCompNextHeader | R::IpCompCorrupt | R::IpCompBomb => false,
     }
 }
 

@@ -167,6 +167,10 @@ impl Decider {
         let arrived = origin::has_arrived(&packet.meta);
         let disposition = self.first_decision(packet, headers, flow, sad, cx);
         let disposition = match disposition {
+            // Most packets: the result is not put together once more for them.
+            Ok(Disposition::Protect(sa)) if !headers.has_options || arrived => {
+                return Ok(Selection::protected(sa));
+            }
             Ok(Disposition::Protect(_)) => disposition,
             _ if ip::is_icmp(headers) => self.icmp_error_path(packet, headers, disposition, sad),
             _ => disposition,

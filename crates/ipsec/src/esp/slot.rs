@@ -294,8 +294,16 @@ pub fn open(
     let size = batch_len(sa);
     let batches = datagrams.chunks_mut(stride.max(1).saturating_mul(size));
     for (datagrams, opened) in batches.zip(opened.chunks_mut(size)) {
-        prepare_batch(sa, datagrams, (stride, lead), opened);
-        compute_batch(sa.key(), sa.shape(), datagrams, (stride, lead), opened);
+        // As `prepare_batch` and `compute_batch`, in one pass over the datagrams.
+        let mut ops = OpenOps::new();
+        for (datagram, opened) in datagrams.chunks_mut(stride.max(1)).zip(&mut *opened) {
+            let datagram = datagram.get_mut(lead..).unwrap_or_default();
+            match prepare(sa, datagram, opened) {
+                Ok(()) => ops.push(sa.shape(), datagram, opened),
+                Err(reason) => opened.dropped = Some(reason),
+            }
+        }
+        ops.compute(sa.key());
         finish_batch(sa, now, outer, datagrams, (stride, lead), opened);
     }
 }
@@ -356,27 +364,51 @@ pub fn compute_batch(
     (stride, lead): (usize, usize),
     opened: &mut [Opened],
 ) {
-    let Key::Esp(key) = key else { return };
-    let mut ops: [OpenOp<'_>; BATCH] = from_fn(|_| no_open_op());
-    let (mut count, mut tried) = (0, [0; BATCH]);
-    for (index, (datagram, opened)) in datagrams.chunks_mut(stride.max(1)).zip(opened.iter()).enumerate() {
-        if opened.dropped != Some(NOT_PROVED) {
-            continue;
+    let mut ops = OpenOps::new();
+    for (datagram, opened) in datagrams.chunks_mut(stride.max(1)).zip(opened) {
+        if opened.dropped == Some(NOT_PROVED) {
+            ops.push(shape, datagram.get_mut(lead..).unwrap_or_default(), opened);
         }
-        let datagram = datagram.get_mut(lead..).unwrap_or_default();
+    }
+    ops.compute(key);
+}
+
+/// What a transform is to open of a batch, with the place for the result of each.
+struct OpenOps<'a> {
+    ops: [OpenOp<'a>; BATCH],
+    results: [Option<&'a mut Opened>; BATCH],
+    count: usize,
+}
+
+impl<'a> OpenOps<'a> {
+    #[inline]
+    fn new() -> OpenOps<'a> {
+        OpenOps { ops: from_fn(|_| no_open_op()), results: [const { None }; BATCH], count: 0 }
+    }
+
+    /// Add a datagram that was prepared. Until it is proved, it is dropped.
+    #[inline]
+    fn push(&mut self, shape: Shape, datagram: &'a mut [u8], opened: &'a mut Opened) {
+        opened.dropped = Some(NOT_PROVED);
         let next = decap::open_op(shape, datagram, opened.sequence);
-        if let (Some(next), Some(op), Some(at)) = (next, ops.get_mut(count), tried.get_mut(count)) {
-            (*op, *at) = (next, index);
-            count += 1;
+        let places = (self.ops.get_mut(self.count), self.results.get_mut(self.count));
+        if let (Some(next), (Some(op), Some(result))) = (next, places) {
+            (*op, *result) = (next, Some(opened));
+            self.count += 1;
         }
     }
-    let ops = ops.get_mut(..count).unwrap_or_default();
-    if count > 0 {
-        key.open_batch(ops);
-    }
-    for (op, index) in ops.iter().zip(tried) {
-        if let Some(opened) = opened.get_mut(index).filter(|_| op.ok) {
-            opened.dropped = None;
+
+    #[inline]
+    fn compute(mut self, key: &Key) {
+        let Key::Esp(key) = key else { return };
+        let ops = self.ops.get_mut(..self.count).unwrap_or_default();
+        if !ops.is_empty() {
+            key.open_batch(ops);
+        }
+        for (op, result) in ops.iter().zip(&mut self.results) {
+            if let Some(opened) = result.as_mut().filter(|_| op.ok) {
+                opened.dropped = None;
+            }
         }
     }
 }

@@ -56,6 +56,26 @@ fn every_command_is_listed_and_has_help() {
 }
 
 #[test]
+fn every_command_is_in_the_synopsis_of_the_manual() {
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/man/ravelin.1.md")).unwrap();
+    let (_, synopsis) = page.split_once("## SYNOPSIS").unwrap();
+    let (synopsis, _) = synopsis.split_once("## EXIT STATUS").unwrap();
+    let text = out(&run(&["help", "--all"]));
+    let (_, list) = text.split_once("\nCommands:\n").unwrap();
+    for line in list.split("\n\n").next().unwrap().lines() {
+        let words: Vec<&str> = line.trim().split("  ").next().unwrap().split(' ').collect();
+        let (last, before) = words.split_last().unwrap();
+        let start = [&["ravelin"], before, &[""]].concat().join(" ");
+        let is_named = synopsis
+            .lines()
+            .filter(|line| line.starts_with(&start))
+            .any(|line| line.split([' ', '|']).any(|word| word == *last));
+        assert!(is_named, "docs/man/ravelin.1.md, SYNOPSIS, lacks {words:?}");
+    }
+}
+
+#[test]
 fn the_version_is_a_line_or_a_document() {
     let version = env!("CARGO_PKG_VERSION");
     for args in [&["version"][..], &["--version"], &["-V"]] {

@@ -270,16 +270,18 @@ fn said(compiled: &Compiled, action: Action, terms: &Terms, rule: RuleId) -> Pol
                 if services.satisfies(Services::ENCRYPTED) { "encryption" } else { "authentication" };
             let mut text = format!("{service} {}", level_word(level));
             let usual = Terms::of(level);
-            if let Some(suite) = terms.suite {
+            // Without `..`, so that a new term does not compile until a plan names it.
+            let Terms { suite, negotiating, failure, scrub } = *terms;
+            if let Some(suite) = suite {
                 text.push_str(&format!(" suite {suite}"));
             }
-            if terms.negotiating != usual.negotiating {
-                text.push_str(&format!(" while-negotiating {}", negotiating_word(terms.negotiating)));
+            if negotiating != usual.negotiating {
+                text.push_str(&format!(" while-negotiating {}", negotiating_word(negotiating)));
             }
-            if terms.failure != usual.failure {
-                text.push_str(&format!(" on-failure {}", failure_word(terms.failure)));
+            if failure != usual.failure {
+                text.push_str(&format!(" on-failure {}", failure_word(failure)));
             }
-            if let Some(profile) = Profile::of_id(terms.scrub) {
+            if let Some(profile) = Profile::of_id(scrub) {
                 text.push_str(&format!(" scrub {}", profile.name()));
             }
             text
