@@ -88,13 +88,13 @@ fn is_harmless(reason: DropReason) -> bool {
         R::IcmpMtu | R::IcmpRate | R::IcmpQuoted => true,
         // Dummies and keepalives, another daemon's packets, and what the device counts.
         R::EspDummy | R::Keepalive | R::WrongDevice | R::HandOver | R::Backpressure | R::Unroutable => true,
-        // What policy wanted protected is not.
+        // The packet was to be protected, and could not be.
         R::PfpUnavailable | R::NoEntry | R::NoSa | R::HoldFull | R::HoldExpired | R::AcquireRefused => false,
         R::SaTooWeak | R::WrongProtocol | R::SequenceExhausted | R::SaExpired => false,
         R::RoutingHeader | R::RoutingUnfinished | R::TransportOptions | R::TransportAddress => false,
         R::TooLong | R::NoRoom | R::NestingLimit | R::EncapsulatedInside | R::IkeUnsupported => false,
         R::ChainMissing | R::ChainDead | R::ChainTooLong | R::ChainEncapsulation | R::ChainUnkeyed => false,
-        // Packets from a peer: nobody drops one outbound for such a reason.
+        // Such a reason mostly ends packets of a peer. Where one ends an outbound packet, that is a trouble.
         R::SelectorMismatch | R::InboundPolicy | R::ReservedSpi | R::UnknownSpi | R::WrongPeer => false,
         R::Replayed | R::ReplayTooOld | R::SequenceZero | R::AuthFailed | R::NotEsp => false,
         R::EspTooShort | R::EspAlignment | R::EspPadLength | R::EspPadding | R::EspNextHeader => false,

@@ -294,7 +294,7 @@ pub fn open(
     let size = batch_len(sa);
     let batches = datagrams.chunks_mut(stride.max(1).saturating_mul(size));
     for (datagrams, opened) in batches.zip(opened.chunks_mut(size)) {
-        // As `prepare_batch` and `compute_batch`, in one pass over the datagrams.
+        // One pass over the datagrams does what `prepare_batch` and `compute_batch` do in two.
         let mut ops = OpenOps::new();
         for (datagram, opened) in datagrams.chunks_mut(stride.max(1)).zip(&mut *opened) {
             let datagram = datagram.get_mut(lead..).unwrap_or_default();
