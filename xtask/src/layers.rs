@@ -1,11 +1,13 @@
 //! The levels of the house: the picture, and the refusal of edges that go upward.
 //!
 //! A product room uses only strictly lower levels. Its tests may also use `lab` and `conform`, wherever these stand, and
-//! rooms of its own level. Rooms that are never shipped ("dev") may use any room and are used by none that is shipped. Cargo refuses most cycles itself; the check here also names the way round.
+//! rooms of its own level. Rooms that are never shipped ("dev") may use any room and are used by none that is shipped.
+//! Cargo refuses most cycles itself; the check here also names the way round.
 //!
 //! Inside of every room it looks for circles of modules (`graph.rs`), for structs with many public fields and for
 //! `impl` blocks far from their type (`shape.rs`), and among the headers of the kernel half for circles (`headers.rs`).
 //! It asks Cargo which rooms link the kernel half's loader and the web server (`linked.rs`).
+//! It looks into the release profile for a level that would slow down every crate (`profile.rs`).
 //! What it finds inside of rooms must stand in `xtask/layers.toml`, with a reason, and what stands there must be found.
 
 mod allowed;
@@ -13,6 +15,7 @@ mod findings;
 mod graph;
 mod headers;
 mod linked;
+mod profile;
 mod shape;
 mod source;
 #[cfg(test)]
@@ -41,6 +44,7 @@ pub fn run() -> Result<bool> {
     let list = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
     violations.extend(Allowed::parse(&list)?.violations(&inside(&house)?));
     violations.extend(linked::violations(&house.root)?);
+    violations.extend(profile::violations(&house)?);
     for violation in &violations {
         eprintln!("error: {violation}");
     }
