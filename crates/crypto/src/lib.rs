@@ -8,6 +8,7 @@
 
 mod aad;
 mod benchmark;
+pub mod custom;
 mod error;
 mod fingerprint;
 pub mod known_answer;
@@ -25,4 +26,6 @@ pub use provider::Provider;
 pub use registry::{ChoiceReason, Registry, Unit};
 pub use secret::Secret;
 pub use suite::{Cipher, Integrity, SuiteId, UnknownSuite};
-pub use transform::{Authenticator, HEADER_LEN, MAX_ICV_LEN, MAX_IV_LEN, OpenOp, SealOp, Transform};
+pub use transform::{
+    Authenticator, HEADER_LEN, MAX_ICV_LEN, MAX_IV_LEN, OpenOp, SealOp, Transform, UnitFailed,
+};

@@ -46,6 +46,12 @@ pub struct OpenOp<'a> {
     pub ok: bool,
 }
 
+/// A crypto unit is gone, late or broken: nothing that it was asked for may be used (paper 004 section 6: modules of
+/// their own can fail on their own).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the crypto unit failed; its packets are dropped")]
+pub struct UnitFailed;
+
 /// A key that is ready to seal and open packets. Each association has one.
 pub trait Transform: Send + Sync {
     /// Seal every packet of the batch in place.
