@@ -43,8 +43,8 @@ impl Provider for RustCrypto {
         "rustcrypto"
     }
 
-    fn offers(&self, _: SuiteId) -> bool {
-        true
+    fn offers(&self, suite: SuiteId) -> bool {
+        suite.custom().is_none()
     }
 
     fn transform(
@@ -53,6 +53,9 @@ impl Provider for RustCrypto {
         keymat: &Secret,
         extended: bool,
     ) -> Result<Box<dyn Transform>, CryptoError> {
+        if !self.offers(suite) {
+            return Err(CryptoError::NoProvider(suite));
+        }
         zeroize::zeroize_stack::<KEY_SETUP_STACK>();
         let made = transform(suite, keymat.expose(), extended);
         made.ok_or(CryptoError::KeyLength { suite, want: suite.keymat_len(), got: keymat.len() })

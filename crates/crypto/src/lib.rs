@@ -16,6 +16,7 @@ mod provider;
 mod registry;
 mod secret;
 mod suite;
+mod suites;
 mod transform;
 
 pub use aad::AssociatedData;
@@ -26,6 +27,7 @@ pub use provider::Provider;
 pub use registry::{ChoiceReason, Registry, Unit};
 pub use secret::Secret;
 pub use suite::{Cipher, Integrity, SuiteId, UnknownSuite};
+pub use suites::{CustomMode, ModeKind, RegisterError, Suites};
 pub use transform::{
     Authenticator, HEADER_LEN, MAX_ICV_LEN, MAX_IV_LEN, OpenOp, SealOp, Transform, UnitFailed,
 };

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::benchmark::{self, Measurement};
 use crate::provider::Provider;
-use crate::{Authenticator, CryptoError, Integrity, Secret, SuiteId, Transform, known_answer};
+use crate::{Authenticator, CryptoError, Integrity, Secret, SuiteId, Suites, Transform, known_answer};
 
 /// The providers, in order of preference, and who serves what.
 #[derive(Default)]
 pub struct Registry {
+    /// The suites that there are, with those of ciphers of one's own.
+    suites: Suites,
     providers: Vec<Box<dyn Provider>>,
     /// Names of the providers whose answers are known.
     tested: Vec<&'static str>,
@@ -50,6 +52,19 @@ impl Registry {
     /// A registry without providers.
     pub fn new() -> Registry {
         Registry::default()
+    }
+
+    /// The catalogue of suites, whether or not a provider serves them.
+    pub fn suites(&self) -> &Suites {
+        &self.suites
+    }
+
+    /// Take this catalogue, which has ciphers of one's own. Their providers are added beside it; a suite that nobody
+    /// serves is refused where a key is made.
+    #[must_use]
+    pub fn with_suites(mut self, suites: Suites) -> Registry {
+        self.suites = suites;
+        self
     }
 
     /// Add a provider behind those already there, if it passes its known-answer test. The part of the test that is about
@@ -114,7 +129,7 @@ impl Registry {
     /// Measure every suite that several providers offer, so that the fastest serves it: a few milliseconds in all. `clock`
     /// gives nanoseconds from any start and must not go back. What [`Registry::prefer`] said stays in force.
     pub fn choose(&mut self, clock: &mut dyn FnMut() -> u64) {
-        for suite in SuiteId::all() {
+        for suite in self.suites.all().collect::<Vec<_>>() {
             let offers: Vec<_> = self.offers(suite).collect();
             if offers.len() > 1 {
                 let measured = benchmark::run(&offers, suite, clock);
@@ -149,7 +164,7 @@ impl Registry {
 
     /// The provider of each suite that any offers, for `status`. Legacy suites are among them.
     pub fn units(&self) -> impl Iterator<Item = Unit<'_>> {
-        SuiteId::all().filter_map(|suite| {
+        self.suites.all().filter_map(|suite| {
             let (provider, why) = self.serves(suite)?;
             let measured = self.measured.get(&suite).map_or(&[][..], Vec::as_slice);
             Some(Unit { suite, provider: provider.name(), why, measured })

@@ -10,46 +10,53 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::suites::CustomMode;
+
 macro_rules! table {
     (
         $(#[$doc:meta])* $name:ident, $row:ident, $rows:ident;
         $($variant:ident $word:literal $source:literal [$($field:ident $value:expr),*];)*
+        $(=> $(#[$own_doc:meta])* $own:ident($mode:ty);)?
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u8)]
         pub enum $name {
             $(#[doc = $source] $variant,)*
+            $($(#[$own_doc])* $own($mode),)?
         }
 
         impl $name {
-            /// All values, in the order of the table.
+            /// The standard ones, in the order of the table.
             pub const ALL: &'static [$name] = &[$($name::$variant,)*];
 
             /// The word for it in configuration and commands.
             pub const fn name(self) -> &'static str {
-                match self { $($name::$variant => $word,)* }
+                match self { $($name::$variant => $word,)* $($name::$own(own) => own.word(),)? }
             }
 
             /// The document that defines it.
             pub const fn source(self) -> &'static str {
-                match self { $($name::$variant => $source,)* }
+                match self { $($name::$variant => $source,)* $($name::$own(_) => "a cipher of one's own",)? }
             }
 
             const fn row(self) -> $row {
-                match self { $($name::$variant => $row { $($field: $value),* },)* }
+                match self {
+                    $($name::$variant => $row { $($field: $value),* },)*
+                    $($name::$own(own) => own.row(),)?
+                }
             }
         }
     };
 }
 
 /// The lengths of a cipher in octets: key, salt behind it, explicit IV, block, and ICV if the mode is a combined one.
-struct CipherRow {
-    key: usize,
-    salt: usize,
-    iv: usize,
-    block: usize,
-    icv: usize,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct CipherRow {
+    pub(crate) key: usize,
+    pub(crate) salt: usize,
+    pub(crate) iv: usize,
+    pub(crate) block: usize,
+    pub(crate) icv: usize,
 }
 
 table! {
@@ -86,6 +93,9 @@ table! {
     Camellia256Cbc "camellia256cbc" "RFC 4312" [key 32, salt 0, iv 16, block 16, icv 0];
     TripleDesCbc "3des" "RFC 2451" [key 24, salt 0, iv 8, block 8, icv 0];
     DesCbc "des" "RFC 2405" [key 8, salt 0, iv 8, block 8, icv 0];
+    =>
+        /// A mode of a cipher of one's own, as a catalogue has it ([`crate::Suites`]).
+        Custom(CustomMode);
 }
 
 /// The lengths of an integrity algorithm in octets: key, salt behind it, explicit IV, ICV.
@@ -204,7 +214,7 @@ impl SuiteId {
         SuiteId::new(Cipher::Null, integrity)
     }
 
-    /// Every suite there is.
+    /// Every standard suite. A catalogue has those of ciphers of one's own as well ([`crate::Suites::all`]).
     pub fn all() -> impl Iterator<Item = SuiteId> {
         let pairs = Cipher::ALL.iter().flat_map(|c| Integrity::ALL.iter().map(move |i| (*c, *i)));
         pairs.filter_map(|(cipher, integrity)| SuiteId::new(cipher, integrity))
@@ -218,6 +228,14 @@ impl SuiteId {
     /// The integrity algorithm of the suite.
     pub const fn integrity(self) -> Integrity {
         self.integrity
+    }
+
+    /// The mode of a cipher of one's own that the suite is made of; `None` for a standard suite.
+    pub const fn custom(self) -> Option<CustomMode> {
+        match self.cipher {
+            Cipher::Custom(mode) => Some(mode),
+            _ => None,
+        }
     }
 
     /// Whether it hides the payload.
@@ -267,9 +285,11 @@ impl SuiteId {
 
     /// Repeating a (key, nonce) pair breaks the suite: its keys must not outlive the daemon.
     pub const fn nonce_is_counter(self) -> bool {
-        self.cipher.is_combined()
-            || self.integrity.iv_len() > 0
-            || matches!(self.cipher, Cipher::Aes128Ctr | Cipher::Aes192Ctr | Cipher::Aes256Ctr)
+        match self.cipher {
+            Cipher::Aes128Ctr | Cipher::Aes192Ctr | Cipher::Aes256Ctr => true,
+            Cipher::Custom(mode) => mode.kind().nonce_is_counter(),
+            _ => self.cipher.is_combined() || self.integrity.iv_len() > 0,
+        }
     }
 }
 
@@ -292,6 +312,30 @@ pub enum UnknownSuite {
     /// No cipher has this name.
     #[error("no cipher is called {0:?}; known: {known}", known = names(Cipher::ALL.iter().map(|c| c.name())))]
     Cipher(String),
+    /// No cipher has this name, and there are ciphers of one's own.
+    #[error(
+        "no cipher is called {word:?}; known: {standard}; of one's own: {own}",
+        standard = names(Cipher::ALL.iter().map(|c| c.name()))
+    )]
+    CipherOrOwn {
+        /// The word that is no cipher's.
+        word: String,
+        /// The words of the configured ciphers' modes, with commas.
+        own: String,
+    },
+    /// The name is that of a cipher of one's own, without a mode.
+    #[error("{name} is a cipher; a suite names its mode: {modes}")]
+    NoMode {
+        /// The name of the cipher.
+        name: &'static str,
+        /// Examples of suites, with commas.
+        modes: String,
+    },
+    /// The name is that of a suite that rests on the configured cipher alone, and the configuration does not allow that.
+    #[error(
+        "{0} rests on {1} alone, also for integrity; set `alone = true` in its [[cipher]] table, or use {2}"
+    )]
+    Alone(&'static str, &'static str, String),
     /// No integrity algorithm has this name.
     #[error("no integrity algorithm is called {0:?}; known: {known}", known = integrities())]
     Integrity(String),
@@ -330,16 +374,21 @@ impl FromStr for SuiteId {
             None => (text, None),
         };
         let cipher = find_cipher(cipher).ok_or_else(|| UnknownSuite::Cipher(quoted(cipher)))?;
-        let Some(word) = integrity else {
-            let combined = SuiteId::new(cipher, Integrity::Combined);
-            return combined.ok_or(UnknownSuite::NoIntegrity(cipher.name()));
-        };
-        if cipher.is_combined() {
-            return Err(UnknownSuite::TwiceIntegrity(cipher.name()));
-        }
-        let integrity = find_integrity(word).ok_or_else(|| UnknownSuite::Integrity(quoted(word)))?;
-        SuiteId::new(cipher, integrity).ok_or(UnknownSuite::TwoIvs(cipher.name(), integrity.name()))
+        with_integrity(cipher, integrity)
     }
+}
+
+/// The suite of a cipher and the word behind it.
+pub(crate) fn with_integrity(cipher: Cipher, integrity: Option<&str>) -> Result<SuiteId, UnknownSuite> {
+    let Some(word) = integrity else {
+        let combined = SuiteId::new(cipher, Integrity::Combined);
+        return combined.ok_or(UnknownSuite::NoIntegrity(cipher.name()));
+    };
+    if cipher.is_combined() {
+        return Err(UnknownSuite::TwiceIntegrity(cipher.name()));
+    }
+    let integrity = find_integrity(word).ok_or_else(|| UnknownSuite::Integrity(quoted(word)))?;
+    SuiteId::new(cipher, integrity).ok_or(UnknownSuite::TwoIvs(cipher.name(), integrity.name()))
 }
 
 /// A word as an error may repeat it: what is longer than any name could be a key in the wrong place.

@@ -96,7 +96,7 @@ fn cipher(cipher: Cipher) -> Option<&'static str> {
         Cipher::Aes128Ccm16 | Cipher::Aes192Ccm16 | Cipher::Aes256Ccm16 => return None,
         Cipher::Aes128Ccm12 | Cipher::Aes192Ccm12 | Cipher::Aes256Ccm12 => return None,
         Cipher::Aes128Ccm8 | Cipher::Aes192Ccm8 | Cipher::Aes256Ccm8 => return None,
-        Cipher::ChaCha20Poly1305 => return None,
+        Cipher::ChaCha20Poly1305 | Cipher::Custom(_) => return None,
         Cipher::Camellia128Cbc | Cipher::Camellia192Cbc | Cipher::Camellia256Cbc => return None,
     })
 }
