@@ -149,9 +149,12 @@ fn seal(key: &dyn Transform, cases: &[Case], together: bool) -> Vec<Packet> {
     };
     let mut placed: Vec<_> = cases.iter().map(place).collect();
     if together {
-        key.seal_batch(&mut placed.iter_mut().map(Placed::seal_op).collect::<Vec<_>>());
+        let all = key.seal_batch(&mut placed.iter_mut().map(Placed::seal_op).collect::<Vec<_>>());
+        assert_eq!(all.is_err(), cases.iter().any(is_misfit));
     } else {
-        placed.iter_mut().for_each(|packet| key.seal(packet.seal_op()));
+        for (packet, case) in placed.iter_mut().zip(cases) {
+            assert_eq!(key.seal(packet.seal_op()).is_err(), is_misfit(case));
+        }
     }
     let sealed: Vec<_> = placed.into_iter().map(Placed::back).collect();
     for (packet, case) in sealed.iter().zip(cases) {
@@ -207,10 +210,10 @@ fn open(key: &dyn Transform, other: &dyn Transform, cases: &[Case], sealed: Vec<
     // Whatever `ok` was before.
     let ok: Vec<bool> = if together {
         let mut ops: Vec<_> = placed.iter_mut().enumerate().map(|(at, p)| p.open_op(at % 2 == 0)).collect();
-        key.open_batch(&mut ops);
+        assert_eq!(key.open_batch(&mut ops), Ok(()));
         ops.iter().map(|op| op.ok).collect()
     } else {
-        placed.iter_mut().map(|packet| key.open(packet.open_op(true))).collect()
+        placed.iter_mut().map(|packet| key.open(packet.open_op(true)) == Ok(true)).collect()
     };
     let opened = placed.into_iter().map(Placed::back);
     for ((((packet, ok), sent), fits), case) in opened.zip(ok).zip(&sent).zip(fits).zip(cases) {

@@ -1,6 +1,6 @@
 //! Keys for ESP packets (RFC 4106, RFC 7634).
 
-use crypto::{AssociatedData, OpenOp, SealOp, Transform};
+use crypto::{AssociatedData, OpenOp, SealOp, Transform, UnitFailed};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
@@ -102,7 +102,7 @@ impl<A: Aead, const ICV: usize, const EXTENDED: bool> Key<A, ICV, EXTENDED> {
     }
 
     #[inline]
-    fn seal_one(&self, op: &mut SealOp<'_>) {
+    fn seal_one(&self, op: &mut SealOp<'_>) -> Result<(), UnitFailed> {
         let SealOp { sequence, header, iv, data, icv } = op;
         let iv = <&mut [u8; 8]>::try_from(&mut **iv);
         let icv = <&mut [u8; ICV]>::try_from(&mut **icv);
@@ -113,11 +113,12 @@ impl<A: Aead, const ICV: usize, const EXTENDED: bool> Key<A, ICV, EXTENDED> {
             let aad = AssociatedData::new(header, *sequence, EXTENDED);
             let tag = self.mode.seal(self.nonce(*iv), &aad, data);
             icv.iter_mut().zip(tag.to_le_bytes()).for_each(|(to, from)| *to = from);
-            return;
+            return Ok(());
         }
         // Lengths of another suite. Whatever the caller does next, no plaintext may leave.
         op.data.fill(0);
         op.icv.fill(0);
+        Err(UnitFailed)
     }
 
     #[inline]
@@ -147,23 +148,22 @@ fn is_right<const ICV: usize>(tag: u128, icv: [u8; ICV]) -> bool {
 }
 
 impl<A: Aead, const ICV: usize, const EXTENDED: bool> Transform for Key<A, ICV, EXTENDED> {
-    fn seal_batch(&self, ops: &mut [SealOp<'_>]) {
-        for op in ops {
-            self.seal_one(op);
-        }
+    fn seal_batch(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
+        ops.iter_mut().fold(Ok(()), |all, op| self.seal_one(op).and(all))
     }
 
-    fn open_batch(&self, ops: &mut [OpenOp<'_>]) {
+    fn open_batch(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
         for op in ops {
             op.ok = self.open_one(op);
         }
+        Ok(())
     }
 
-    fn seal(&self, mut op: SealOp<'_>) {
-        self.seal_one(&mut op);
+    fn seal(&self, mut op: SealOp<'_>) -> Result<(), UnitFailed> {
+        self.seal_one(&mut op)
     }
 
-    fn open(&self, mut op: OpenOp<'_>) -> bool {
-        self.open_one(&mut op)
+    fn open(&self, mut op: OpenOp<'_>) -> Result<bool, UnitFailed> {
+        Ok(self.open_one(&mut op))
     }
 }

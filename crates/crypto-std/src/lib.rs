@@ -5,6 +5,7 @@
 //! Standards and the oracle of each suite: docs/design/0006-transforms.md.
 #![forbid(unsafe_code)]
 
+mod custom;
 mod fingerprint;
 #[cfg(test)]
 mod published;
@@ -15,6 +16,7 @@ mod under_test;
 
 pub use self::ring::Ring;
 pub use self::rustcrypto::RustCrypto;
+pub use custom::{Behaviour, CustomError, CustomProvider};
 pub use fingerprint::KeyedFingerprint;
 
 use crypto::{CryptoError, Registry};

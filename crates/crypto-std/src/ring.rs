@@ -3,7 +3,8 @@
 use std::hint::black_box;
 
 use crypto::{
-    AssociatedData, Cipher, CryptoError, OpenOp, Provider, SealOp, Secret, SuiteId, Transform, known_answer,
+    AssociatedData, Cipher, CryptoError, OpenOp, Provider, SealOp, Secret, SuiteId, Transform, UnitFailed,
+    known_answer,
 };
 use ring::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, Tag, UnboundKey,
@@ -119,7 +120,7 @@ impl<const EXTENDED: bool> RingKey<EXTENDED> {
     }
 
     #[inline]
-    fn seal_one(&self, op: &mut SealOp<'_>) {
+    fn seal_one(&self, op: &mut SealOp<'_>) -> Result<(), UnitFailed> {
         let SealOp { sequence, header, iv, data, icv } = op;
         let counter = sequence.to_be_bytes();
         let made = match <&mut [u8; 8]>::try_from(&mut **iv) {
@@ -131,11 +132,15 @@ impl<const EXTENDED: bool> RingKey<EXTENDED> {
             Err(_) => None,
         };
         match made {
-            Some(tag) if tag.as_ref().len() == icv.len() => icv.copy_from_slice(tag.as_ref()),
+            Some(tag) if tag.as_ref().len() == icv.len() => {
+                icv.copy_from_slice(tag.as_ref());
+                Ok(())
+            }
             // More than 2^36 octets, or lengths of another suite. Whatever the caller does next, no plaintext may leave.
             _ => {
                 data.fill(0);
                 icv.fill(0);
+                Err(UnitFailed)
             }
         }
     }
@@ -157,24 +162,23 @@ impl<const EXTENDED: bool> Drop for RingKey<EXTENDED> {
 }
 
 impl<const EXTENDED: bool> Transform for RingKey<EXTENDED> {
-    fn seal_batch(&self, ops: &mut [SealOp<'_>]) {
-        for op in ops {
-            self.seal_one(op);
-        }
+    fn seal_batch(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
+        ops.iter_mut().fold(Ok(()), |all, op| self.seal_one(op).and(all))
     }
 
-    fn open_batch(&self, ops: &mut [OpenOp<'_>]) {
+    fn open_batch(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
         for op in ops {
             op.ok = self.open_one(op);
         }
+        Ok(())
     }
 
-    fn seal(&self, mut op: SealOp<'_>) {
-        self.seal_one(&mut op);
+    fn seal(&self, mut op: SealOp<'_>) -> Result<(), UnitFailed> {
+        self.seal_one(&mut op)
     }
 
-    fn open(&self, mut op: OpenOp<'_>) -> bool {
-        self.open_one(&mut op)
+    fn open(&self, mut op: OpenOp<'_>) -> Result<bool, UnitFailed> {
+        Ok(self.open_one(&mut op))
     }
 }
 
@@ -204,13 +208,14 @@ mod tests {
 
     fn sealed(key: &RingKey<false>) -> ([u8; 24], [u8; 16]) {
         let (mut iv, mut data, mut icv) = ([0; 8], [7; 24], [0; 16]);
-        key.seal_one(&mut SealOp {
+        let sealed = key.seal_one(&mut SealOp {
             sequence: 1,
             header: &[9; 8],
             iv: &mut iv,
             data: &mut data,
             icv: &mut icv,
         });
+        assert_eq!(sealed, Ok(()));
         (data, icv)
     }
 
@@ -237,7 +242,7 @@ mod tests {
             icv[0] ^= 1;
             let iv = 1u64.to_be_bytes();
             let op = OpenOp { sequence: 1, header: &[9; 8], iv: &iv, data: &mut data, icv: &icv, ok: true };
-            assert!(!key.open(op));
+            assert_eq!(key.open(op), Ok(false));
             assert_ne!(data, [7; 24]);
         }
     }
@@ -246,7 +251,8 @@ mod tests {
     fn lengths_of_another_suite_let_nothing_through() {
         let key = key(&AES_128_GCM, 3, 4);
         let (mut iv, mut data, mut icv) = ([0; 16], [7; 24], [0; 12]);
-        key.seal(SealOp { sequence: 1, header: &[9; 8], iv: &mut iv, data: &mut data, icv: &mut icv });
+        let op = SealOp { sequence: 1, header: &[9; 8], iv: &mut iv, data: &mut data, icv: &mut icv };
+        assert_eq!(key.seal(op), Err(UnitFailed));
         assert_eq!((data, icv), ([0; 24], [0; 12]));
     }
 }

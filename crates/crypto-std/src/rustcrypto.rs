@@ -25,11 +25,17 @@ mod raw;
 use cipher::{KeyInit, KeySizeUser};
 use crypto::{Authenticator, Cipher, CryptoError, Integrity, Provider, Secret, SuiteId, Transform};
 
-use self::cipher_modes::{Cbc, Ctr, Null, PacketCipher};
+use self::cipher_modes::{Cbc, Ctr, Null};
 use self::hmac::Hmac;
 use self::mac::{Ah, BlockMac, Mac};
 #[cfg(test)]
 pub(crate) use self::raw::raw;
+
+pub(crate) use self::chain::LANES;
+pub(crate) use self::cipher_modes::PacketCipher;
+pub(crate) use self::compose::EncryptThenMac;
+pub(crate) use self::limit::MAX_DATA;
+pub(crate) use self::mac::same;
 
 /// Octets of the stack that are wiped after a key was made: more than key setup uses.
 const KEY_SETUP_STACK: usize = 8192;
@@ -132,7 +138,7 @@ fn transform(suite: SuiteId, keymat: &[u8], extended: bool) -> Option<Box<dyn Tr
                 let (cipher, mac) = (packet_cipher(suite.cipher(), cipher)?, packet_mac(integrity, mac)?);
                 // Padding between fields takes what is on the stack.
                 zeroize::zeroize_stack::<KEY_SETUP_STACK>();
-                Some(Box::new(compose::EncryptThenMac::new(suite, cipher, mac, extended)))
+                Some(Box::new(EncryptThenMac::new(suite, cipher, mac, extended)))
             }
         },
     }
@@ -168,7 +174,7 @@ fn packet_cipher(cipher: Cipher, keymat: &[u8]) -> Option<Box<dyn PacketCipher>>
 }
 
 #[inline(never)]
-fn packet_mac(integrity: Integrity, key: &[u8]) -> Option<Box<dyn Mac>> {
+pub(crate) fn packet_mac(integrity: Integrity, key: &[u8]) -> Option<Box<dyn Mac>> {
     if key.len() != integrity.keymat_len() {
         return None;
     }

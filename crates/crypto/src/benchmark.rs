@@ -93,7 +93,9 @@ impl Packets {
             })
             .collect();
         let start = clock();
-        key.seal_batch(&mut ops);
-        clock().saturating_sub(start) / BATCH as u64
+        let sealed = key.seal_batch(&mut ops);
+        let spent = clock().saturating_sub(start) / BATCH as u64;
+        // A unit that fails is the slowest of all.
+        if sealed.is_ok() { spent } else { u64::MAX / 4 }
     }
 }

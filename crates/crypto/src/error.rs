@@ -1,5 +1,6 @@
 //! The errors of keys and suites.
 
+use crate::custom::SetKeyError;
 use crate::{Integrity, SuiteId};
 
 /// The reason why a key or a suite cannot be used.
@@ -32,6 +33,14 @@ pub enum CryptoError {
     /// No registered provider has the integrity algorithm.
     #[error("no crypto provider offers {} for AH", .0.name())]
     NoAuthenticator(Integrity),
+    /// A cipher of one's own did not take the key.
+    #[error("{suite}: {why}")]
+    CustomKey {
+        /// The suite that the keying material is for.
+        suite: SuiteId,
+        /// The reason of the cipher.
+        why: SetKeyError,
+    },
     /// A provider failed its known-answer test and is not used.
     #[error("provider {provider} failed its known-answer test for {suite}; it is not used")]
     SelfTest {

@@ -55,23 +55,35 @@ pub struct UnitFailed;
 /// A key that is ready to seal and open packets. Each association has one.
 pub trait Transform: Send + Sync {
     /// Seal every packet of the batch in place.
-    fn seal_batch(&self, ops: &mut [SealOp<'_>]);
+    ///
+    /// # Errors
+    /// [`UnitFailed`]: some packets are not sealed, and none of the batch may leave. What they hold is undefined; the
+    /// caller wipes it. Lengths of another suite end so, too.
+    fn seal_batch(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed>;
 
     /// Open every packet of the batch and set each `ok`. ICVs are compared in constant time, before anything is decrypted
     /// where the suite allows that.
-    fn open_batch(&self, ops: &mut [OpenOp<'_>]);
+    ///
+    /// # Errors
+    /// [`UnitFailed`]: nobody knows whether the packets are genuine. No `ok` counts.
+    fn open_batch(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed>;
 
     /// Seal a batch of one packet.
-    fn seal(&self, op: SealOp<'_>) {
-        self.seal_batch(&mut [op]);
+    ///
+    /// # Errors
+    /// As [`Self::seal_batch`].
+    fn seal(&self, op: SealOp<'_>) -> Result<(), UnitFailed> {
+        self.seal_batch(&mut [op])
     }
 
     /// Open one packet; `false` if the ICV is wrong.
-    #[must_use]
-    fn open(&self, op: OpenOp<'_>) -> bool {
+    ///
+    /// # Errors
+    /// As [`Self::open_batch`].
+    fn open(&self, op: OpenOp<'_>) -> Result<bool, UnitFailed> {
         let mut ops = [op];
-        self.open_batch(&mut ops);
-        ops[0].ok
+        self.open_batch(&mut ops)?;
+        Ok(ops[0].ok)
     }
 }
 

@@ -77,6 +77,7 @@ drop_reasons! {
     SequenceExhausted "sequence_exhausted" in "sad", audited by "RFC 4303 section 3.3.3": "The association has used its last sequence number; it needs a new key.";
     SaExpired "sa_expired" in "sad": "The association is behind a hard limit of its lifetime.";
     AuthFailed "auth_failed" in "integrity", audited by "RFC 4303 section 3.4.4": "The integrity check value is wrong.";
+    UnitFailed "unit_failed" in "integrity": "The crypto unit of the association is gone, late or broken; nothing of the packet leaves or is delivered.";
     EspTooShort "esp_too_short" in "esp": "The ESP packet is shorter than header, IV, trailer and ICV.";
     EspAlignment "esp_alignment" in "esp": "The ciphertext is no multiple of what its suite works in (RFC 4303 section 2.4: 4 octets at least).";
     EspPadLength "esp_pad_length" in "esp": "The pad length after decryption is longer than the packet.";

@@ -1,7 +1,7 @@
 //! AES-CCM in ESP (RFC 4309): salt of 3 octets, nonce of 11, hence a length field of 4 (RFC 3610 section 2).
 
 use aes::Block;
-use crypto::{OpenOp, SealOp, Transform};
+use crypto::{OpenOp, SealOp, Transform, UnitFailed};
 use zeroize::Zeroize;
 
 use super::chain::{self, Ending, LANES, xor};
@@ -78,14 +78,15 @@ impl<A: Aes> Ccm<A> {
         }
     }
 
-    fn seal_lanes(&self, ops: &mut [SealOp<'_>]) {
+    fn seal_lanes(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
+        let mut all = Ok(());
         let mut tags = [Block::default(); LANES];
         let packets = ops.iter().map(|op| (op.sequence.to_be_bytes(), op.sequence, op.header, &*op.data));
         self.tags(packets, &mut tags);
         for (op, tag) in ops.iter_mut().zip(&tags) {
             let iv = op.sequence.to_be_bytes();
             if op.iv.len() != iv.len() || op.icv.len() != self.icv_len || op.data.len() > MAX_DATA {
-                blank(op);
+                all = blank(op);
                 continue;
             }
             apply(&self.aes, &self.block(COUNTER_FLAGS, &iv, 1), op.data);
@@ -94,6 +95,7 @@ impl<A: Aes> Ccm<A> {
                 op.icv.copy_from_slice(tag);
             }
         }
+        all
     }
 
     fn open_lanes(&self, ops: &mut [OpenOp<'_>]) {
@@ -122,12 +124,13 @@ impl<A: Aes> Ccm<A> {
 }
 
 impl<A: Aes> Transform for Ccm<A> {
-    fn seal_batch(&self, ops: &mut [SealOp<'_>]) {
-        ops.chunks_mut(LANES).for_each(|lanes| self.seal_lanes(lanes));
+    fn seal_batch(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
+        ops.chunks_mut(LANES).fold(Ok(()), |all, lanes| self.seal_lanes(lanes).and(all))
     }
 
-    fn open_batch(&self, ops: &mut [OpenOp<'_>]) {
+    fn open_batch(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
         ops.chunks_mut(LANES).for_each(|lanes| self.open_lanes(lanes));
+        Ok(())
     }
 }
 

@@ -2,10 +2,10 @@
 
 use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{ChaCha20Poly1305, KeyInit};
-use crypto::{OpenOp, SealOp, Transform};
+use crypto::{OpenOp, SealOp, Transform, UnitFailed};
 use zeroize::Zeroize;
 
-use super::limit::{MAX_DATA, blank};
+use super::limit::{MAX_DATA, blank, each};
 use crypto::AssociatedData;
 
 pub(super) struct ChaCha {
@@ -39,8 +39,8 @@ impl ChaCha {
 }
 
 impl Transform for ChaCha {
-    fn seal_batch(&self, ops: &mut [SealOp<'_>]) {
-        for op in ops {
+    fn seal_batch(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
+        each(ops, |op| {
             let iv = op.sequence.to_be_bytes();
             let aad = AssociatedData::new(op.header, op.sequence, self.extended);
             let fits = op.iv.len() == iv.len() && op.icv.len() == 16 && op.data.len() <= MAX_DATA;
@@ -48,13 +48,14 @@ impl Transform for ChaCha {
                 Some(Some(tag)) => {
                     op.iv.copy_from_slice(&iv);
                     op.icv.copy_from_slice(&tag);
+                    Ok(())
                 }
                 _ => blank(op),
             }
-        }
+        })
     }
 
-    fn open_batch(&self, ops: &mut [OpenOp<'_>]) {
+    fn open_batch(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
         for op in ops {
             let aad = AssociatedData::new(op.header, op.sequence, self.extended);
             op.ok = match (op.iv.try_into(), op.icv.try_into()) {
@@ -64,6 +65,7 @@ impl Transform for ChaCha {
                 _ => false,
             };
         }
+        Ok(())
     }
 }
 

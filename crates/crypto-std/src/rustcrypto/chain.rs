@@ -11,7 +11,7 @@ use cipher::{BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt};
 use crypto::SealOp;
 
 /// Chains that are walked together.
-pub(super) const LANES: usize = 8;
+pub(crate) const LANES: usize = 8;
 
 /// Reads octets that lie in several places, one block at a time.
 #[derive(Clone, Copy)]

@@ -6,28 +6,38 @@ use cipher::array::Array;
 use cipher::common::BlockSizeUser;
 use cipher::consts::U16;
 use cipher::{BlockCipherDecrypt, BlockCipherEncrypt, BlockModeDecrypt, InnerIvInit, StreamCipherCore};
-use crypto::{OpenOp, SealOp};
+use crypto::{OpenOp, SealOp, UnitFailed};
 use ctr::{CtrCore, flavors::Ctr32BE};
 use zeroize::Zeroize;
 
 use super::chain;
 
 /// Encryption without integrity; only [`super::compose`] may hold one. Lengths were checked there.
-pub(super) trait PacketCipher: Send + Sync {
+pub(crate) trait PacketCipher: Send + Sync {
     /// Write the IV of each packet and encrypt it; at most [`chain::LANES`] packets.
-    fn encrypt(&self, ops: &mut [SealOp<'_>]);
+    ///
+    /// # Errors
+    /// [`UnitFailed`]: the content of all packets is undefined.
+    fn encrypt(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed>;
 
-    /// Decrypt the data of one packet in place.
-    fn decrypt(&self, op: &mut OpenOp<'_>);
+    /// Decrypt in place the data of the packets that are `ok`, and touch no other; at most [`chain::LANES`] packets.
+    ///
+    /// # Errors
+    /// [`UnitFailed`]: the content of all packets is undefined.
+    fn decrypt(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed>;
 }
 
 /// The NULL cipher, which leaves the data as it is (RFC 2410).
 pub(super) struct Null;
 
 impl PacketCipher for Null {
-    fn encrypt(&self, _: &mut [SealOp<'_>]) {}
+    fn encrypt(&self, _: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
+        Ok(())
+    }
 
-    fn decrypt(&self, _: &mut OpenOp<'_>) {}
+    fn decrypt(&self, _: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
+        Ok(())
+    }
 }
 
 /// CBC under any block cipher.
@@ -37,14 +47,18 @@ impl<C> PacketCipher for Cbc<C>
 where
     C: BlockCipherEncrypt + BlockCipherDecrypt + Send + Sync,
 {
-    fn encrypt(&self, ops: &mut [SealOp<'_>]) {
+    fn encrypt(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
         chain::cbc_encrypt(&self.0, ops);
+        Ok(())
     }
 
-    fn decrypt(&self, op: &mut OpenOp<'_>) {
-        let Ok(iv) = <&Array<u8, C::BlockSize>>::try_from(op.iv) else { return };
-        let (blocks, _) = Array::slice_as_chunks_mut(op.data);
-        Decryptor::<&C>::inner_iv_init(&self.0, iv).decrypt_blocks(blocks);
+    fn decrypt(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
+        for op in ops.iter_mut().filter(|op| op.ok) {
+            let iv = <&Array<u8, C::BlockSize>>::try_from(op.iv).map_err(|_| UnitFailed)?;
+            let (blocks, _) = Array::slice_as_chunks_mut(op.data);
+            Decryptor::<&C>::inner_iv_init(&self.0, iv).decrypt_blocks(blocks);
+        }
+        Ok(())
     }
 }
 
@@ -83,18 +97,21 @@ impl<A> PacketCipher for Ctr<A>
 where
     A: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + Send + Sync,
 {
-    fn encrypt(&self, ops: &mut [SealOp<'_>]) {
+    fn encrypt(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
         for op in ops {
             let iv = op.sequence.to_be_bytes();
             apply(&self.cipher, &counter_block(&self.salt, &iv, 1), op.data);
             op.iv.copy_from_slice(&iv);
         }
+        Ok(())
     }
 
-    fn decrypt(&self, op: &mut OpenOp<'_>) {
-        if let Ok(iv) = op.iv.try_into() {
+    fn decrypt(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
+        for op in ops.iter_mut().filter(|op| op.ok) {
+            let iv = op.iv.try_into().map_err(|_| UnitFailed)?;
             apply(&self.cipher, &counter_block(&self.salt, iv, 1), op.data);
         }
+        Ok(())
     }
 }
 

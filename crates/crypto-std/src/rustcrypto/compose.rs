@@ -4,14 +4,14 @@
 //! Under the MAC: SPI and sequence number, IV, ciphertext, and behind them the upper half of an extended sequence
 //! number (section 2.2.1).
 
-use crypto::{HEADER_LEN, MAX_ICV_LEN, OpenOp, SealOp, SuiteId, Transform};
+use crypto::{HEADER_LEN, MAX_ICV_LEN, OpenOp, SealOp, SuiteId, Transform, UnitFailed};
 
 use super::chain::LANES;
 use super::cipher_modes::PacketCipher;
-use super::limit::{MAX_DATA, blank};
+use super::limit::{MAX_DATA, blank, each};
 use super::mac::{Mac, Tag, same};
 
-pub(super) struct EncryptThenMac {
+pub(crate) struct EncryptThenMac {
     suite: SuiteId,
     cipher: Box<dyn PacketCipher>,
     mac: Box<dyn Mac>,
@@ -19,7 +19,7 @@ pub(super) struct EncryptThenMac {
 }
 
 impl EncryptThenMac {
-    pub(super) fn new(
+    pub(crate) fn new(
         suite: SuiteId,
         cipher: Box<dyn PacketCipher>,
         mac: Box<dyn Mac>,
@@ -36,8 +36,8 @@ impl EncryptThenMac {
     }
 
     /// Packets that fit, at most [`LANES`].
-    fn seal_lanes(&self, ops: &mut [SealOp<'_>]) {
-        self.cipher.encrypt(ops);
+    fn seal_lanes(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
+        self.cipher.encrypt(ops)?;
         let mut tags = [[0; MAX_ICV_LEN]; LANES];
         self.tags(ops.iter().map(|op| (op.sequence, op.header, &*op.iv, &*op.data)), &mut tags);
         for (op, tag) in ops.iter_mut().zip(&tags) {
@@ -45,6 +45,7 @@ impl EncryptThenMac {
                 op.icv.copy_from_slice(tag);
             }
         }
+        Ok(())
     }
 
     fn tags<'a>(
@@ -69,29 +70,31 @@ impl EncryptThenMac {
 }
 
 impl Transform for EncryptThenMac {
-    fn seal_batch(&self, ops: &mut [SealOp<'_>]) {
+    fn seal_batch(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
+        let mut all = Ok(());
         for run in ops.chunk_by_mut(|a, b| self.fits(a.iv, a.data, a.icv) == self.fits(b.iv, b.data, b.icv)) {
-            match run.first() {
+            let sealed = match run.first() {
                 Some(op) if self.fits(op.iv, op.data, op.icv) => {
-                    run.chunks_mut(LANES).for_each(|lanes| self.seal_lanes(lanes));
+                    run.chunks_mut(LANES).try_for_each(|lanes| self.seal_lanes(lanes))
                 }
                 // Lengths of another suite. Whatever the caller does next, no plaintext may leave.
-                _ => run.iter_mut().for_each(blank),
-            }
+                _ => each(run, blank),
+            };
+            all = sealed.and(all);
         }
+        all
     }
 
-    fn open_batch(&self, ops: &mut [OpenOp<'_>]) {
+    fn open_batch(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
         for lanes in ops.chunks_mut(LANES) {
             let mut tags = [[0; MAX_ICV_LEN]; LANES];
             self.tags(lanes.iter().map(|op| (op.sequence, op.header, op.iv, &*op.data)), &mut tags);
             for (op, tag) in lanes.iter_mut().zip(&tags) {
                 let right = tag.get(..self.suite.icv_len()).is_some_and(|tag| same(tag, op.icv));
                 op.ok = self.fits(op.iv, op.data, op.icv) && right;
-                if op.ok {
-                    self.cipher.decrypt(op);
-                }
             }
+            self.cipher.decrypt(lanes)?;
         }
+        Ok(())
     }
 }

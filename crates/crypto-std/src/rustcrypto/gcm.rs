@@ -4,14 +4,14 @@ use aes::Block;
 use cipher::common::BlockSizeUser;
 use cipher::consts::U16;
 use cipher::{Array, BlockCipherEncrypt};
-use crypto::{Authenticator, OpenOp, SealOp, Transform};
+use crypto::{Authenticator, OpenOp, SealOp, Transform, UnitFailed};
 use ghash::GHash;
 use ghash::universal_hash::UniversalHash;
 use zeroize::Zeroize;
 
 use super::chain::xor;
 use super::cipher_modes::{apply, counter_block};
-use super::limit::{MAX_DATA, blank};
+use super::limit::{MAX_DATA, blank, each};
 use super::mac::same;
 use crypto::AssociatedData;
 
@@ -96,7 +96,7 @@ impl<A: Aes> Gcm<A> {
     }
 
     #[inline]
-    fn seal_one(&self, op: &mut SealOp<'_>) {
+    fn seal_one(&self, op: &mut SealOp<'_>) -> Result<(), UnitFailed> {
         let Ok(out) = <&mut [u8; 8]>::try_from(&mut *op.iv) else { return blank(op) };
         if op.icv.len() != self.icv_len || op.data.len() > MAX_DATA {
             return blank(op);
@@ -108,6 +108,7 @@ impl<A: Aes> Gcm<A> {
         if let Some(tag) = tag.get(..self.icv_len) {
             op.icv.copy_from_slice(tag);
         }
+        Ok(())
     }
 
     #[inline]
@@ -119,14 +120,15 @@ impl<A: Aes> Gcm<A> {
 }
 
 impl<A: Aes> Transform for Gcm<A> {
-    fn seal_batch(&self, ops: &mut [SealOp<'_>]) {
-        ops.iter_mut().for_each(|op| self.seal_one(op));
+    fn seal_batch(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
+        each(ops, |op| self.seal_one(op))
     }
 
-    fn open_batch(&self, ops: &mut [OpenOp<'_>]) {
+    fn open_batch(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
         for op in ops {
             op.ok = self.open_one(op);
         }
+        Ok(())
     }
 }
 
@@ -177,19 +179,19 @@ impl<A: Aes> Gmac<A> {
 }
 
 impl<A: Aes> Transform for Gmac<A> {
-    fn seal_batch(&self, ops: &mut [SealOp<'_>]) {
-        for op in ops {
+    fn seal_batch(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
+        each(ops, |op| {
             let iv = op.sequence.to_be_bytes();
             if op.iv.len() != iv.len() || op.icv.len() != ICV_LEN || op.data.len() > MAX_DATA {
-                blank(op);
-                continue;
+                return blank(op);
             }
             op.iv.copy_from_slice(&iv);
             op.icv.copy_from_slice(&self.esp_tag(&iv, op.header, op.sequence, op.data));
-        }
+            Ok(())
+        })
     }
 
-    fn open_batch(&self, ops: &mut [OpenOp<'_>]) {
+    fn open_batch(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
         for op in ops {
             op.ok = op.data.len() <= MAX_DATA
                 && op
@@ -197,6 +199,7 @@ impl<A: Aes> Transform for Gmac<A> {
                     .try_into()
                     .is_ok_and(|iv| same(&self.esp_tag(iv, op.header, op.sequence, op.data), op.icv));
         }
+        Ok(())
     }
 }
 

@@ -1,12 +1,23 @@
-//! The bound that every mode keeps, and what is left of a packet that does not fit.
+//! The bound that every mode keeps, and what is left of packets that do not fit.
 
-use crypto::SealOp;
+use crypto::{SealOp, UnitFailed};
 
 /// The longest packet, in octets: far above what IP can carry, far below where any counter here wraps.
-pub(super) const MAX_DATA: usize = 1 << 24;
+pub(crate) const MAX_DATA: usize = 1 << 24;
 
 /// Blank a packet whose lengths are those of another suite, so that nothing secret stays in it.
-pub(super) fn blank(op: &mut SealOp<'_>) {
+#[cold]
+pub(super) fn blank(op: &mut SealOp<'_>) -> Result<(), UnitFailed> {
     op.data.fill(0);
     op.icv.fill(0);
+    Err(UnitFailed)
+}
+
+/// Seal all of them, also those behind one that fails: no plaintext stays.
+#[inline]
+pub(super) fn each<T>(
+    ops: &mut [T],
+    seal: impl Fn(&mut T) -> Result<(), UnitFailed>,
+) -> Result<(), UnitFailed> {
+    ops.iter_mut().fold(Ok(()), |all, op| seal(op).and(all))
 }

@@ -10,10 +10,10 @@ use zeroize::Zeroize;
 use super::chain::{self, Ending, LANES};
 
 /// A MAC, cut to the longest ICV.
-pub(super) type Tag = [u8; MAX_ICV_LEN];
+pub(crate) type Tag = [u8; MAX_ICV_LEN];
 
 /// A keyed function whose leftmost octets are the ICV.
-pub(super) trait Mac: Send + Sync {
+pub(crate) trait Mac: Send + Sync {
     /// The MAC of each message, which is the octets of its parts one behind the other; at most [`LANES`] messages, and as
     /// many places in `out`.
     fn mac(&self, messages: &[&[&[u8]]], out: &mut [Tag]);
@@ -84,7 +84,7 @@ impl Drop for BlockMac {
 
 /// Whether two ICVs are the same, without telling by the time where they differ.
 #[inline]
-pub(super) fn same(a: &[u8], b: &[u8]) -> bool {
+pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     a.ct_eq(b).into()
 }
 

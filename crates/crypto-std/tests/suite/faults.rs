@@ -4,7 +4,7 @@ use crate::packet;
 
 use crypto::{
     Authenticator, Cipher, CryptoError, Integrity, OpenOp, Provider, Registry, SealOp, Secret, SuiteId,
-    Transform, known_answer,
+    Transform, UnitFailed, known_answer,
 };
 use crypto_std::RustCrypto;
 
@@ -89,14 +89,14 @@ impl Provider for BrokenProvider {
 }
 
 impl Transform for BrokenKey {
-    fn seal_batch(&self, ops: &mut [SealOp<'_>]) {
+    fn seal_batch(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
         for (index, op) in ops.iter_mut().enumerate() {
             if index > 0 && self.fault == Fault::BatchSealsOnlyFirst {
                 continue;
             }
             let sequence = if self.fault == Fault::IvConstant { 0x5_0000_0007 } else { op.sequence };
             let header = if self.fault == Fault::IgnoresHeader { &[0; 8] } else { op.header };
-            self.key.seal(SealOp { sequence, header, iv: op.iv, data: op.data, icv: op.icv });
+            self.key.seal(SealOp { sequence, header, iv: op.iv, data: op.data, icv: op.icv })?;
             let last = op.data.len() - 1;
             match self.fault {
                 Fault::Ciphertext => op.data[last] ^= 1,
@@ -106,8 +106,9 @@ impl Transform for BrokenKey {
                 _ => {}
             }
         }
+        Ok(())
     }
-    fn open_batch(&self, ops: &mut [OpenOp<'_>]) {
+    fn open_batch(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
         for op in ops.iter_mut() {
             let header = if self.fault == Fault::IgnoresHeader { &[0; 8] } else { op.header };
             let sequence = op.sequence;
@@ -121,7 +122,7 @@ impl Transform for BrokenKey {
             }
             let before = op.data.to_vec();
             let asked = OpenOp { sequence, header, iv: op.iv, data: op.data, icv: &icv, ok: false };
-            let right = self.key.open(asked);
+            let right = self.key.open(asked)?;
             if self.fault == Fault::BatchOpensNothingDecrypted {
                 op.data.copy_from_slice(&before);
             }
@@ -131,6 +132,7 @@ impl Transform for BrokenKey {
             let any = ops.iter().any(|op| op.ok);
             ops.iter_mut().for_each(|op| op.ok = any);
         }
+        Ok(())
     }
 }
 
@@ -142,13 +144,8 @@ impl BrokenKey {
             *octet = (i % 251) as u8;
         }
         let (mut iv, mut whole) = (vec![0; self.suite.iv_len()], vec![0; self.suite.icv_len()]);
-        self.key.seal(SealOp {
-            sequence: op.sequence,
-            header: op.header,
-            iv: &mut iv,
-            data,
-            icv: &mut whole,
-        });
+        let seal = SealOp { sequence: op.sequence, header: op.header, iv: &mut iv, data, icv: &mut whole };
+        self.key.seal(seal).unwrap();
         if whole[..len] == icv[..len] { whole } else { icv.to_vec() }
     }
 }

@@ -31,14 +31,14 @@ impl Packet {
     }
 
     pub fn sealed(mut self, key: &dyn Transform) -> Packet {
-        key.seal(self.seal_op());
+        key.seal(self.seal_op()).unwrap();
         self
     }
 
     /// The data, if the ICV is right.
     pub fn opened(&self, key: &dyn Transform) -> Option<Vec<u8>> {
         let mut packet = self.clone();
-        key.open(packet.open_op(false)).then_some(packet.data)
+        key.open(packet.open_op(false)).unwrap().then_some(packet.data)
     }
 }
 

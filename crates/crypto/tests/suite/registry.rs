@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crypto::{
     Authenticator, ChoiceReason, Cipher, CryptoError, Integrity, Measurement, OpenOp, Provider, Registry,
-    SealOp, Secret, SuiteId, Transform, Unit,
+    SealOp, Secret, SuiteId, Transform, Unit, UnitFailed,
 };
 
 const GCM: SuiteId = SuiteId::AES_128_GCM;
@@ -49,12 +49,15 @@ impl Provider for Slow {
 }
 
 impl Transform for SlowKey {
-    fn seal_batch(&self, ops: &mut [SealOp<'_>]) {
+    fn seal_batch(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
         for op in ops {
             self.2.fetch_add(self.0 + self.1 * op.data.len() as u64, Ordering::Relaxed);
         }
+        Ok(())
     }
-    fn open_batch(&self, _: &mut [OpenOp<'_>]) {}
+    fn open_batch(&self, _: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
+        Ok(())
+    }
 }
 
 struct House {

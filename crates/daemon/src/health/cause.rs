@@ -96,7 +96,7 @@ fn is_harmless(reason: DropReason) -> bool {
         R::ChainMissing | R::ChainDead | R::ChainTooLong | R::ChainEncapsulation | R::ChainUnkeyed => false,
         // Such a reason mostly ends packets of a peer. Where one ends an outbound packet, that is a trouble.
         R::SelectorMismatch | R::InboundPolicy | R::ReservedSpi | R::UnknownSpi | R::WrongPeer => false,
-        R::Replayed | R::ReplayTooOld | R::SequenceZero | R::AuthFailed | R::NotEsp => false,
+        R::Replayed | R::ReplayTooOld | R::SequenceZero | R::AuthFailed | R::UnitFailed | R::NotEsp => false,
         R::EspTooShort | R::EspAlignment | R::EspPadLength | R::EspPadding | R::EspNextHeader => false,
         R::AhTooShort | R::AhLength | R::AhNextHeader | R::AhHeaders => false,
         R::BeetHeader | R::BeetNextHeader | R::BeetAddress | R::EcnCongestion => false,

@@ -75,7 +75,8 @@ impl EspOpen {
     pub(crate) fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<IcvProof, DropReason> {
         let Key::Esp(key) = key else { return Err(DropReason::WrongProtocol) };
         let esp = bytes.get_mut(self.at..self.end).unwrap_or_default();
-        IcvProof::if_right(open_op(self.shape, esp, self.sequence).is_some_and(|op| key.open(op)))
+        let op = open_op(self.shape, esp, self.sequence).ok_or(DropReason::EspTooShort)?;
+        IcvProof::if_right(key.open(op).map_err(|_| DropReason::UnitFailed)?)
     }
 }
 

@@ -111,7 +111,11 @@ impl EspSeal {
     pub(crate) fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<SealProof, DropReason> {
         let Key::Esp(key) = key else { return Err(DropReason::WrongProtocol) };
         let esp = bytes.get_mut(self.at..).ok_or(DropReason::NoRoom)?;
-        key.seal(slot::seal_op(self.shape, esp, self.sequence)?);
+        if key.seal(slot::seal_op(self.shape, esp, self.sequence)?).is_err() {
+            // What the unit made of it is not known: no octet of the payload stays.
+            esp.fill(0);
+            return Err(DropReason::UnitFailed);
+        }
         if let Some((src, dst)) = self.checksum {
             let from = self.at.checked_sub(udp::HEADER_LEN).ok_or(DropReason::NoRoom)?;
             Udp::new_checked(bytes.get_mut(from..).ok_or(DropReason::NoRoom)?)?.fill_checksum(src, dst);

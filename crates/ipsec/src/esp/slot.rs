@@ -201,7 +201,7 @@ fn most(sa: &OutboundSa, ip: usize) -> u16 {
 ///
 /// # Errors
 /// If a slot is too short for the suite of this shape, or the key is not one of ESP: then some are not sealed, and none
-/// may leave.
+/// may leave. [`DropReason::UnitFailed`] if the crypto unit failed: then no slot has an octet of payload left.
 #[inline]
 pub fn seal<'a>(
     key: &Key,
@@ -218,13 +218,22 @@ pub fn seal<'a>(
             *op = seal_op(shape, slot, sequence)?;
             count += 1;
         }
-        if count > 0 {
-            key.seal_batch(ops.get_mut(..count).unwrap_or_default());
+        let batch = ops.get_mut(..count).unwrap_or_default();
+        if !batch.is_empty() && key.seal_batch(batch).is_err() {
+            wipe(batch, slots);
+            return Err(DropReason::UnitFailed);
         }
         if count < BATCH {
             return Ok(SealProof::done());
         }
     }
+}
+
+/// Leave no octet of payload in a batch that was not sealed, nor in the slots behind it.
+#[cold]
+fn wipe<'a>(batch: &mut [SealOp<'_>], slots: impl Iterator<Item = (&'a mut [u8], u64)>) {
+    batch.iter_mut().for_each(|op| op.data.fill(0));
+    slots.for_each(|(slot, _)| slot.fill(0));
 }
 
 #[inline]
@@ -402,8 +411,14 @@ impl<'a> OpenOps<'a> {
     fn compute(mut self, key: &Key) {
         let Key::Esp(key) = key else { return };
         let ops = self.ops.get_mut(..self.count).unwrap_or_default();
-        if !ops.is_empty() {
-            key.open_batch(ops);
+        if !ops.is_empty() && key.open_batch(ops).is_err() {
+            for (op, result) in ops.iter_mut().zip(&mut self.results) {
+                op.data.fill(0);
+                if let Some(opened) = result {
+                    opened.dropped = Some(DropReason::UnitFailed);
+                }
+            }
+            return;
         }
         for (op, result) in ops.iter().zip(&mut self.results) {
             if let Some(opened) = result.as_mut().filter(|_| op.ok) {
@@ -445,8 +460,8 @@ fn finish(
     let sequence = opened.sequence;
     match opened.dropped {
         // One of the same batch may have taken its number, or moved the window past it, before it was its turn.
-        Some(DropReason::AuthFailed) => {
-            return Err(sa.replay.check(sequence).err().unwrap_or(DropReason::AuthFailed));
+        Some(reason @ (DropReason::AuthFailed | DropReason::UnitFailed)) => {
+            return Err(sa.replay.check(sequence).err().unwrap_or(reason));
         }
         Some(reason) => {
             let sequence = sa.whole_sequence(sequence as u32);

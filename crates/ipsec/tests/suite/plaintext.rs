@@ -36,7 +36,8 @@ impl Sender {
         let (mut iv, mut icv) = ([0; 8], [0; 16]);
         // An IV that is not the sequence number: the receiver must take what the packet says.
         let sequence = 0x0908_0706_0504_0300 | u64::from(self.sequence);
-        self.key.seal(SealOp { sequence, header: &header, iv: &mut iv, data: &mut data, icv: &mut icv });
+        let op = SealOp { sequence, header: &header, iv: &mut iv, data: &mut data, icv: &mut icv };
+        self.key.seal(op).unwrap();
         esp.extend(iv);
         esp.extend(data);
         esp.extend(icv);

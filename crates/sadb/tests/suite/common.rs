@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use crypto::{
     Authenticator, CryptoError, Integrity, OpenOp, Provider, Registry, SealOp, Secret, SuiteId, Transform,
+    UnitFailed,
 };
 use proptest::prelude::*;
 use sadb::sa::SaOptions;
@@ -15,9 +16,12 @@ use wire::{AppId, Flow, Prefix};
 struct Nothing;
 
 impl Transform for Nothing {
-    fn seal_batch(&self, _: &mut [SealOp<'_>]) {}
-    fn open_batch(&self, ops: &mut [OpenOp<'_>]) {
+    fn seal_batch(&self, _: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
+        Ok(())
+    }
+    fn open_batch(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
         ops.iter_mut().for_each(|op| op.ok = false);
+        Ok(())
     }
 }
 

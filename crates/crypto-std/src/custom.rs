@@ -1,0 +1,173 @@
+//! What the host makes of a cipher of one's own (paper 004 section 7): CTR, CBC, GCM, key stream, combined mode and
+//! cascade, as transforms of ESP.
+//!
+//! The cipher supplies blocks, a key stream or a combined mode; nonces, chaining, padding, integrity and the order of the
+//! steps are written here once, for compiled-in ciphers, loaded libraries and worker processes alike. Where the host
+//! authenticates, the cipher never sees an octet from the wire whose ICV was not verified.
+//!
+//! Keying material: key of the cipher, its salt, then key and salt of what authenticates (RFC 4301 section 4.5.2). The
+//! host's key for integrity, and for the outer cipher of a cascade, is not used as it comes: it goes through
+//! HKDF-Expand-SHA-256 with the fingerprint of the cipher's behaviour (RFC 5869 section 2.3). Two ends whose ciphers
+//! differ under one name therefore fail to authenticate, and never deliver garbage.
+
+mod behaviour;
+mod cascade;
+mod combined;
+mod modes;
+
+use std::sync::Arc;
+
+use crypto::custom::{CustomCipher, CustomKey, SetKeyError};
+use crypto::{
+    CryptoError, CustomMode, Integrity, ModeKind, Provider, Secret, SuiteId, Suites, Transform, UnitFailed,
+};
+use ring::hkdf;
+use zeroize::Zeroizing;
+
+use crate::Ring;
+use crate::rustcrypto::{EncryptThenMac, PacketCipher, packet_mac};
+
+pub use behaviour::Behaviour;
+
+/// The label of keys that are bound to a cipher's behaviour.
+const LABEL: &[u8] = b"ravelin cipher v1";
+/// Octets of the salt of a counter mode.
+const SALT: usize = 4;
+
+/// The crypto provider over one cipher of one's own.
+pub struct CustomProvider {
+    cipher: Arc<dyn CustomCipher>,
+    name: &'static str,
+    behaviour: Behaviour,
+}
+
+/// The reason why a cipher cannot be a provider.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CustomError {
+    /// The catalogue does not have the cipher.
+    #[error("the cipher {0} is not in the catalogue of suites")]
+    NotRegistered(String),
+    /// The cipher did not answer when its behaviour was looked at.
+    #[error("the cipher {name} {why}")]
+    Behaviour {
+        /// The name of the cipher.
+        name: String,
+        /// What it did.
+        why: &'static str,
+    },
+}
+
+impl CustomProvider {
+    /// The provider of a cipher that `suites` has. Its behaviour is looked at here.
+    ///
+    /// # Errors
+    /// [`CustomError`].
+    pub fn new(cipher: Arc<dyn CustomCipher>, suites: &Suites) -> Result<CustomProvider, CustomError> {
+        let name = &cipher.description().name;
+        let mut modes = suites.all().filter_map(SuiteId::custom);
+        let Some(mode) = modes.find(|mode| mode.cipher() == *name) else {
+            return Err(CustomError::NotRegistered(name.clone()));
+        };
+        let behaviour = Behaviour::of(cipher.as_ref());
+        let behaviour = behaviour.map_err(|why| CustomError::Behaviour { name: name.clone(), why })?;
+        Ok(CustomProvider { name: mode.cipher(), cipher, behaviour })
+    }
+
+    /// The fingerprint of what the cipher computes.
+    pub fn behaviour(&self) -> &Behaviour {
+        &self.behaviour
+    }
+
+    fn mode(&self, suite: SuiteId) -> Option<CustomMode> {
+        suite.custom().filter(|mode| mode.cipher() == self.name)
+    }
+
+    /// A key of the host's own, bound to the behaviour of the cipher.
+    fn bound(&self, key: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        struct Len(usize);
+        impl hkdf::KeyType for Len {
+            fn len(&self) -> usize {
+                self.0
+            }
+        }
+        let mut out = Zeroizing::new(vec![0; key.len()]);
+        let info = [LABEL, self.behaviour.octets()];
+        let prk = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, key);
+        let expanded = prk.expand(&info, Len(out.len())).and_then(|okm| okm.fill(&mut out));
+        expanded.ok().map(|()| out)
+    }
+
+    fn made(
+        &self,
+        suite: SuiteId,
+        mode: CustomMode,
+        keymat: &[u8],
+        extended: bool,
+    ) -> Result<Box<dyn Transform>, SetKeyError> {
+        let kind = mode.kind();
+        let description = self.cipher.description();
+        let (key, rest) = keymat.split_at_checked(description.key_len).ok_or(SetKeyError::Length)?;
+        let salt_len = if kind.nonce_is_counter() { SALT } else { 0 };
+        let (salt, rest) = rest.split_at_checked(salt_len).ok_or(SetKeyError::Length)?;
+        let salt = *salt.first_chunk::<SALT>().unwrap_or(&[0; SALT]);
+        let key = self.cipher.set_key(key)?;
+        let block_len = mode.cipher_block_len();
+        let packets: Box<dyn PacketCipher> = match (kind, key) {
+            (ModeKind::Ctr, CustomKey::Block(key)) => Box::new(modes::Ctr::new(key, salt)),
+            (ModeKind::Cascade, CustomKey::Block(key)) => Box::new(modes::Ctr::new(key, salt)),
+            (ModeKind::Cbc, CustomKey::Block(key)) => Box::new(modes::Cbc::new(key, block_len)),
+            (ModeKind::Stream | ModeKind::Cascade, CustomKey::Stream(key)) => {
+                Box::new(modes::Stream::new(key, salt))
+            }
+            (ModeKind::Gcm, CustomKey::Block(key)) => {
+                return Ok(Box::new(combined::Gcm::new(key, salt, extended)?));
+            }
+            (ModeKind::Aead, CustomKey::Aead(key)) => {
+                return Ok(Box::new(combined::Aead::new(key, salt, suite.icv_len(), extended)));
+            }
+            // A key of another primitive than the description has.
+            _ => return Err(SetKeyError::Unit(UnitFailed)),
+        };
+        if kind == ModeKind::Cascade {
+            let (key, salt) = rest.split_last_chunk::<SALT>().ok_or(SetKeyError::Length)?;
+            let mut keymat = self.bound(key).ok_or(SetKeyError::Length)?.to_vec();
+            keymat.extend_from_slice(salt);
+            let keymat = Secret::new(keymat);
+            let outer = Ring.transform(SuiteId::AES_256_GCM, &keymat, extended);
+            return Ok(Box::new(cascade::Cascade::new(packets, outer.map_err(|_| SetKeyError::Length)?)));
+        }
+        let mac = self.bound(rest).and_then(|key| packet_mac(suite.integrity(), &key));
+        Ok(Box::new(EncryptThenMac::new(suite, packets, mac.ok_or(SetKeyError::Length)?, extended)))
+    }
+}
+
+impl Provider for CustomProvider {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn offers(&self, suite: SuiteId) -> bool {
+        // Integrity with an IV or a salt of its own is in no suite of these (SuiteId::new), except none at all.
+        self.mode(suite).is_some() && suite.integrity() != Integrity::HmacMd5
+    }
+
+    fn transform(
+        &self,
+        suite: SuiteId,
+        keymat: &Secret,
+        extended: bool,
+    ) -> Result<Box<dyn Transform>, CryptoError> {
+        let mode = self.mode(suite).ok_or(CryptoError::NoProvider(suite))?;
+        if keymat.len() != suite.keymat_len() {
+            return Err(CryptoError::KeyLength { suite, want: suite.keymat_len(), got: keymat.len() });
+        }
+        let made = self.made(suite, mode, keymat.expose(), extended);
+        made.map_err(|why| CryptoError::CustomKey { suite, why })
+    }
+}
+
+impl std::fmt::Debug for CustomProvider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CustomProvider({})", self.name)
+    }
+}
