@@ -52,7 +52,7 @@ pub enum CustomError {
     Behaviour {
         /// The name of the cipher.
         name: String,
-        /// What it did.
+        /// What it did instead of answering.
         why: &'static str,
     },
 }

@@ -12,6 +12,7 @@ pub mod custom;
 mod error;
 mod fingerprint;
 pub mod known_answer;
+mod mode;
 mod provider;
 mod registry;
 mod secret;
@@ -23,11 +24,12 @@ pub use aad::AssociatedData;
 pub use benchmark::Measurement;
 pub use error::CryptoError;
 pub use fingerprint::Fingerprint;
+pub use mode::{CustomMode, ModeKind};
 pub use provider::Provider;
 pub use registry::{ChoiceReason, Registry, Unit};
 pub use secret::Secret;
 pub use suite::{Cipher, Integrity, SuiteId, UnknownSuite};
-pub use suites::{CustomMode, ModeKind, RegisterError, Suites};
+pub use suites::{RegisterError, Suites};
 pub use transform::{
     Authenticator, HEADER_LEN, MAX_ICV_LEN, MAX_IV_LEN, OpenOp, SealOp, Transform, UnitFailed,
 };

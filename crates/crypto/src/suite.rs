@@ -10,7 +10,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::suites::CustomMode;
+use crate::mode::{CipherRow, CustomMode};
 
 macro_rules! table {
     (
@@ -47,16 +47,6 @@ macro_rules! table {
             }
         }
     };
-}
-
-/// The lengths of a cipher in octets: key, salt behind it, explicit IV, block, and ICV if the mode is a combined one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct CipherRow {
-    pub(crate) key: usize,
-    pub(crate) salt: usize,
-    pub(crate) iv: usize,
-    pub(crate) block: usize,
-    pub(crate) icv: usize,
 }
 
 table! {
@@ -214,7 +204,7 @@ impl SuiteId {
         SuiteId::new(Cipher::Null, integrity)
     }
 
-    /// Every standard suite. A catalogue has those of ciphers of one's own as well ([`crate::Suites::all`]).
+    /// The standard suites, all of them. A catalogue has those of ciphers of one's own as well ([`crate::Suites::all`]).
     pub fn all() -> impl Iterator<Item = SuiteId> {
         let pairs = Cipher::ALL.iter().flat_map(|c| Integrity::ALL.iter().map(move |i| (*c, *i)));
         pairs.filter_map(|(cipher, integrity)| SuiteId::new(cipher, integrity))

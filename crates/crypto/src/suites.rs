@@ -3,11 +3,10 @@
 //! Everything that reads a suite's name is handed a catalogue; there is no global one. The rows of ciphers of one's own
 //! live as long as the process: they are few ([`Suites::MOST`]), and a suite stays a value that can be copied.
 
-use std::fmt;
-
 use crate::custom::{CustomDescription, DescriptionError, NONCE_LEN, Primitive};
-use crate::suite::{CipherRow, with_integrity};
-use crate::{Cipher, Integrity, SuiteId, UnknownSuite};
+use crate::mode::{CipherRow, Row};
+use crate::suite::with_integrity;
+use crate::{Cipher, CustomMode, Integrity, ModeKind, SuiteId, UnknownSuite};
 
 /// Octets of the salt in front of a sequence number in a nonce (RFC 3686 section 4, RFC 4106 section 4).
 const SALT: usize = 4;
@@ -18,106 +17,9 @@ const OUTER_KEY: usize = 32;
 /// Octets of the ICV of AES-256-GCM and of GCM over a block cipher of one's own.
 const GCM_ICV: usize = 16;
 
-/// What ESP makes of a cipher of one's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ModeKind {
-    /// Counter mode (RFC 3686); the host authenticates.
-    Ctr,
-    /// CBC mode (RFC 3602); the host authenticates.
-    Cbc,
-    /// The key stream of a stream cipher; the host authenticates.
-    Stream,
-    /// GCM over the block cipher (RFC 4106): integrity rests on the cipher, too.
-    Gcm,
-    /// A combined mode of the cipher itself: integrity rests on the cipher, too.
-    Aead,
-    /// Counter mode or key stream inside, AES-256-GCM around its ciphertext, under independent keys.
-    Cascade,
-}
-
-impl ModeKind {
-    /// Repeating a (key, nonce) pair breaks the mode.
-    pub const fn nonce_is_counter(self) -> bool {
-        !matches!(self, ModeKind::Cbc)
-    }
-
-    /// Whether integrity rests on the cipher of one's own, so that policy and configuration must say `alone`.
-    pub const fn is_alone(self) -> bool {
-        matches!(self, ModeKind::Gcm | ModeKind::Aead)
-    }
-
-    /// The distance of the mode's private transform id from the manifest's base (RFC 7296 section 3.3.2: an id names
-    /// cipher and mode).
-    pub const fn id_offset(self) -> u16 {
-        match self {
-            ModeKind::Ctr | ModeKind::Stream | ModeKind::Aead => 0,
-            ModeKind::Cbc => 1,
-            ModeKind::Gcm => 2,
-            ModeKind::Cascade => 3,
-        }
-    }
-}
-
-/// A mode of a cipher of one's own.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CustomMode(&'static Row);
-
-#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Row {
-    word: &'static str,
-    cipher: &'static str,
-    kind: ModeKind,
-    block_len: usize,
-    lengths: CipherRow,
-    transform_id: u16,
-    most_octets: Option<u64>,
-}
-
-impl CustomMode {
-    /// The word for it in suites: `maes512ctr`.
-    pub const fn word(self) -> &'static str {
-        self.0.word
-    }
-
-    /// The name of the cipher: `maes512`.
-    pub const fn cipher(self) -> &'static str {
-        self.0.cipher
-    }
-
-    /// What is made of the cipher.
-    pub const fn kind(self) -> ModeKind {
-        self.0.kind
-    }
-
-    /// Octets of a block of the cipher; 1 if it has none.
-    pub const fn cipher_block_len(self) -> usize {
-        self.0.block_len
-    }
-
-    /// The private-use id of the transform (RFC 7296 section 3.3.2), 1024 to 65535.
-    pub const fn transform_id(self) -> u16 {
-        self.0.transform_id
-    }
-
-    /// Octets that one key may encrypt; `None`: the host's own limits alone count.
-    pub const fn most_octets(self) -> Option<u64> {
-        self.0.most_octets
-    }
-
-    pub(crate) const fn row(self) -> CipherRow {
-        self.0.lengths
-    }
-}
-
-impl fmt::Debug for CustomMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-/// A cipher of one's own in a catalogue.
+/// A cipher of one's own as the catalogue holds it.
 #[derive(Clone, Debug)]
-struct Own {
+struct Entry {
     description: CustomDescription,
     name: &'static str,
     alone: bool,
@@ -127,7 +29,7 @@ struct Own {
 /// The standard suites, and those of configured ciphers of one's own.
 #[derive(Clone, Debug, Default)]
 pub struct Suites {
-    own: Vec<Own>,
+    own: Vec<Entry>,
 }
 
 /// The reason why a cipher cannot enter a catalogue.
@@ -155,9 +57,9 @@ pub enum RegisterError {
     TransformId {
         /// The name of the cipher that does not enter.
         name: String,
-        /// The first id.
+        /// The first of the ids.
         first: u16,
-        /// The last id.
+        /// The last of the ids.
         last: u32,
         /// What is wrong with them.
         why: String,
@@ -225,9 +127,9 @@ impl Suites {
                 transform_id: transform_id + kind.id_offset(),
                 most_octets: description.most_octets(),
             };
-            CustomMode(Box::leak(Box::new(row)))
+            CustomMode::new(row)
         });
-        self.own.push(Own {
+        self.own.push(Entry {
             description: description.clone(),
             name: own_name,
             alone,
@@ -302,7 +204,12 @@ impl Suites {
         }
     }
 
-    fn checked(&self, own: &Own, mode: CustomMode, integrity: Option<&str>) -> Result<SuiteId, UnknownSuite> {
+    fn checked(
+        &self,
+        own: &Entry,
+        mode: CustomMode,
+        integrity: Option<&str>,
+    ) -> Result<SuiteId, UnknownSuite> {
         if mode.kind().is_alone() && !own.alone {
             return Err(UnknownSuite::Alone(mode.word(), own.name, examples(own)));
         }
@@ -311,7 +218,7 @@ impl Suites {
 }
 
 /// Suites of a cipher that may be used, as the end of a sentence.
-fn examples(own: &Own) -> String {
+fn examples(own: &Entry) -> String {
     let usable = own.modes.iter().filter(|mode| own.alone || !mode.kind().is_alone());
     let suites: Vec<String> = usable
         .map(|mode| match mode.kind() {

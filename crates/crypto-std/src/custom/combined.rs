@@ -17,7 +17,7 @@ const BLOCK: usize = 16;
 const IV: usize = 8;
 /// Octets of the nonce: salt and IV.
 const NONCE: usize = 12;
-/// The longest tag.
+/// Octets of the longest tag.
 const TAG: usize = 16;
 
 /// GCM over a block cipher of one's own.

@@ -8,7 +8,7 @@ use zeroize::Zeroize;
 
 use crate::rustcrypto::{LANES, PacketCipher};
 
-/// The longest block.
+/// Octets of the longest block.
 const BLOCK: usize = 16;
 /// Octets of nonce of a stream cipher: salt and IV.
 const NONCE: usize = 12;
@@ -26,7 +26,7 @@ pub(super) fn counter_block(salt: &[u8; 4], iv: &[u8], first: u8) -> [u8; BLOCK]
     block
 }
 
-/// Counter mode.
+/// Counter mode over a block cipher of one's own (RFC 3686).
 pub(super) struct Ctr {
     key: Box<dyn BlockKey>,
     salt: [u8; 4],
@@ -120,7 +120,7 @@ impl PacketCipher for Stream {
     }
 }
 
-/// CBC mode. The IV is the sequence number, encrypted as one block under the same key (NIST SP 800-38A appendix C).
+/// CBC mode over a block cipher of one's own (RFC 3602). The IV is the sequence number, encrypted as one block under the same key (NIST SP 800-38A appendix C).
 pub(super) struct Cbc {
     key: Box<dyn BlockKey>,
     block_len: usize,

@@ -1,5 +1,6 @@
 //! The tests of `crypto-std`, one program: each module is about one kind of truth.
 
+mod custom;
 mod faults;
 mod packet;
 mod provider;

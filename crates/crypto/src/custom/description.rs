@@ -75,7 +75,7 @@ pub enum DescriptionError {
         what: &'static str,
         /// What it may be.
         want: &'static str,
-        /// What it is.
+        /// The number of octets that it has.
         got: usize,
     },
 }

@@ -2,8 +2,8 @@
 
 use crate::UnitFailed;
 
-/// Blocks whose counters are encrypted at once by [`BlockKey::ctr_xor_batch`].
-const COUNTERS: usize = 32;
+/// Blocks whose counters are encrypted at once by [`BlockKey::ctr_xor_batch`]: a multiple of what any unit of AES takes.
+const COUNTERS: usize = 128;
 /// Octets of a counter block (RFC 3686 section 4).
 const BLOCK: usize = 16;
 
@@ -44,27 +44,46 @@ pub trait BlockKey: Send + Sync {
     /// XOR the key stream of counter mode into every packet. Blocks of 16 octets only. The default makes it of
     /// [`Self::encrypt_blocks`]; a cipher that is faster at it has its own.
     ///
+    /// The key stream that it leaves on the stack tells of one packet, not of the key; as everywhere, it is not wiped.
+    ///
     /// # Errors
     /// [`UnitFailed`]: the octets of all packets are undefined.
     fn ctr_xor_batch(&self, ops: &mut [CtrOp<'_>]) -> Result<(), UnitFailed> {
-        let mut stream = [0; COUNTERS * BLOCK];
-        for op in ops {
-            for data in op.data.chunks_mut(COUNTERS * BLOCK) {
-                let (counters, _) = stream.as_chunks_mut::<BLOCK>();
-                let used = data.len().div_ceil(BLOCK);
-                for to in counters.iter_mut().take(used) {
-                    *to = op.counter;
-                    increment(&mut op.counter);
-                }
-                let stream = stream.get_mut(..used * BLOCK).unwrap_or_default();
-                self.encrypt_blocks(stream)?;
-                for (to, from) in data.iter_mut().zip(&*stream) {
-                    *to ^= from;
+        let mut stream = [[0; BLOCK]; COUNTERS];
+        let mut result = Ok(());
+        // Short packets share a call, so that a cipher that takes several blocks at once has them.
+        let (mut first, mut done) = (0, 0);
+        while let Some(rest) = ops.get_mut(first..).filter(|rest| !rest.is_empty()) {
+            let (mut filled, mut offset) = (0, done);
+            for op in &mut *rest {
+                let blocks = op.data.len().saturating_sub(offset).div_ceil(BLOCK);
+                offset = 0;
+                let until = (filled + blocks).min(COUNTERS);
+                count(&mut op.counter, stream.get_mut(filled..until).unwrap_or_default());
+                filled = until;
+                if filled == COUNTERS {
+                    break;
                 }
             }
+            let used = stream.get_mut(..filled).unwrap_or_default().as_flattened_mut();
+            result = self.encrypt_blocks(used);
+            if result.is_err() {
+                break;
+            }
+            let mut used = &*used;
+            for op in rest {
+                let data = op.data.get_mut(done..).unwrap_or_default();
+                let now = data.len().min(used.len());
+                data.iter_mut().zip(used).for_each(|(to, from)| *to ^= from);
+                if now < data.len() {
+                    done += now;
+                    break;
+                }
+                used = used.get(now.next_multiple_of(BLOCK)..).unwrap_or_default();
+                (first, done) = (first + 1, 0);
+            }
         }
-        zeroize::Zeroize::zeroize(&mut stream);
-        Ok(())
+        result
     }
 
     /// Encrypt every packet in CBC mode, if the cipher has its own way to do so: `Ok(false)` says that it has not, and
@@ -77,11 +96,17 @@ pub trait BlockKey: Send + Sync {
     }
 }
 
-/// Add one to the last four octets, without carry into the others (RFC 3686 section 4).
-fn increment(counter: &mut [u8; BLOCK]) {
-    if let Some(low) = counter.last_chunk_mut::<4>() {
-        *low = u32::from_be_bytes(*low).wrapping_add(1).to_be_bytes();
+/// Write as many counter blocks as there are places, and move the counter behind them: its last four octets, without
+/// carry into the others (RFC 3686 section 4).
+#[inline]
+fn count(counter: &mut [u8; BLOCK], places: &mut [[u8; BLOCK]]) {
+    let base = u128::from_be_bytes(*counter);
+    let (upper, low) = (base >> 32 << 32, base as u32);
+    let at = |number: u32| (upper | u128::from(low.wrapping_add(number))).to_be_bytes();
+    for (place, number) in places.iter_mut().zip(0..) {
+        *place = at(number);
     }
+    *counter = at(places.len() as u32);
 }
 
 /// A part of one packet under a stream cipher.
