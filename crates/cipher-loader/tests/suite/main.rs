@@ -1,0 +1,8 @@
+//! The loader before libraries in C that are good, and before libraries that each have one fault. Each fault must be
+//! refused by its name.
+
+mod bad;
+mod files;
+mod good;
+mod lab;
+mod rules;
