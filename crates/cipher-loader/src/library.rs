@@ -79,7 +79,7 @@ impl Mapped {
         // SAFETY: loading runs the library's constructors. Its digest is the one that root configured, and it has
         // passed its trial, or this is the process of the trial.
         let library = unsafe { Library::open(path.to_str().ok(), RTLD_NOW | RTLD_LOCAL) }
-            .map_err(|error| refused(shown(&error.to_string())))?;
+            .map_err(|error| refused(shown(&error)))?;
         let library = ManuallyDrop::new(library);
         let ranges =
             maps.of(&sealed).map_err(|error| LoadError::System("cannot read /proc/self/maps", error))?;
@@ -118,9 +118,10 @@ impl Mapped {
     }
 }
 
-/// A message of the dynamic loader: one line, not too long.
-fn shown(text: &str) -> String {
-    text.chars().take(300).map(|c| if c.is_control() { ' ' } else { c }).collect()
+/// A message of the dynamic loader with what it says as the reason: one line, not too long.
+fn shown(error: &dyn std::error::Error) -> String {
+    let reason = std::iter::successors(Some(error), |error| error.source()).last().unwrap_or(error);
+    reason.to_string().chars().take(300).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 impl LoadedCipher {

@@ -58,9 +58,8 @@ impl Sealed {
 
     /// Device and inode, which no other file has.
     pub(crate) fn identity(&self) -> io::Result<(u64, u64)> {
-        use std::os::unix::fs::MetadataExt;
-        let data = self.0.metadata()?;
-        Ok((data.dev(), data.ino()))
+        let stat = rustix::fs::fstat(&self.0)?;
+        Ok((stat.st_dev, stat.st_ino))
     }
 }
 

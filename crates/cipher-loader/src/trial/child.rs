@@ -2,10 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use cipher_manifest::{Manifest, Vectors, vectors};
+use crypto::custom::{CustomCipher, CustomDescription, CustomKey, SetKeyError};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal, setrlimit};
 use rustix::thread::CapabilitySet;
@@ -13,9 +16,10 @@ use rustix::thread::CapabilitySet;
 use super::filter::{self, Filter};
 use super::record::Record;
 use super::{MOST, VARIABLE};
-use crate::checks::Checks;
+use crate::checks::{Checks, Memory};
 use crate::elf;
-use crate::library::Mapped;
+use crate::error::LoadError;
+use crate::library::{KeyError, LoadedCipher, Mapped};
 use crate::maps::Maps;
 use crate::sealed::Sealed;
 
@@ -35,7 +39,8 @@ pub fn child_main() -> ! {
         Some(numbers) if !ONCE.swap(true, Ordering::SeqCst) => {
             // SAFETY: the parent handed these descriptors over by number, and nothing else here knows of them.
             let [library, manifest, vectors, answer] = numbers.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-            let answer = Answer(File::from(answer));
+            // Closing it at the end would need a call that the filter refuses.
+            let answer = ManuallyDrop::new(Answer(File::from(answer)));
             let record = tried(library, manifest, vectors, &answer).unwrap_or_else(|record| record);
             i32::from(answer.write(&record).is_err())
         }
@@ -80,24 +85,65 @@ fn tried(library: OwnedFd, manifest: OwnedFd, vectors: OwnedFd, answer: &Answer)
         Manifest::parse(&text(manifest, "the manifest")?).map_err(|e| system("the manifest", &e))?;
     let vectors = Vectors::parse(&text(vectors, "the vectors")?).map_err(|e| system("the vectors", &e))?;
     outside(&library).map_err(|error| system("the libraries outside", &error))?;
-    let maps = Maps::open().map_err(|error| system("/proc/self/maps", &error))?;
+    // The first call asks the kernel, which the filter would refuse.
+    let _ = rustix::param::page_size();
+    // Closing it would need one call more.
+    let maps = ManuallyDrop::new(Maps::open().map_err(|error| system("/proc/self/maps", &error))?);
     limit().map_err(|error| system("limits", &error))?;
     let filter = Filter::new(&library, answer.0.as_fd().as_raw_fd()).map_err(|e| system("the filter", &e))?;
     answer.stage("constructors");
     filter.begin().map_err(|error| system("the filter", &error))?;
     // The filter is in force. From here on the kernel does nothing for this process that `filter` does not list.
-    let mapped = Mapped::open(library, &manifest, &maps).map_err(|e| Record::Description(short(&e)))?;
+    let mapped = Mapped::open(library, &manifest, &maps).map_err(|error| described(&error))?;
     filter.close().map_err(|error| system("the second filter", &error))?;
     answer.stage("description");
-    let cipher = mapped.cipher(&manifest).map_err(|error| Record::Description(short(&error)))?;
+    let cipher = mapped.cipher(&manifest).map_err(|error| described(&error))?;
     answer.stage("vectors");
-    let counts = vectors::run(&vectors, &cipher)
-        .map_err(|error| Record::Vector { tc_id: error.tc_id, why: short(&error.why) })?;
+    let watched = Watched { cipher: &cipher, refusal: Mutex::new(None) };
+    let counts = vectors::run(&vectors, &watched).map_err(|error| Record::Vector {
+        tc_id: error.tc_id,
+        why: watched.refusal().map_or_else(|| short(&error.why), |refusal| short(&refusal)),
+    })?;
     let begin = |check: &'static str| answer.stage(&format!("check {check}"));
     Checks { cipher: &cipher, begin: &begin, watch: &filter::watch }
         .run()
         .map_err(|error| Record::Check { check: error.check.to_owned(), why: short(&error.why) })?;
     Ok(Record::Passed(counts))
+}
+
+/// A cipher whose contexts are watched, and whose refusals of keys are kept in the library's own words.
+struct Watched<'a> {
+    cipher: &'a LoadedCipher,
+    refusal: Mutex<Option<KeyError>>,
+}
+
+impl Watched<'_> {
+    fn refusal(&self) -> Option<KeyError> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl CustomCipher for Watched<'_> {
+    fn description(&self) -> &CustomDescription {
+        self.cipher.description()
+    }
+
+    fn set_key(&self, key: &[u8]) -> Result<CustomKey, SetKeyError> {
+        let made = self.cipher.try_key(key);
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = made.as_ref().err().cloned();
+        let (key, pages) = made?;
+        filter::watch(Memory::Context, pages);
+        Ok(key)
+    }
+}
+
+/// What the parent says behind the library's name.
+fn described(error: &LoadError) -> Record {
+    Record::Description(match error {
+        LoadError::Link { why, .. } => format!("the dynamic loader refuses it: {}", short(why)),
+        LoadError::Abi { why, .. } => short(why),
+        other => short(other),
+    })
 }
 
 fn short(text: &dyn std::fmt::Display) -> String {
@@ -133,7 +179,9 @@ fn limit() -> io::Result<()> {
         (Resource::Nproc, 0),
         (Resource::Nofile, filter::MOST_FILES),
     ] {
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+        // At the second limit the kernel sends SIGKILL, which does not say why.
+        let maximum = if resource == Resource::Cpu { most + 1 } else { most };
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(maximum) })?;
     }
     Ok(())
 }

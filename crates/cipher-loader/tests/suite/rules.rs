@@ -45,8 +45,9 @@ fn a_library_that_needs_another_one_is_refused_before_it_is_mapped() {
     let other = folder.path("other.c");
     fs::write(&other, "int other(void) { return 1; }\n").unwrap();
     let library = folder.path("libother.so");
-    let status = Command::new("cc").args(["-shared", "-fPIC", "-Wl,-soname,libother.so.1", "-o"]);
-    assert!(status.arg(&library).arg(&other).status().unwrap().success());
+    let mut command = Command::new("cc");
+    command.args(["-shared", "-fPIC", "-Wl,-soname,libother.so.1", "-o"]);
+    assert!(command.arg(&library).arg(&other).status().unwrap().success());
     let bad = Folder::with(&["-Wl,--no-as-needed", library.to_str().unwrap()]);
     assert_eq!(elf_error(&bad), needed("libother.so.1"));
     // The libraries of the C compiler may be outside.
