@@ -21,6 +21,14 @@ const CONSTANT_TIME: u64 = 1;
 pub(crate) const IN_PLACE: u64 = 2;
 const OVERLAP_FORBIDDEN: u64 = 4;
 const FLAGS: u64 = CONSTANT_TIME | IN_PLACE | OVERLAP_FORBIDDEN;
+/// What `setkey` and `open` answer where nothing is wrong.
+pub(crate) const OK: i32 = 0;
+/// What `setkey` answers to a key of another length.
+pub(crate) const BAD_LENGTH: i32 = -1;
+/// What `setkey` answers to a weak key.
+pub(crate) const WEAK_KEY: i32 = -2;
+/// What `open` answers to a wrong tag.
+pub(crate) const BAD_TAG: i32 = -3;
 /// The longest text of a description, with its NUL.
 const LONGEST_TEXT: usize = 64;
 /// The octets that a description of a later minor version may have.
@@ -58,7 +66,7 @@ pub(crate) struct Raw {
     pub(crate) open_batch: usize,
 }
 
-/// `struct ravelin_cipher_ctr`.
+/// The C header's `struct ravelin_cipher_ctr`: one packet of a batch.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct RawCtr {
@@ -67,7 +75,7 @@ pub(crate) struct RawCtr {
     pub(crate) len: usize,
 }
 
-/// `struct ravelin_cipher_cbc`.
+/// The C header's `struct ravelin_cipher_cbc`: one packet of a batch.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct RawCbc {
@@ -76,7 +84,7 @@ pub(crate) struct RawCbc {
     pub(crate) len: usize,
 }
 
-/// `struct ravelin_cipher_aead`.
+/// The C header's `struct ravelin_cipher_aead`: one packet of a batch.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct RawAead {
@@ -116,7 +124,7 @@ pub(crate) fn read(address: usize, library: &Ranges) -> Result<Raw, AbiError> {
         return Err(AbiError::Version { major, minor });
     }
     // Version 1.0 has one size; later ones append fields, which this host does not read.
-    if got < SIZE || got > LONGEST || minor == 0 && got != SIZE {
+    if !(SIZE..=LONGEST).contains(&got) || minor == 0 && got != SIZE {
         return Err(AbiError::Size { got, want: SIZE });
     }
     if there < size_of::<Raw>() {
@@ -143,7 +151,7 @@ fn text(address: usize, what: &'static str, library: &Ranges) -> Result<String, 
 }
 
 impl Raw {
-    /// The cipher's name.
+    /// The name of the cipher.
     pub(crate) fn name(&self, library: &Ranges) -> Result<String, AbiError> {
         text(self.name, "name", library)
     }

@@ -13,7 +13,7 @@ use crate::library::{BlocksAlone, KeyError, LoadedCipher};
 pub(crate) struct CheckError {
     /// The name of the check.
     pub(crate) check: &'static str,
-    /// What was wrong.
+    /// What was wrong, in words for the author.
     pub(crate) why: String,
 }
 
@@ -24,14 +24,16 @@ const CANARY: u8 = 0xc5;
 /// Blocks, or 16 octets, that are encrypted and decrypted under each key.
 const UNITS: usize = 1024;
 const KEYS: u64 = 16;
-/// The longest tag.
+/// Octets of the longest tag.
 const TAG: usize = 16;
 
 type Outcome = Result<(), String>;
+/// The name of a check, and what does it.
+type Check<T> = (&'static str, fn(&T) -> Outcome);
 
 /// A cipher under test.
 pub(crate) struct Checks<'a> {
-    /// The cipher.
+    /// The cipher that is checked.
     pub(crate) cipher: &'a LoadedCipher,
     /// Told of a check before it begins.
     pub(crate) begin: &'a dyn Fn(&'static str),
@@ -51,7 +53,7 @@ pub(crate) enum Memory {
 impl Checks<'_> {
     /// All checks, in this order.
     pub(crate) fn run(&self) -> Result<(), CheckError> {
-        let checks: [(&'static str, fn(&Self) -> Outcome); 6] = [
+        let checks: [Check<Self>; 6] = [
             ("setkey", Self::lengths),
             ("inverse", Self::inverse),
             ("multiblock", Self::multiblock),

@@ -3,6 +3,8 @@
 //! The dynamic table is read as the dynamic loader reads it, by segments and not by sections. A file that is damaged is
 //! refused; nothing in it can make the reader fail in another way.
 
+use std::ffi::CStr;
+
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, Sym as _};
 use object::{Endianness, ReadRef as _};
@@ -67,6 +69,9 @@ impl ElfError {
         }
     }
 }
+
+/// The one symbol that a library exports.
+pub(crate) const SYMBOL: &CStr = c"ravelin_cipher_v1";
 
 /// The libraries that may stay outside: those that this program has itself.
 pub(crate) const OUTSIDE: &[&str] =
@@ -166,7 +171,7 @@ impl<'a> Image<'a> {
             if tag == elf::DT_RPATH || tag == elf::DT_RUNPATH {
                 return Err(ElfError::SearchPath);
             }
-            let flags = tag == elf::DT_FLAGS && number & u64::from(elf::DF_TEXTREL.0) != 0;
+            let flags = tag == elf::DT_FLAGS && number & elf::DF_TEXTREL.0 != 0;
             if tag == elf::DT_TEXTREL || flags {
                 return Err(ElfError::TextRelocations);
             }
@@ -190,7 +195,7 @@ impl<'a> Image<'a> {
             let name = symbol.name(self.endian, symbols.strings());
             !symbol.is_undefined(self.endian)
                 && symbol.st_type() == elf::STT_FUNC
-                && name == Ok(crate::library::SYMBOL.to_bytes())
+                && name == Ok(SYMBOL.to_bytes())
         });
         if found || symbols.is_empty() && sections.is_empty() { Ok(()) } else { Err(ElfError::Symbol) }
     }

@@ -7,7 +7,7 @@ use cipher_manifest::{Digest, DocumentError, Manifest};
 use crypto::custom::DescriptionError;
 
 use crate::elf::ElfError;
-use crate::trial::TrialError;
+use crate::trial_error::TrialError;
 
 /// The reason why a file, or a folder above it, is not read.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +31,7 @@ pub enum FileFault {
     /// It is too long.
     #[error("it has more than {0} octets")]
     Length(usize),
-    /// The system refuses.
+    /// The system refuses to open or read it.
     #[error("{0}")]
     System(#[from] io::Error),
 }
@@ -57,9 +57,9 @@ pub enum AbiError {
     /// The description was made for another ABI.
     #[error("it was made for ABI {major}.{minor}, and this host has 1.0")]
     Version {
-        /// The major number.
+        /// The major number of the library's.
         major: u32,
-        /// The minor number.
+        /// The minor number of the library's.
         minor: u32,
     },
     /// The size of the description does not fit its version.
@@ -79,9 +79,9 @@ pub enum AbiError {
     /// A number has no meaning.
     #[error("its {what} is {got}: {want}")]
     Number {
-        /// The field.
+        /// The field that is wrong.
         what: &'static str,
-        /// What it is.
+        /// What it is in the library.
         got: u64,
         /// What it may be.
         want: &'static str,
@@ -115,7 +115,7 @@ pub enum LoadError {
     /// A file has another content than was configured.
     #[error("{}: its SHA-256 is {got}, and {from} says {want}", file.display())]
     Digest {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
         /// The digest that was expected.
         want: Digest,
@@ -127,17 +127,17 @@ pub enum LoadError {
     /// A document cannot be understood.
     #[error("{}: {why}", file.display())]
     Document {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// Place and reason.
+        /// The place in it, and the reason.
         why: DocumentError,
     },
     /// The library breaks a rule that needs none of its code.
     #[error("{}: {why}", file.display())]
     Elf {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// The rule.
+        /// The rule that it breaks.
         why: ElfError,
     },
     /// The dynamic loader refuses the library.
@@ -161,7 +161,7 @@ pub enum LoadError {
     Trial {
         /// The file name in the manifest.
         library: String,
-        /// What happened.
+        /// What happened in the trial.
         why: TrialError,
     },
     /// This system cannot do what is needed.

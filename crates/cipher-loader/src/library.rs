@@ -4,10 +4,11 @@
 //! and the dynamic loader takes a second library under one path for the first. A take-over exchanges ciphers.
 
 mod aead;
+mod batch;
 mod block;
 mod stream;
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -19,24 +20,15 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 pub(crate) use block::BlocksAlone;
 
-use crate::abi::{self, Raw};
+use crate::abi::{self, BAD_LENGTH, OK, Raw, WEAK_KEY};
 use crate::context::{Context, ContextError, Pool};
+use crate::elf::SYMBOL;
 use crate::error::{AbiError, LoadError};
 use crate::maps::{Maps, Ranges};
 use crate::sealed::Sealed;
 
-/// The one symbol of a library.
-pub(crate) const SYMBOL: &CStr = c"ravelin_cipher_v1";
 /// The descriptions that a library may have.
 const MOST_CIPHERS: u32 = 64;
-/// What `setkey` and `open` answer.
-const OK: i32 = 0;
-const BAD_LENGTH: i32 = -1;
-const WEAK_KEY: i32 = -2;
-/// Octets that are copied at once for a cipher that cannot work in place.
-const COPY: usize = 2048;
-/// Packets whose records are handed to a library at once.
-const LANES: usize = 16;
 
 type SetKey = unsafe extern "C" fn(*mut c_void, *const u8, usize) -> i32;
 type Describe = unsafe extern "C" fn(u32) -> *const Raw;

@@ -17,7 +17,7 @@ pub(crate) struct Maps(File);
 const MOST: usize = 4 << 20;
 
 impl Maps {
-    /// The list.
+    /// Open the list of this process.
     pub(crate) fn open() -> io::Result<Maps> {
         File::open("/proc/self/maps").map(Maps)
     }

@@ -42,7 +42,7 @@ impl Sealed {
         Err(io::Error::other("the memory is not sealed"))
     }
 
-    /// Everything in it.
+    /// All octets of the memory.
     pub(crate) fn octets(&self) -> io::Result<Vec<u8>> {
         let len = usize::try_from(self.0.metadata()?.len()).map_err(io::Error::other)?;
         let mut octets = vec![0; len];

@@ -88,7 +88,7 @@ impl Manifest {
     /// The number of octets that a manifest may have.
     pub const MOST_OCTETS: usize = 64 * 1024;
 
-    /// Read a manifest.
+    /// Read a manifest from its octets.
     ///
     /// # Errors
     /// [`DocumentError`] with the line or the field that is wrong.

@@ -5,6 +5,7 @@
 //! something is not registered (issue 23 item 5).
 
 mod block;
+mod failure;
 mod read;
 mod run;
 
@@ -43,11 +44,11 @@ impl Vectors {
     }
 }
 
-/// One known answer.
+/// A test: one known answer.
 pub struct Vector {
     /// The number of the test, which no other test of the file has.
     pub tc_id: u64,
-    /// The key.
+    /// The key of this test.
     pub key: Zeroizing<Vec<u8>>,
     /// Mode, input and output.
     pub case: Case,
@@ -84,9 +85,9 @@ pub enum Case {
     },
     /// CBC without padding (NIST SP 800-38A section 6.2).
     Cbc {
-        /// One block.
+        /// The IV: one whole block.
         iv: Vec<u8>,
-        /// Plaintext: whole blocks.
+        /// Plaintext that is whole blocks.
         msg: Vec<u8>,
         /// Ciphertext of the same length.
         ct: Vec<u8>,
@@ -95,7 +96,7 @@ pub enum Case {
     Gcm(Sealed),
     /// The key stream of a stream cipher; `iv` in the file is the nonce.
     Stream {
-        /// The nonce.
+        /// The nonce, `iv` in the file.
         nonce: [u8; NONCE_LEN],
         /// The octet of the key stream that meets the first octet of the message; 0 if the file has none.
         offset: u64,
@@ -136,7 +137,7 @@ impl Case {
         }
     }
 
-    /// The plaintext.
+    /// The plaintext of the test.
     pub fn message(&self) -> &[u8] {
         match self {
             Case::Block { msg, .. }

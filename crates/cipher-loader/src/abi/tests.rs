@@ -1,7 +1,7 @@
 //! The layout, compared with what the C compiler makes of the header, in C11 and in C++17.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::*;
@@ -24,7 +24,7 @@ fn layout() -> Vec<(&'static str, &'static str, usize)> {
 
 #[test]
 fn the_c_compiler_lays_everything_out_alike() {
-    let folder = PathBuf::from(std::env::temp_dir()).join(format!("ravelin-abi-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("ravelin-abi-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include");
     let mut program = "#include <stdio.h>\n#include <ravelin_cipher.h>\nint main(void) {\n".to_owned();
@@ -51,7 +51,9 @@ fn the_c_compiler_lays_everything_out_alike() {
         writeln!(program, "printf(\"{name} %u\\n\", {name});").unwrap();
         writeln!(expected, "{name} {value}").unwrap();
     }
-    for (name, value) in [("OK", 0), ("BAD_LENGTH", -1), ("WEAK_KEY", -2), ("BAD_TAG", -3)] {
+    for (name, value) in
+        [("OK", OK), ("BAD_LENGTH", BAD_LENGTH), ("WEAK_KEY", WEAK_KEY), ("BAD_TAG", BAD_TAG)]
+    {
         writeln!(program, "printf(\"{name} %d\\n\", RAVELIN_CIPHER_{name});").unwrap();
         writeln!(expected, "{name} {value}").unwrap();
     }

@@ -9,8 +9,8 @@ use crypto::UnitFailed;
 use crypto::custom::{AeadKey, AeadOp, NONCE_LEN};
 use zeroize::Zeroize;
 
-use super::{COPY, LANES, OK};
-use crate::abi::{IN_PLACE, Raw, RawAead};
+use super::batch::{COPY, LANES};
+use crate::abi::{BAD_TAG, IN_PLACE, OK, Raw, RawAead};
 use crate::context::Context;
 
 type Seal =
@@ -27,7 +27,6 @@ type Open = unsafe extern "C" fn(
 ) -> i32;
 type Batch = unsafe extern "C" fn(*const c_void, *mut RawAead, usize);
 
-const BAD_TAG: i32 = -3;
 /// Octets of the longest packet that is copied for a cipher that cannot work in place: what an IP packet may have.
 const LONGEST: usize = 65536;
 

@@ -9,7 +9,7 @@ use crypto::UnitFailed;
 use crypto::custom::{BlockKey, CbcOp, CtrOp};
 use zeroize::Zeroize;
 
-use super::{COPY, LANES};
+use super::batch::{COPY, LANES};
 use crate::abi::{IN_PLACE, Raw, RawCbc, RawCtr};
 use crate::context::Context;
 

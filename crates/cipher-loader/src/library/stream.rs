@@ -7,7 +7,7 @@ use crypto::UnitFailed;
 use crypto::custom::{NONCE_LEN, StreamKey, StreamOp};
 use zeroize::Zeroize;
 
-use super::COPY;
+use super::batch::COPY;
 use crate::abi::{IN_PLACE, Raw};
 use crate::context::Context;
 

@@ -14,8 +14,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal, setrlimit};
 use rustix::thread::CapabilitySet;
 
 use super::filter::{self, Filter};
-use super::record::Record;
-use super::{MOST, VARIABLE};
+use super::record::{MOST, Record, VARIABLE};
 use crate::checks::{Checks, Memory};
 use crate::elf;
 use crate::error::LoadError;

@@ -57,7 +57,7 @@ const LOADING: &[i64] = &[
 
 /// The pipe to the parent.
 static ANSWER: AtomicI32 = AtomicI32::new(-1);
-/// The sealed library.
+/// The descriptor of the sealed library.
 static LIBRARY: AtomicI32 = AtomicI32::new(-1);
 /// The descriptor that the dynamic loader is given.
 static SLOT: AtomicI32 = AtomicI32::new(-1);
@@ -332,26 +332,4 @@ impl Registers {
         // SAFETY: as above; nothing else has the context.
         unsafe { (&mut (*self.0).uc_mcontext.regs)[0] = value.cast_unsigned() };
     }
-}
-
-/// A system call for a message.
-pub(super) fn call_name(call: i64) -> String {
-    let name = match call {
-        libc::SYS_openat => "openat",
-        libc::SYS_socket => "socket",
-        libc::SYS_clone | libc::SYS_clone3 => "clone (fork, or a thread)",
-        libc::SYS_execve => "execve",
-        libc::SYS_read => "read",
-        libc::SYS_write => "write",
-        libc::SYS_rt_sigaction => "rt_sigaction (a signal handler)",
-        libc::SYS_mmap => "mmap (executable memory)",
-        libc::SYS_mprotect => "mprotect (executable memory)",
-        libc::SYS_clock_nanosleep | libc::SYS_nanosleep => "nanosleep",
-        libc::SYS_getrandom => "getrandom",
-        libc::SYS_newfstatat | libc::SYS_fstat | libc::SYS_statx => "stat",
-        libc::SYS_kill => "kill",
-        libc::SYS_ioctl => "ioctl",
-        other => return format!("system call {other}"),
-    };
-    name.to_owned()
 }

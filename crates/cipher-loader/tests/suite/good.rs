@@ -1,6 +1,6 @@
 //! Libraries without a fault, and what was hashed is what runs.
 
-use cipher_loader::{Trust, examine};
+use cipher_loader::{Loaded, Trust, examine};
 use crypto::custom::{BlockKey, CbcOp, CtrOp, CustomCipher, CustomKey, SetKeyError};
 
 use crate::lab::{Folder, Toy, trial};
@@ -96,7 +96,7 @@ fn a_library_exchanged_after_it_was_hashed_changes_nothing() {
     let examined = examine(&request.manifest, request.sha256, Trust::Caller).unwrap();
     // Another library, in the same file: what was read before runs, in the trial and here.
     folder.compile(&["-DINCLUDES", "-DCONSTRUCTOR=_exit(3)"]);
-    let loaded = examined.load(&trial()).unwrap();
+    let loaded = Loaded::after_trial(examined, &trial()).unwrap();
     assert_eq!(loaded.counts.total(), 140);
     // Read anew, it is refused before any of it runs.
     assert!(folder.refused().contains("toy.so: its SHA-256 is "));

@@ -7,7 +7,7 @@ use ghash::GHash;
 use ghash::universal_hash::UniversalHash;
 use subtle::ConstantTimeEq;
 
-use super::run::Failure;
+use super::failure::Failure;
 use super::{BLOCK, Sealed};
 
 /// Blocks in both directions, all at once and each for itself.

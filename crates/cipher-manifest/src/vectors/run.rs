@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use crypto::UnitFailed;
 use crypto::custom::{
     AeadKey, AeadOp, CustomCipher, CustomDescription, CustomKey, Primitive, SetKeyError, StreamKey, StreamOp,
 };
 use serde::{Deserialize, Serialize};
 
 use super::block;
+use super::failure::Failure;
 use super::{Case, Sealed, Vector, Vectors};
 
 /// How many tests of each mode a cipher has passed.
@@ -55,7 +55,7 @@ impl Counts {
 pub struct VectorError {
     /// The test's number; `None`: the file as a whole is not this cipher's.
     pub tc_id: Option<u64>,
-    /// What was wrong.
+    /// What was wrong, in words for the author.
     pub why: String,
 }
 
@@ -69,19 +69,6 @@ impl fmt::Display for VectorError {
 }
 
 impl std::error::Error for VectorError {}
-
-/// The reason why one test was not passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Failure {
-    #[error("{0}")]
-    Differs(&'static str),
-    #[error("a cipher of kind {0} has no tests of this mode or with these lengths")]
-    Mode(&'static str),
-    #[error("{0}")]
-    Key(#[from] SetKeyError),
-    #[error("the cipher's answer did not come: {0}")]
-    Unit(#[from] UnitFailed),
-}
 
 /// Put every test before the cipher. Each is computed in more than one way where there is more than one: in both
 /// directions, in one piece and in several, by the cipher's own mode and by the host's over its blocks.
