@@ -9,6 +9,7 @@
 mod child;
 mod filter;
 mod record;
+mod registers;
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -15,6 +15,7 @@ use rustix::thread::CapabilitySet;
 
 use super::filter::{self, Filter};
 use super::record::{MOST, Record, VARIABLE};
+use super::registers::Control;
 use crate::checks::{Checks, Memory};
 use crate::elf;
 use crate::error::LoadError;
@@ -91,10 +92,12 @@ fn tried(library: OwnedFd, manifest: OwnedFd, vectors: OwnedFd, answer: &Answer)
     limit().map_err(|error| system("limits", &error))?;
     let filter = Filter::new(&library, answer.0.as_fd().as_raw_fd()).map_err(|e| system("the filter", &e))?;
     answer.stage("constructors");
+    let control = Control::now();
     filter.begin().map_err(|error| system("the filter", &error))?;
     // The filter is in force. From here on the kernel does nothing for this process that `filter` does not list.
     let mapped = Mapped::open(library, &manifest, &maps).map_err(|error| described(&error))?;
     filter.close().map_err(|error| system("the second filter", &error))?;
+    same(control, "constructors")?;
     answer.stage("description");
     let cipher = mapped.cipher(&manifest).map_err(|error| described(&error))?;
     answer.stage("vectors");
@@ -103,11 +106,22 @@ fn tried(library: OwnedFd, manifest: OwnedFd, vectors: OwnedFd, answer: &Answer)
         tc_id: error.tc_id,
         why: watched.refusal().map_or_else(|| short(&error.why), |refusal| short(&refusal)),
     })?;
+    same(control, "vectors")?;
     let begin = |check: &'static str| answer.stage(&format!("check {check}"));
     Checks { cipher: &cipher, begin: &begin, watch: &filter::watch }
         .run()
         .map_err(|error| Record::Check { check: error.check.to_owned(), why: short(&error.why) })?;
+    same(control, "checks")?;
     Ok(Record::Passed(counts))
+}
+
+/// Whether the control of floating point is what it was.
+fn same(before: Control, during: &str) -> Result<(), Record> {
+    if Control::now() == before {
+        return Ok(());
+    }
+    let why = format!("it changed the floating point control (MXCSR, x87) during {during}");
+    Err(Record::Check { check: "registers".to_owned(), why })
 }
 
 /// A cipher whose contexts are watched, and whose refusals of keys are kept in the library's own words.

@@ -95,6 +95,19 @@ fn what_needs_alignment_is_named() {
     );
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn what_changes_the_floating_point_control_is_named() {
+    for (place, during) in
+        [("CONSTRUCTOR", "constructors"), ("IN_SETKEY", "vectors"), ("IN_PACKET", "vectors")]
+    {
+        let fault = format!("-D{place}=_mm_setcsr(_mm_getcsr()|0x8000)");
+        assert_refused(&[&fault], &["check `registers`: it changed the floating point control", during]);
+        let fault = format!("-D{place}={{short w=0x27f;__asm__ volatile(\"fldcw %0\"::\"m\"(w));}}");
+        assert_refused(&[&fault], &["check `registers`: it changed the floating point control", during]);
+    }
+}
+
 #[test]
 fn what_keeps_keys_outside_of_the_context_is_found() {
     assert_refused(&["-DGLOBAL_KEY"], &["check `keys`", "the key is not in the context"]);
@@ -104,6 +117,7 @@ fn what_keeps_keys_outside_of_the_context_is_found() {
 #[test]
 fn what_computes_wrongly_is_found() {
     assert_refused(&["-DDECRYPT_RARE"], &["check `inverse`", "is decrypted wrongly"]);
+    assert_refused(&["-DMANY"], &["check `multiblock`", "20 at once are not the same as 20 one by one"]);
     assert_refused(&["-DANY_LENGTH"], &["check `setkey`", "setkey takes a key of"]);
     assert_refused(&["-DANSWER=5"], &["setkey answered 5, which has no meaning"]);
     assert_refused(&["-DANSWER=-2"], &["test vector 1: setkey says that the key is weak"]);

@@ -15,7 +15,14 @@ fn key(cipher: &dyn CustomCipher, octets: &[u8]) -> Box<dyn BlockKey> {
 }
 
 /// The arguments of compilers that give a library with all functions, with few, in place and not.
-const FORMS: [&[&str]; 4] = [&[], &["-DFLAGS=3"], &["-DCTR=12"], &["-DCTR=12", "-DFLAGS=3"]];
+const FORMS: [&[&str]; 6] = [
+    &[],
+    &["-DNOT_IN_PLACE"],
+    &["-DFLAGS=3"],
+    &["-DCTR=12"],
+    &["-DCTR=12", "-DFLAGS=3"],
+    &["-DCTR=12", "-DCTR_NOT_IN_PLACE"],
+];
 
 #[test]
 fn a_good_library_is_loaded_and_computes_what_its_second_form_does() {
@@ -100,6 +107,13 @@ fn a_library_exchanged_after_it_was_hashed_changes_nothing() {
     assert_eq!(loaded.counts.total(), 140);
     // Read anew, it is refused before any of it runs.
     assert!(folder.refused().contains("toy.so: its SHA-256 is "));
+}
+
+#[test]
+fn memory_is_bounded_in_the_trial() {
+    // Two gibibytes are twice what the trial may have. Where it was loaded for good they may be had.
+    let greedy = "-DCONSTRUCTOR=if(malloc(2ul<<30)&&getenv(\"RAVELIN_CIPHER_TRIAL\"))abort()";
+    assert!(Folder::with(&["-DINCLUDES", greedy]).load().is_ok());
 }
 
 #[test]

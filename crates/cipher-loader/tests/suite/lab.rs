@@ -32,7 +32,7 @@ impl Toy {
     }
 }
 
-fn hex(octets: &[u8]) -> String {
+pub fn hex(octets: &[u8]) -> String {
     octets.iter().fold(String::new(), |text, octet| text + &format!("{octet:02x}"))
 }
 
@@ -112,9 +112,14 @@ impl Folder {
 
     /// The library, with these arguments behind the usual ones.
     pub fn compile(&self, arguments: &[&str]) {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/toy.c");
+        self.compile_source("toy.c", arguments);
+    }
+
+    /// A library of this source.
+    pub fn compile_source(&self, source: &str, arguments: &[&str]) {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite").join(source);
         let mut command = Command::new("cc");
-        command.args(["-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-I"]);
+        command.args(["-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w", "-I"]);
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include")).arg("-o");
         command.arg(self.path("toy.so")).arg(source).args(arguments);
         assert!(command.status().unwrap().success(), "{arguments:?}");

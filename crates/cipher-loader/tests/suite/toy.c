@@ -48,6 +48,9 @@
 #include <time.h>
 #include <unistd.h>
 #endif
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
 
 volatile int toy_sink;
 __attribute__((constructor)) static void constructor(void) { CONSTRUCTOR; }
@@ -110,6 +113,17 @@ static void encrypt(const void *ctx, uint8_t *dst, const uint8_t *src, size_t bl
 {
     const uint64_t *k = schedule(ctx);
     IN_PACKET;
+#ifdef NOT_IN_PLACE
+    memset(dst, 0, 16 * blocks);
+#endif
+#ifdef MANY
+    /* Wrong for one number of blocks, in both directions. */
+    if (blocks == 20) {
+        encrypt(ctx, dst, src, 19);
+        memcpy(dst + 304, src + 304, 16);
+        return;
+    }
+#endif
 #ifdef ALIGNED
     /* 16 octets at once by an instruction that needs alignment. */
     if (blocks)
@@ -131,6 +145,9 @@ static void encrypt(const void *ctx, uint8_t *dst, const uint8_t *src, size_t bl
 static void decrypt(const void *ctx, uint8_t *dst, const uint8_t *src, size_t blocks)
 {
     const uint64_t *k = schedule(ctx);
+#ifdef NOT_IN_PLACE
+    memset(dst, 0, 16 * blocks);
+#endif
     for (; blocks; blocks--, dst += 16, src += 16) {
         uint64_t r = load(src), l = load(src + 8);
         for (int i = ROUNDS; i-- > 0;) {
@@ -153,6 +170,9 @@ static void ctr(const void *ctx, const uint8_t counter[16], uint8_t *dst, const 
 {
     uint8_t block[16], stream[16];
     memcpy(block, counter, 16);
+#ifdef CTR_NOT_IN_PLACE
+    memset(dst, 0, len);
+#endif
     for (size_t at = 0; at < len; at += 16) {
         encrypt(ctx, stream, block, 1);
         for (size_t i = 0; i < 16 && at + i < len; i++)
@@ -202,7 +222,9 @@ static const struct ravelin_cipher description = {
     .decrypt_blocks = decrypt,
 #ifdef CTR
     .ctr_xor = ctr,
+#ifndef CTR_NOT_IN_PLACE
     .ctr_xor_batch = ctr_batch,
+#endif
     .cbc_encrypt_batch = cbc_batch,
 #endif
 #ifdef DESCRIPTION
