@@ -161,6 +161,7 @@ impl Raw {
         let number = |what, got, want, right| {
             if right { Ok(()) } else { Err(AbiError::Number { what, got, want }) }
         };
+        number("kind", self.kind.into(), "1, 2 and 3 are known", (BLOCK..=AEAD).contains(&self.kind))?;
         number("flags", self.flags, "only 1, 2 and 4 are known", self.flags & !FLAGS == 0)?;
         let nonce = if self.kind == BLOCK { 0 } else { NONCE_LEN as u32 };
         let want = "a block cipher has 0, others 12";
@@ -177,10 +178,7 @@ impl Raw {
         let primitive = match self.kind {
             BLOCK => Primitive::Block { block_len: length(self.block_len) },
             STREAM => Primitive::Stream,
-            AEAD => Primitive::Aead { tag_len: length(self.tag_len) },
-            got => {
-                return Err(AbiError::Number { what: "kind", got: got.into(), want: "1, 2 and 3 are known" });
-            }
+            _ => Primitive::Aead { tag_len: length(self.tag_len) },
         };
         let description = CustomDescription {
             name: self.name(library)?,

@@ -84,6 +84,8 @@ const LOADING: [elf::DynamicTag; 4] = [elf::DT_FILTER, elf::DT_AUXILIARY, elf::D
 const MACHINE: elf::Machine = if cfg!(target_arch = "aarch64") { elf::EM_AARCH64 } else { elf::EM_X86_64 };
 /// Entries of a dynamic table; linkers write about thirty.
 const MOST_ENTRIES: usize = 4096;
+/// Octets of the smallest page of the machines that are known here.
+const PAGE: u64 = 4096;
 /// Octets of a library's name that a message repeats.
 const LONGEST_NAME: usize = 80;
 
@@ -122,6 +124,7 @@ struct Image<'a> {
 impl<'a> Image<'a> {
     fn segments(&self) -> Result<(), ElfError> {
         let mut stack = None;
+        let mut free = 0;
         for segment in self.segments {
             let flags = segment.p_flags(self.endian);
             match segment.p_type(self.endian) {
@@ -129,6 +132,14 @@ impl<'a> Image<'a> {
                 elf::PT_GNU_STACK => stack = Some(flags),
                 elf::PT_LOAD if flags.contains(elf::PF_W) && flags.contains(elf::PF_X) => {
                     return Err(ElfError::WritableCode);
+                }
+                elf::PT_LOAD => {
+                    // Where two lie on one page the loader and this reader could see different octets.
+                    let start = segment.p_vaddr(self.endian);
+                    let end = start.checked_add(segment.p_memsz(self.endian));
+                    let end =
+                        end.and_then(|end| end.checked_next_multiple_of(PAGE)).filter(|_| start >= free);
+                    free = end.ok_or(ElfError::Damaged("its segments lie one above another"))?;
                 }
                 _ => {}
             }

@@ -60,7 +60,9 @@ fn what_crashes_or_ends_the_process_is_named() {
 
 #[test]
 fn what_never_ends_is_ended() {
-    for (place, stage) in [("CONSTRUCTOR", "constructors"), ("IN_PACKET", "vectors")] {
+    for (place, stage) in
+        [("CONSTRUCTOR", "constructors"), ("IN_SETKEY", "vectors"), ("IN_PACKET", "vectors")]
+    {
         let error = Folder::with(&[&format!("-D{place}=for(;;)toy_sink=1")]).refused();
         // A busy machine may not give it two seconds of processor time in five.
         assert!(error.contains("SIGXCPU") || error.contains("within 5 seconds"), "{error}");

@@ -35,6 +35,15 @@ fn a_link_anywhere_in_the_path_is_refused() {
 }
 
 #[test]
+fn a_caller_may_go_back_by_dots_and_a_daemon_may_not() {
+    let folder = Folder::with(&[]);
+    let name = folder.0.file_name().unwrap();
+    let path = folder.0.join("..").join(name).join("manifest.json");
+    assert!(examine(&path, None, Trust::Caller).is_ok());
+    assert!(matches!(fault(&path, Trust::Root).1, FileFault::Path));
+}
+
+#[test]
 fn pipes_folders_and_what_is_too_long_are_refused() {
     let folder = Folder::with(&[]);
     fs::remove_file(folder.path("toy.so")).unwrap();
