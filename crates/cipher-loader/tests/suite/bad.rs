@@ -71,6 +71,48 @@ fn what_never_ends_is_ended() {
 }
 
 #[test]
+fn the_child_of_a_trial_has_given_up_everything() {
+    let folder = Folder::with(&["-DCONSTRUCTOR=for(;;)toy_sink=1"]);
+    let mut request = folder.request();
+    // A mark on the command line, which changes nothing.
+    let mark = format!("--skip={}", folder.0.display());
+    request.trial.arguments.push((&mark).into());
+    let loading = std::thread::spawn(move || cipher_loader::load(&request).map(|_| ()));
+    let mut seen = false;
+    while !seen && !loading.is_finished() {
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            seen |= command.ends_with(format!("{mark}\0").as_bytes()) && is_bare(&entry.path());
+        }
+    }
+    assert!(loading.join().unwrap().is_err());
+    assert!(seen, "no process without rights was seen");
+}
+
+/// Whether the library's thread of this process has no capability, and the process is limited and filtered.
+fn is_bare(process: &std::path::Path) -> bool {
+    let text = |path: std::path::PathBuf| fs::read_to_string(path).unwrap_or_default();
+    let Ok(threads) = fs::read_dir(process.join("task")) else { return false };
+    let threads: Vec<String> = threads.flatten().map(|task| text(task.path().join("status"))).collect();
+    let has = |status: &String, line: &str| status.contains(&format!("\n{line}\n"));
+    let none = |status: &&String| {
+        ["CapInh", "CapPrm", "CapEff", "CapAmb"].iter().all(|set| has(status, &format!("{set}:\t{:016}", 0)))
+    };
+    let limits = text(process.join("limits"));
+    let limited = |what: &str, most: &str| {
+        limits.lines().any(|line| line.starts_with(what) && line.split_whitespace().any(|word| word == most))
+    };
+    threads.iter().any(|status| none(&status))
+        && threads.iter().all(|status| has(status, "NoNewPrivs:\t1") && has(status, "Seccomp:\t2"))
+        && limited("Max address space", "1073741824")
+        && limited("Max cpu time", "2")
+        && limited("Max core file size", "0")
+        && limited("Max file size", "0")
+        && limited("Max processes", "0")
+        && limited("Max open files", "64")
+}
+
+#[test]
 fn what_writes_where_it_must_not_is_named() {
     // Behind a buffer, even if what was there stays.
     assert_refused(
@@ -113,6 +155,9 @@ fn what_changes_the_floating_point_control_is_named() {
 #[test]
 fn what_keeps_keys_outside_of_the_context_is_found() {
     assert_refused(&["-DGLOBAL_KEY"], &["check `keys`", "the key is not in the context"]);
+    // A library that counts its calls, and is wrong from some call on.
+    let state = "-DIN_PACKET=static int calls;if(++calls>1000){memset(dst,0,16*blocks);return;}";
+    assert_refused(&[state], &["check `"]);
     assert_refused(&["-DCACHED_KEY"], &["test vector 2: "]);
 }
 

@@ -66,6 +66,23 @@ fn text_relocations_and_programs_are_refused() {
     assert_eq!(elf_error(&program), ElfError::Interpreter);
 }
 
+/// The two readers of a file, the loader and this one, must see the same octets at each address.
+#[test]
+fn segments_that_overlap_are_refused() {
+    let folder = Folder::with(&[]);
+    let mut octets = fs::read(folder.path("toy.so")).unwrap();
+    let word = |at: usize, octets: &[u8]| u64::from_le_bytes(octets[at..at + 8].try_into().unwrap()) as usize;
+    // e_phoff, and e_phnum program headers of 56 octets (elf(5)).
+    let (table, count) = (word(32, &octets), usize::from(octets[56]));
+    let loads = (0..count).map(|at| table + 56 * at).filter(|at| octets[*at..at + 4] == [1, 0, 0, 0]);
+    let loads: Vec<usize> = loads.collect();
+    let first = octets[loads[0] + 16..loads[0] + 24].to_vec();
+    octets[loads[1] + 16..loads[1] + 24].copy_from_slice(&first);
+    fs::write(folder.path("toy.so"), octets).unwrap();
+    folder.manifest(&[]);
+    assert_eq!(elf_error(&folder), ElfError::Damaged("its segments lie one above another"));
+}
+
 #[test]
 fn an_undefined_symbol_is_the_dynamic_loaders_error() {
     let error = Folder::with(&["-DIN_PACKET=extern int nowhere(void);toy_sink=nowhere()"]).refused();

@@ -22,7 +22,8 @@ fn the_published_tests_are_read_as_they_are_written() {
     let modes: Vec<&str> = vectors.tests().iter().skip(100).map(|test| test.case.mode()).collect();
     assert_eq!(modes, ["block", "ctr", "cbc", "gcm", "stream"]);
     // Keys are never printed.
-    assert!(!format!("{vectors:?}").contains("feffe9"), "{vectors:?}");
+    assert_eq!(format!("{vectors:?}"), "Vectors { cipher: \"proofaes\", tests: 105 }");
+    assert_eq!(format!("{:?}", vectors.tests()[103]), "Vector { tc_id: 104, mode: \"gcm\" }");
 }
 
 #[test]
