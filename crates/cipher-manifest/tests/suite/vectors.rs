@@ -115,3 +115,15 @@ proptest! {
         prop_assert!(Vectors::parse(&octets[..cut % len]).is_err());
     }
 }
+
+/// A fuzz target whose seeds are refused at once tries little behind the first check.
+#[test]
+fn the_seeds_of_the_fuzz_targets_are_read() {
+    let modes = include_bytes!("../../../../fuzz/corpus/cipher_vectors/modes");
+    assert_eq!(Vectors::parse(modes).unwrap().tests().len(), 104);
+    let block = include_bytes!("../../../../fuzz/corpus/cipher_manifest/block");
+    let aead = include_bytes!("../../../../fuzz/corpus/cipher_manifest/aead");
+    assert!(
+        cipher_manifest::Manifest::parse(block).is_ok() && cipher_manifest::Manifest::parse(aead).is_ok()
+    );
+}
