@@ -1,5 +1,5 @@
-/* A toy stream cipher (STREAM) or a toy combined mode (AEAD), and one fault for each macro. Neither is for anybody's
- * data. */
+/* A toy stream cipher, a toy combined mode (AEAD) or a toy cipher with blocks of 8 octets (EIGHT), and one fault for
+ * each macro. None is for anybody's data. */
 #include "ravelin_cipher.h"
 #include <string.h>
 
@@ -44,6 +44,28 @@ static void xor_at(const void *ctx, const uint8_t *nonce, uint64_t offset, uint8
     for (size_t i = 0; i < len; i++)
         dst[i] = src[i] ^ stream(ctx, nonce, AT + i);
 }
+
+#ifdef EIGHT
+static void encrypt(const void *ctx, uint8_t *dst, const uint8_t *src, size_t blocks)
+{
+    for (const uint64_t *k = ctx; blocks; blocks--, dst += 8, src += 8) {
+        uint64_t x = load(src);
+        for (int i = 0; i < 4; i++)
+            x = turn((x ^ k[i]) * 0x9e3779b97f4a7c15u, 23);
+        memcpy(dst, &x, 8);
+    }
+}
+
+static void decrypt(const void *ctx, uint8_t *dst, const uint8_t *src, size_t blocks)
+{
+    for (const uint64_t *k = ctx; blocks; blocks--, dst += 8, src += 8) {
+        uint64_t x = load(src);
+        for (int i = 4; i-- > 0;)
+            x = turn(x, 41) * 0xf1de83e19937733du ^ k[i];
+        memcpy(dst, &x, 8);
+    }
+}
+#endif
 
 #ifdef AEAD
 static void mac(const uint64_t *k, const uint8_t *nonce, const uint8_t *aad, size_t aad_len, const uint8_t *ct,
@@ -124,12 +146,17 @@ static const struct ravelin_cipher description = {
     .version = "1",
     .vendor = "tests",
     .key_len = 32,
-    .nonce_len = 12,
     .ctx_size = 32,
     .ctx_align = 8,
     .setkey = setkey,
-#ifdef AEAD
+#ifdef EIGHT
+    .kind = RAVELIN_CIPHER_BLOCK,
+    .block_len = 8,
+    .encrypt_blocks = encrypt,
+    .decrypt_blocks = decrypt,
+#elif defined(AEAD)
     .kind = RAVELIN_CIPHER_AEAD,
+    .nonce_len = 12,
     .tag_len = 16,
     .seal = seal,
     .open = open,
@@ -139,6 +166,7 @@ static const struct ravelin_cipher description = {
 #endif
 #else
     .kind = RAVELIN_CIPHER_STREAM,
+    .nonce_len = 12,
     .xor_at = xor_at,
 #endif
 };

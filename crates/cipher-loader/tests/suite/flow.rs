@@ -1,10 +1,10 @@
-//! Stream ciphers and combined modes from libraries, compared with a second form in Rust.
+//! Stream ciphers, combined modes and blocks of 8 octets from libraries, compared with a second form in Rust.
 
 use std::fmt::Write as _;
 use std::fs;
 
 use crypto::UnitFailed;
-use crypto::custom::{AeadKey, AeadOp, CustomKey, StreamKey, StreamOp};
+use crypto::custom::{AeadKey, AeadOp, CustomCipher, CustomKey, StreamKey, StreamOp};
 
 use crate::lab::{Folder, hex};
 
@@ -95,7 +95,7 @@ fn folder(aead: bool, arguments: &[&str]) -> Folder {
 fn stream_key(arguments: &[&str], key: &[u8; 32]) -> Box<dyn StreamKey> {
     let loaded = folder(false, arguments).load().unwrap();
     assert_eq!((loaded.counts.stream, loaded.counts.total()), (110, 110));
-    match crypto::custom::CustomCipher::set_key(&*loaded.cipher, key) {
+    match loaded.cipher.set_key(key) {
         Ok(CustomKey::Stream(key)) => key,
         _ => panic!("no key of a stream cipher"),
     }
@@ -104,7 +104,7 @@ fn stream_key(arguments: &[&str], key: &[u8; 32]) -> Box<dyn StreamKey> {
 fn aead_key(arguments: &[&str], key: &[u8; 32]) -> Box<dyn AeadKey> {
     let loaded = folder(true, arguments).load().unwrap();
     assert_eq!((loaded.counts.aead, loaded.counts.invalid), (100, 10));
-    match crypto::custom::CustomCipher::set_key(&*loaded.cipher, key) {
+    match loaded.cipher.set_key(key) {
         Ok(CustomKey::Aead(key)) => key,
         _ => panic!("no key of a combined mode"),
     }
@@ -188,4 +188,47 @@ fn faults_of_stream_ciphers_and_combined_modes_are_found() {
         let error = folder(aead, arguments).refused();
         assert!(error.contains(words), "{arguments:?} should be refused as {words:?}: {error}");
     }
+}
+
+/// A block of 8 octets, encrypted by the second form.
+fn eight(key: &[u8; 32], block: &mut [u8; 8]) {
+    let round = |x: u64, k: u64| (x ^ k).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+    *block = Flow::new(key).0.into_iter().fold(word(block), round).to_le_bytes();
+}
+
+#[test]
+fn a_cipher_with_blocks_of_8_octets_is_loaded_with_tests_of_blocks_and_cbc() {
+    let folder = Folder::new();
+    folder.compile_source("flow.c", &["-DEIGHT"]);
+    let mut text = "{\"cipher\":\"toyflow\",\"tests\":[".to_owned();
+    for number in 1..=120u8 {
+        let (key, iv, msg) = ([number; 32], [number ^ 0x77; 8], [number.wrapping_mul(59); 40]);
+        let (mut ct, mut previous) = (msg, [0; 8]);
+        let chained = number > 110;
+        if chained {
+            previous = iv;
+        }
+        for block in ct.as_chunks_mut::<8>().0 {
+            if chained {
+                block.iter_mut().zip(previous).for_each(|(to, from)| *to ^= from);
+            }
+            eight(&key, block);
+            previous = *block;
+        }
+        let mode = if chained { format!("\"cbc\",\"iv\":\"{}\"", hex(&iv)) } else { "\"block\"".to_owned() };
+        let comma = if number == 1 { "" } else { "," };
+        let (key, msg, ct) = (hex(&key), hex(&msg), hex(&ct));
+        write!(
+            text,
+            "{comma}{{\"tcId\":{number},\"mode\":{mode},\"key\":\"{key}\",\"msg\":\"{msg}\",\"ct\":\"{ct}\",\
+             \"result\":\"valid\"}}"
+        )
+        .unwrap();
+    }
+    fs::write(folder.path("vectors.json"), text + "]}").unwrap();
+    folder.manifest(&[("\"toycipher\"", "\"toyflow\""), ("\"block\":16", "\"block\":8")]);
+    let loaded = folder.load().unwrap();
+    assert_eq!((loaded.counts.block, loaded.counts.cbc), (110, 10));
+    // 2^20 blocks a key, whatever the manifest says.
+    assert_eq!(loaded.cipher.description().most_octets(), Some(8 << 20));
 }

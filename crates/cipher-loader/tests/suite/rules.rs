@@ -143,6 +143,14 @@ fn what_a_library_says_of_itself_is_judged() {
 }
 
 #[test]
+fn a_cipher_with_blocks_of_8_octets_has_no_counter_mode() {
+    let folder = Folder::with(&["-DCTR=12", "-DDESCRIPTION=.block_len=8"]);
+    folder.manifest(&[("\"block\":16", "\"block\":8")]);
+    let error = folder.refused();
+    assert!(error.contains("its function ctr_xor is not NULL"), "{error}");
+}
+
+#[test]
 fn a_program_that_is_no_child_is_no_trial() {
     let folder = Folder::with(&[]);
     let mut request = folder.request();
