@@ -1,0 +1,193 @@
+//! The trial of a library: a child process runs it first, where it can do nothing but compute.
+//!
+//! The child is this program again, by a command that calls [`child_main`]. It is handed sealed memory with library,
+//! manifest and vectors, and a pipe. It gives up capabilities and limits itself; then a filter of system calls is put
+//! in force, and only then the library is mapped, so that constructors run under it. The parent reads at most 64 KiB,
+//! and ends the child at a deadline. A library that fails, ends the process or asks the kernel for something is named
+//! with what it did.
+
+mod child;
+mod filter;
+mod record;
+mod registers;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use cipher_manifest::vectors::{Counts, VectorError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::examined::Examined;
+use crate::sealed::Sealed;
+use crate::trial_error::TrialError;
+use record::{MOST, Record, VARIABLE};
+
+pub use child::child_main;
+
+/// The time that a trial may take.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// The command that is started for a trial.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// The path of the program.
+    pub program: PathBuf,
+    /// The arguments with which it calls [`child_main`].
+    pub arguments: Vec<OsString>,
+}
+
+impl Trial {
+    /// The program that runs now, with these arguments.
+    pub fn own<T: Into<OsString>>(arguments: impl IntoIterator<Item = T>) -> Trial {
+        Trial {
+            program: PathBuf::from("/proc/self/exe"),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+/// Try a library that was examined.
+///
+/// # Errors
+/// [`TrialError`]: what it did, and during what.
+pub fn run(trial: &Trial, examined: &Examined) -> Result<Counts, TrialError> {
+    let started = |error: io::Error| TrialError::Start(error.to_string());
+    let manifest = Sealed::new("ravelin-manifest", &examined.texts.manifest).map_err(started)?;
+    let vectors = Sealed::new("ravelin-vectors", &examined.texts.vectors).map_err(started)?;
+    let (from, to) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| started(error.into()))?;
+    let numbers =
+        [examined.library.as_fd(), manifest.as_fd(), vectors.as_fd(), to.as_fd()].map(|fd| fd.as_raw_fd());
+    let [library, manifest_fd, vectors_fd, answer] = numbers;
+    let mut command = Command::new(&trial.program);
+    command.args(&trial.arguments).env_clear();
+    command.env(VARIABLE, format!("{library},{manifest_fd},{vectors_fd},{answer}"));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: between fork and exec only fcntl is called, which is safe there.
+    unsafe { command.pre_exec(move || inherit(&numbers)) };
+    let child = command.spawn().map_err(started)?;
+    drop(to);
+    let end = Instant::now() + DEADLINE;
+    let (text, status) = watch(child, File::from(from), end).map_err(started)?;
+    verdict(&text, status)
+}
+
+/// Let the next program have these descriptors.
+fn inherit(numbers: &[i32]) -> io::Result<()> {
+    for number in numbers {
+        // SAFETY: the parent holds these descriptors open while it starts the child.
+        let fd = unsafe { BorrowedFd::borrow_raw(*number) };
+        rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?;
+    }
+    Ok(())
+}
+
+/// Read what the child says until it ends; `None` for its status: the deadline ended it.
+fn watch(mut child: Child, from: File, end: Instant) -> io::Result<(Vec<u8>, Option<ExitStatus>)> {
+    let mut text = Vec::new();
+    let watched = follow(&child, from, end, &mut text);
+    let in_time = matches!(watched, Ok(true));
+    if !in_time {
+        child.kill()?;
+    }
+    let status = child.wait()?;
+    watched?;
+    Ok((text, in_time.then_some(status)))
+}
+
+/// Whether the child ended in time.
+fn follow(child: &Child, mut from: File, end: Instant, text: &mut Vec<u8>) -> io::Result<bool> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let pidfd = pidfd_open(pid.ok_or_else(|| io::Error::other("no pid"))?, PidfdFlags::empty())?;
+    let mut open = true;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        let timeout = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(0),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        let mut wait = vec![PollFd::new(&pidfd, PollFlags::IN)];
+        if open {
+            wait.push(PollFd::new(&from, PollFlags::IN));
+        }
+        match poll(&mut wait, Some(&timeout)) {
+            Err(rustix::io::Errno::INTR) => continue,
+            polled => polled?,
+        };
+        let ready: Vec<bool> = wait.iter().map(|fd| !fd.revents().is_empty()).collect();
+        if ready.get(1) == Some(&true) {
+            let mut piece = [0; 4096];
+            let len = from.read(&mut piece)?;
+            open = len > 0 && text.len() < MOST;
+            text.extend_from_slice(piece.get(..len).unwrap_or_default());
+        } else if ready.first() == Some(&true) {
+            return Ok(true);
+        }
+    }
+}
+
+/// What the child's lines and its end mean. What it says last counts.
+fn verdict(text: &[u8], status: Option<ExitStatus>) -> Result<Counts, TrialError> {
+    let mut stage = "the start".to_owned();
+    let mut last = None;
+    for line in text.split(|octet| *octet == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice(line) {
+            Ok(Record::Stage(next)) => stage = next.chars().filter(|c| !c.is_control()).take(40).collect(),
+            Ok(record) => last = Some(record),
+            Err(_) => return Err(TrialError::Answer(stage)),
+        }
+    }
+    let Some(status) = status else { return Err(TrialError::Deadline(stage)) };
+    let ended = |stage: String| match (status.signal(), status.code()) {
+        (Some(signal), _) => TrialError::Signal { stage, signal, place: None },
+        (None, code) => TrialError::Exit { stage, status: code.unwrap_or(-1) },
+    };
+    match last {
+        Some(Record::Passed(counts)) if status.success() => Ok(counts),
+        Some(Record::Refused(call)) => Err(TrialError::Refused { stage, call }),
+        Some(Record::Fault { signal, place }) => {
+            Err(TrialError::Signal { stage, signal, place: Some(place) })
+        }
+        Some(Record::System(why)) => Err(TrialError::Start(why)),
+        Some(Record::Description(why)) => Err(TrialError::Description(why)),
+        Some(Record::Vector { tc_id, why }) => Err(TrialError::Vector(VectorError { tc_id, why })),
+        Some(Record::Check { check, why }) => Err(TrialError::Check { check, why }),
+        _ => Err(ended(stage)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A status as `wait` gives it: the exit status in the second octet, or a signal in the first.
+    fn status(raw: i32) -> Option<ExitStatus> {
+        Some(ExitStatus::from_raw(raw))
+    }
+
+    #[test]
+    fn only_a_pass_and_a_good_end_together_are_a_pass() {
+        let passed = b"{\"stage\":\"vectors\"}\n{\"passed\":{\"block\":100,\"ctr\":0,\"cbc\":0,\"gcm\":0,\
+            \"stream\":0,\"aead\":0,\"invalid\":0}}\n";
+        assert_eq!(verdict(passed, status(0)).unwrap().block, 100);
+        let exit = TrialError::Exit { stage: "vectors".to_owned(), status: 3 };
+        assert_eq!(verdict(passed, status(3 << 8)), Err(exit));
+        assert_eq!(verdict(passed, None), Err(TrialError::Deadline("vectors".to_owned())));
+        let signal = TrialError::Signal { stage: "vectors".to_owned(), signal: 11, place: None };
+        assert_eq!(verdict(passed, status(11)), Err(signal));
+        let exit = TrialError::Exit { stage: "the start".to_owned(), status: 0 };
+        assert_eq!(verdict(b"", status(0)), Err(exit));
+        let more = [passed.as_slice(), b"garbage"].concat();
+        assert_eq!(verdict(&more, status(0)), Err(TrialError::Answer("vectors".to_owned())));
+    }
+}
