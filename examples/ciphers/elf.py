@@ -17,8 +17,8 @@ READ_ONLY_LATER = {".data.rel.ro", ".dynamic", ".got", ".got.plt", ".relro_paddi
 
 def readelf(*arguments):
     """What readelf prints, in English."""
-    command = ["readelf", "-W", *arguments]
-    return subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"}).stdout
+    command = ["env", "LC_ALL=C", "readelf", "-W", *arguments]
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
 
 
 def broken(path):
@@ -51,7 +51,8 @@ def main():
     for path in sys.argv[1:]:
         rules = list(broken(path))
         failed |= bool(rules)
-        print(f"{'FAIL' if rules else 'ok  '}  {path.rsplit('/', 1)[-1]}: {'; '.join(rules) or 'the file keeps the rules'}")
+        verdict, name = "FAIL" if rules else "ok  ", path.rsplit("/", 1)[-1]
+        print(f"{verdict}  {name}: {'; '.join(rules) or 'the file keeps the rules'}")
     return 1 if failed else 0
 
 

@@ -155,11 +155,13 @@ class Key:
 
     def encrypt(self, data):
         """Blocks, each for itself, in one call."""
-        return self.twice(data, lambda d, s: self.cipher.encrypt_blocks(self.ctx, d, s, len(data) // self.cipher.block_len))
+        count = len(data) // self.cipher.block_len
+        return self.twice(data, lambda d, s: self.cipher.encrypt_blocks(self.ctx, d, s, count))
 
     def decrypt(self, data):
         """The inverse of `encrypt`."""
-        return self.twice(data, lambda d, s: self.cipher.decrypt_blocks(self.ctx, d, s, len(data) // self.cipher.block_len))
+        count = len(data) // self.cipher.block_len
+        return self.twice(data, lambda d, s: self.cipher.decrypt_blocks(self.ctx, d, s, count))
 
     def ctr(self, counter, data):
         """The library's own counter mode."""

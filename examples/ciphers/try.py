@@ -35,10 +35,10 @@ def same(got, want, what):
 
 def block(key, test, _):
     """All blocks in one call and each in a call of its own, both ways."""
-    msg, ct = test["msg"], test["ct"]
+    msg, ct, size = test["msg"], test["ct"], key.cipher.block_len
     same(key.encrypt(msg), ct, "encrypt_blocks")
     same(key.decrypt(ct), msg, "decrypt_blocks")
-    single = b"".join(key.encrypt(msg[at : at + key.cipher.block_len]) for at in range(0, len(msg), key.cipher.block_len))
+    single = b"".join(key.encrypt(msg[at : at + size]) for at in range(0, len(msg), size))
     same(single, ct, "encrypt_blocks, block by block")
 
 
@@ -47,11 +47,10 @@ def host_blocks(key):
     return lambda _, data: key.encrypt(data)
 
 
-# What a batch has beside the test's own packet: parts of it, one without any octet.
 def parts(msg, unit):
-    """Lengths of the packets of a batch."""
+    """Lengths of the packets of a batch: the message, parts of it, nothing; the longest is not the first."""
     units = len(msg) // unit
-    return [len(msg), 0, units // 2 * unit, unit * min(units, 1), len(msg)] + [units * 2 // 3 * unit] * 6
+    return [unit * count for count in (units // 2, 0, units, 1, units, *[units * 2 // 3] * 4, 0, units)]
 
 
 def ctr(key, test, used):

@@ -54,7 +54,7 @@ pub(crate) unsafe extern "C" fn setkey<C: KeyInit>(ctx: *mut c_void, key: *const
     // SAFETY: the host gives `key_len` octets, which is not 0.
     let key = unsafe { core::slice::from_raw_parts(key, key_len) };
     let Ok(cipher) = C::new_from_slice(key) else { return result::BAD_LENGTH };
-    // SAFETY: the host gives ctx_size octets at a multiple of ctx_align. They are not dropped here: the host wipes them.
+    // SAFETY: the host gives ctx_size octets at a multiple of ctx_align. Nobody drops them: the host wipes them.
     unsafe { ctx.cast::<C>().write(cipher) };
     result::OK
 }
