@@ -258,12 +258,27 @@ struct turn {
     size_t count;
 };
 
+/* dst = src ^ stream. Whole blocks go in words: octet by octet was two thirds of the time of counter mode. */
+static inline void xor_block(uint8_t *dst, const uint8_t *src, const uint8_t stream[16], size_t len)
+{
+    if (len == 16) {
+        uint64_t data[2], with[2];
+        memcpy(data, src, 16);
+        memcpy(with, stream, 16);
+        data[0] ^= with[0];
+        data[1] ^= with[1];
+        memcpy(dst, data, 16);
+    } else {
+        for (size_t i = 0; i < len; i++)
+            dst[i] = src[i] ^ stream[i];
+    }
+}
+
 static void finish(const void *ctx, struct turn *turn)
 {
     encrypt_blocks(ctx, turn->block, turn->block, turn->count);
     for (size_t i = 0; i < turn->count; i++)
-        for (size_t j = 0; j < turn->target[i].len; j++)
-            turn->target[i].dst[j] = turn->target[i].src[j] ^ turn->block[16 * i + j];
+        xor_block(turn->target[i].dst, turn->target[i].src, turn->block + 16 * i, turn->target[i].len);
     turn->count = 0;
 }
 
@@ -323,8 +338,7 @@ static void cbc_encrypt_batch(const void *ctx, struct ravelin_cipher_cbc *packet
         for (size_t at = 0; at + 16 <= longest; at += 16) {
             for (size_t i = 0; i < lanes; i++)
                 if (at + 16 <= packets[first + i].len)
-                    for (size_t j = 0; j < 16; j++)
-                        chain[16 * i + j] ^= packets[first + i].data[at + j];
+                    xor_block(chain + 16 * i, chain + 16 * i, packets[first + i].data + at, 16);
             encrypt_blocks(ctx, chain, chain, lanes);
             for (size_t i = 0; i < lanes; i++)
                 if (at + 16 <= packets[first + i].len)
