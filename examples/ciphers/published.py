@@ -57,6 +57,26 @@ VECTORS = {
             },
         ),
         (
+            "RFC 3686 section 6, test vector 7",
+            "ctr",
+            {
+                "key": "776beff2851db06f4c8a0542c8696f6c6a81af1eec96b4d37fc1d689e6c1c104",
+                "iv": "00000060db5672c97aa8f0b200000001",
+                "msg": b"Single block msg".hex(),
+                "ct": "145ad01dbf824ec7560863dc71e3e0c0",
+            },
+        ),
+        (
+            "RFC 3686 section 6, test vector 8",
+            "ctr",
+            {
+                "key": "f6d66d6bd52d59bb0796365879eff886c66dd51a5b6a99744b50590c87a23884",
+                "iv": "00faac24c1585ef15a43d87500000001",
+                "msg": COUNTING,
+                "ct": "f05e231b3894612c49ee000b804eb2a9b8306b508f839d6a5530831d9344af1c",
+            },
+        ),
+        (
             "GCM specification (McGrew, Viega), test case 16",
             "gcm",
             {
@@ -196,6 +216,22 @@ VECTORS = {
                 "92ddbd7f2d778b8c9803aee328091b58fab324e4fad675945585808b4831d7bc"
                 "3ff4def08e4b7a9de576d26586cec64b6116",
                 "tag": "1ae10b594f09e26a7e902ecbd0600691",
+            },
+        ),
+        (
+            "RFC 7634 appendix A: the AEAD of an ESP packet",
+            "aead",
+            {
+                "key": bytes(range(0x80, 0xA0)).hex(),
+                "iv": "a0a1a2a31011121314151617",
+                "aad": "0102030400000005",
+                "msg": "45000054a6f200004001e778c6336405c000020508005b7a3a080000553bec10"
+                "0007362708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20212223"
+                "2425262728292a2b2c2d2e2f303132333435363701020204",
+                "ct": "24039428b97f417e3c13753a4f05087b67c352e6a7fab1b982d466ef407ae5c6"
+                "14ee8099d52844eb61aa95dfab4c02f72aa71e7c4c4f64c9befe2facc638e8f3"
+                "cbec163fac469b502773f6fb94e664da9165b82829f641e0",
+                "tag": "76aaa8266b7fb0f7b11b369907e1ad43",
             },
         ),
     ],

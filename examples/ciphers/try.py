@@ -34,12 +34,13 @@ def same(got, want, what):
 
 
 def block(key, test, _):
-    """All blocks in one call and each in a call of its own, both ways."""
+    """All blocks in one call, each in a call of its own, and none, both ways."""
     msg, ct, size = test["msg"], test["ct"], key.cipher.block_len
     same(key.encrypt(msg), ct, "encrypt_blocks")
     same(key.decrypt(ct), msg, "decrypt_blocks")
     single = b"".join(key.encrypt(msg[at : at + size]) for at in range(0, len(msg), size))
     same(single, ct, "encrypt_blocks, block by block")
+    same(key.encrypt(b"") + key.decrypt(b""), b"", "what is made of no block")
 
 
 def host_blocks(key):

@@ -1,7 +1,7 @@
 //! The description of a cipher, as `include/ravelin_cipher.h` lays it out.
 
 use core::ffi::{CStr, c_char, c_void};
-use core::ptr;
+use core::mem::offset_of;
 
 use aead::AeadInOut;
 use cipher::typenum::Unsigned as _;
@@ -138,5 +138,8 @@ impl Cipher {
     }
 }
 
-// A key that is not 0 octets, and no field but these: the size is that of the header on machines of 64 bits.
-const _: () = assert!(ptr::null::<Cipher>().is_null() && size_of::<Cipher>() == 168);
+// The layout of the header on machines of 64 bits, where Ravelin runs.
+const _: () = assert!(size_of::<Cipher>() == 168 && align_of::<Cipher>() == 8);
+const _: () = assert!(offset_of!(Cipher, name) == 24 && offset_of!(Cipher, block_len) == 48);
+const _: () = assert!(offset_of!(Cipher, max_octets_per_key) == 72 && offset_of!(Cipher, setkey) == 80);
+const _: () = assert!(offset_of!(Cipher, seal) == 136 && offset_of!(Cipher, open_batch) == 160);
