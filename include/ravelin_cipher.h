@@ -22,7 +22,8 @@
  *   - No allocation, no system call, no lock, no thread, no signal handler, no errno, no exception or longjmp across
  *     the border, no change of the floating point control (MXCSR, x87) or of the direction flag, no writable global
  *     or static data. A cipher that looks at the processor does so in each setkey, or with CPUID in the call.
- *   - Nothing outside `ctx` (in setkey), `dst`, `data` and `tag` is written, not even for a moment.
+ *   - Nothing outside `ctx` (in setkey), `dst`, `data`, `tag` (in sealing) and `result` (in opening a batch) is
+ *     written, not even for a moment.
  *   - A loop may depend on lengths. Branches and addresses must not depend on keys or data if
  *     RAVELIN_CIPHER_CONSTANT_TIME is claimed; `ravelin cipher ct` looks for it.
  *   - Pointers other than ctx have no alignment. A pointer whose length is 0 may be NULL.
