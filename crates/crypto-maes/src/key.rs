@@ -1,0 +1,154 @@
+//! A key of mAES-512: two AES-256 keys and the whitening, and how they are put together.
+
+use aes::Aes256;
+use cipher::KeyInit;
+use crypto::UnitFailed;
+use crypto::custom::{BlockKey, CtrOp, SetKeyError};
+use hkdf::Hkdf;
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+use zeroize::Zeroize;
+
+use crate::core::{self, Around, RUN};
+use crate::words::{self, Block};
+use crate::{BLOCK, KEY_LEN, counter};
+
+/// Octets of each AES key.
+const HALF: usize = KEY_LEN / 2;
+/// The label of the whitening.
+const LABEL: &[u8] = b"mAES-512 v1";
+
+/// A key, expanded. The AES schedules wipe themselves (feature `zeroize` of the crate), the whitening is wiped here.
+pub(crate) struct Key {
+    a: Aes256,
+    b: Aes256,
+    /// W0, W1, W2.
+    whitening: [[u8; BLOCK]; 3],
+}
+
+impl Key {
+    #[inline(never)]
+    /// Expand a key.
+    ///
+    /// # Errors
+    /// [`SetKeyError::Weak`] if the halves are alike.
+    pub(crate) fn new(key: &[u8; KEY_LEN]) -> Result<Box<Key>, SetKeyError> {
+        let (first, second) = key.split_at(HALF);
+        if first.ct_eq(second).into() {
+            return Err(SetKeyError::Weak);
+        }
+        let aes = |half: &[u8]| Aes256::new_from_slice(half).map_err(|_| SetKeyError::Length);
+        let mut made = Box::new(Key { a: aes(first)?, b: aes(second)?, whitening: [[0; BLOCK]; 3] });
+        whiten(key, made.whitening.as_flattened_mut())?;
+        Ok(made)
+    }
+}
+
+/// HKDF-SHA-256 with an empty salt (RFC 5869).
+fn whiten(key: &[u8; KEY_LEN], out: &mut [u8]) -> Result<(), SetKeyError> {
+    // 48 octets are below the limit of 255 times 32, so this does not fail.
+    Hkdf::<Sha256>::new(None, key).expand(LABEL, out).map_err(|_| SetKeyError::Length)
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.whitening.zeroize();
+    }
+}
+
+impl Key {
+    /// Encrypt a run of blocks, with the whitening W0 and W2 left to the steps around it.
+    fn encrypt(&self, run: &mut [Block], around: &mut impl Around) {
+        let [_, w1, _] = &self.whitening;
+        core::encrypt(&self.a, run, &mut First { around: &mut *around, w: w1 });
+        core::encrypt(&self.b, run, &mut Last(around));
+    }
+}
+
+impl BlockKey for Key {
+    fn encrypt_blocks(&self, blocks: &mut [u8]) -> Result<(), UnitFailed> {
+        let [w0, _, w2] = &self.whitening;
+        let (blocks, _) = blocks.as_chunks_mut::<BLOCK>();
+        for run in blocks.chunks_mut(RUN) {
+            self.encrypt(run, &mut Whitening(w0, w2));
+        }
+        Ok(())
+    }
+
+    fn decrypt_blocks(&self, blocks: &mut [u8]) -> Result<(), UnitFailed> {
+        let [w0, w1, w2] = &self.whitening;
+        let (blocks, _) = blocks.as_chunks_mut::<BLOCK>();
+        for run in blocks.chunks_mut(RUN) {
+            let mut around = Whitening(w2, w0);
+            core::decrypt(&self.b, run, &mut FirstBack { around: &mut around, w: w1 });
+            core::decrypt(&self.a, run, &mut Last(&mut around));
+        }
+        Ok(())
+    }
+
+    fn ctr_xor_batch(&self, ops: &mut [CtrOp<'_>]) -> Result<(), UnitFailed> {
+        let [w0, _, w2] = &self.whitening;
+        counter::xor_batch(ops, [w0, w2], |run, packets| self.encrypt(run, packets));
+        Ok(())
+    }
+}
+
+/// Whitening before and after.
+struct Whitening<'a>(&'a Block, &'a Block);
+
+impl Around for Whitening<'_> {
+    #[inline(always)]
+    fn before(&mut self, run: &mut [Block]) {
+        words::add(run, self.0);
+    }
+    #[inline(always)]
+    fn after(&mut self, run: &mut [Block]) {
+        words::add(run, self.1);
+    }
+}
+
+/// What is around the first core on the way there: the permutation and W1 follow.
+struct First<'a, A> {
+    around: &'a mut A,
+    w: &'a Block,
+}
+
+impl<A: Around> Around for First<'_, A> {
+    #[inline(always)]
+    fn before(&mut self, run: &mut [Block]) {
+        self.around.before(run);
+    }
+    #[inline(always)]
+    fn after(&mut self, run: &mut [Block]) {
+        words::permute(run, self.w);
+    }
+}
+
+/// What is around the second core on the way back: W1 and the inverse permutation follow.
+struct FirstBack<'a, A> {
+    around: &'a mut A,
+    w: &'a Block,
+}
+
+impl<A: Around> Around for FirstBack<'_, A> {
+    #[inline(always)]
+    fn before(&mut self, run: &mut [Block]) {
+        self.around.before(run);
+    }
+    #[inline(always)]
+    fn after(&mut self, run: &mut [Block]) {
+        words::permute_back(run, self.w);
+    }
+}
+
+/// What is around the core that comes last, in both directions.
+struct Last<'a, A>(&'a mut A);
+
+impl<A: Around> Around for Last<'_, A> {
+    #[inline(always)]
+    fn before(&mut self, _: &mut [Block]) {}
+    #[inline(always)]
+    fn after(&mut self, run: &mut [Block]) {
+        self.0.after(run);
+    }
+}
