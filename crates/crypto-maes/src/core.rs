@@ -20,9 +20,9 @@ pub(crate) const RUN: usize = 128;
 
 /// What is done to a run of blocks around AES.
 pub(crate) trait Around {
-    /// Before AES.
+    /// The step that runs before AES.
     fn before(&mut self, blocks: &mut [words::Block]);
-    /// After AES.
+    /// The step that runs after AES.
     fn after(&mut self, blocks: &mut [words::Block]);
 }
 
@@ -74,5 +74,34 @@ impl<A: Around> BlockCipherDecClosure for Call<'_, A> {
     #[inline(always)]
     fn call<B: BlockCipherDecBackend<BlockSize = U16>>(self, backend: &B) {
         call!(self, backend, B::ParBlocksSize, decrypt_par_blocks, decrypt_block);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cipher::KeyInit;
+
+    use super::*;
+
+    struct Nothing;
+
+    impl Around for Nothing {
+        fn before(&mut self, _: &mut [words::Block]) {}
+        fn after(&mut self, _: &mut [words::Block]) {}
+    }
+
+    /// FIPS 197 appendix C.3, in runs of every length: one by one and as many at once as the processor takes.
+    #[test]
+    fn a_core_alone_is_aes_256() {
+        let key = Aes256::new(&Array(std::array::from_fn(|i| i as u8)));
+        let plain: words::Block = std::array::from_fn(|i| i as u8 * 0x11);
+        let cipher = 0x8ea2_b7ca_5167_45bf_eafc_4990_4b49_6089_u128.to_be_bytes();
+        for len in 0..=2 * RUN {
+            let mut blocks = vec![plain; len];
+            encrypt(&key, &mut blocks, &mut Nothing);
+            assert_eq!(blocks, vec![cipher; len]);
+            decrypt(&key, &mut blocks, &mut Nothing);
+            assert_eq!(blocks, vec![plain; len]);
+        }
     }
 }

@@ -4,10 +4,7 @@
 use crypto::custom::CtrOp;
 
 use crate::core::{Around, RUN};
-use crate::words::{self, Block};
-
-/// Octets of a block.
-const BLOCK: usize = 16;
+use crate::words::{self, BLOCK, Block};
 
 /// The packets that are left, as the steps around a block cipher: counters before it, the packets' own octets after it.
 pub(crate) struct Packets<'a, 'b> {

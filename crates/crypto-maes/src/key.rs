@@ -10,25 +10,27 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
 use crate::core::{self, Around, RUN};
-use crate::words::{self, Block};
-use crate::{BLOCK, KEY_LEN, counter};
+use crate::counter;
+use crate::words::{self, BLOCK, Block};
 
+/// Octets of the key: those of two AES-256 keys.
+pub const KEY_LEN: usize = 64;
 /// Octets of each AES key.
 const HALF: usize = KEY_LEN / 2;
 /// The label of the whitening.
 const LABEL: &[u8] = b"mAES-512 v1";
 
-/// A key, expanded. The AES schedules wipe themselves (feature `zeroize` of the crate), the whitening is wiped here.
+/// The expanded key of one association. The AES schedules wipe themselves (feature `zeroize` of the crate), the whitening is wiped here.
 pub(crate) struct Key {
     a: Aes256,
     b: Aes256,
-    /// W0, W1, W2.
+    /// The three blocks W0, W1 and W2.
     whitening: [[u8; BLOCK]; 3],
 }
 
 impl Key {
     #[inline(never)]
-    /// Expand a key.
+    /// Expand a key on the heap.
     ///
     /// # Errors
     /// [`SetKeyError::Weak`] if the halves are alike.
@@ -60,8 +62,8 @@ impl Key {
     /// Encrypt a run of blocks, with the whitening W0 and W2 left to the steps around it.
     fn encrypt(&self, run: &mut [Block], around: &mut impl Around) {
         let [_, w1, _] = &self.whitening;
-        core::encrypt(&self.a, run, &mut First { around: &mut *around, w: w1 });
-        core::encrypt(&self.b, run, &mut Last(around));
+        core::encrypt(&self.a, run, &mut FirstCore { around: &mut *around, w: w1 });
+        core::encrypt(&self.b, run, &mut LastCore(around));
     }
 }
 
@@ -80,8 +82,8 @@ impl BlockKey for Key {
         let (blocks, _) = blocks.as_chunks_mut::<BLOCK>();
         for run in blocks.chunks_mut(RUN) {
             let mut around = Whitening(w2, w0);
-            core::decrypt(&self.b, run, &mut FirstBack { around: &mut around, w: w1 });
-            core::decrypt(&self.a, run, &mut Last(&mut around));
+            core::decrypt(&self.b, run, &mut FirstCoreBack { around: &mut around, w: w1 });
+            core::decrypt(&self.a, run, &mut LastCore(&mut around));
         }
         Ok(())
     }
@@ -108,12 +110,12 @@ impl Around for Whitening<'_> {
 }
 
 /// What is around the first core on the way there: the permutation and W1 follow.
-struct First<'a, A> {
+struct FirstCore<'a, A> {
     around: &'a mut A,
     w: &'a Block,
 }
 
-impl<A: Around> Around for First<'_, A> {
+impl<A: Around> Around for FirstCore<'_, A> {
     #[inline(always)]
     fn before(&mut self, run: &mut [Block]) {
         self.around.before(run);
@@ -125,12 +127,12 @@ impl<A: Around> Around for First<'_, A> {
 }
 
 /// What is around the second core on the way back: W1 and the inverse permutation follow.
-struct FirstBack<'a, A> {
+struct FirstCoreBack<'a, A> {
     around: &'a mut A,
     w: &'a Block,
 }
 
-impl<A: Around> Around for FirstBack<'_, A> {
+impl<A: Around> Around for FirstCoreBack<'_, A> {
     #[inline(always)]
     fn before(&mut self, run: &mut [Block]) {
         self.around.before(run);
@@ -142,13 +144,28 @@ impl<A: Around> Around for FirstBack<'_, A> {
 }
 
 /// What is around the core that comes last, in both directions.
-struct Last<'a, A>(&'a mut A);
+struct LastCore<'a, A>(&'a mut A);
 
-impl<A: Around> Around for Last<'_, A> {
+impl<A: Around> Around for LastCore<'_, A> {
     #[inline(always)]
     fn before(&mut self, _: &mut [Block]) {}
     #[inline(always)]
     fn after(&mut self, run: &mut [Block]) {
         self.0.after(run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whitening_is_that_of_the_definition() {
+        let mut whitening = [0; 3 * BLOCK];
+        whiten(&std::array::from_fn(|i| i as u8), &mut whitening).unwrap();
+        assert_eq!(
+            whitening.first_chunk(),
+            Some(&0x5bae_e367_7e3d_4501_3907_44a6_3bf0_0e5e_u128.to_be_bytes())
+        );
     }
 }

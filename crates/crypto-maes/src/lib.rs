@@ -12,12 +12,11 @@ mod words;
 
 use crypto::custom::{CustomCipher, CustomDescription, CustomKey, Primitive, SetKeyError};
 
-use crate::key::Key;
+pub use crate::key::KEY_LEN;
 
-/// Octets of the key: those of two AES-256 keys.
-pub const KEY_LEN: usize = 64;
-/// Octets of a block.
-const BLOCK: usize = 16;
+use crate::key::Key;
+use crate::words::BLOCK;
+
 /// Octets of the stack that are wiped after a key was expanded: more than key setup uses.
 const KEY_SETUP_STACK: usize = 8192;
 
@@ -34,7 +33,7 @@ impl Maes512 {
     /// The name in suites and policy.
     pub const NAME: &'static str = "maes512";
 
-    /// The cipher.
+    /// The cipher, ready to make keys.
     pub fn new() -> Maes512 {
         Maes512 { description: description() }
     }
@@ -65,8 +64,9 @@ impl CustomCipher for Maes512 {
 
     fn set_key(&self, key: &[u8]) -> Result<CustomKey, SetKeyError> {
         let key = <&[u8; KEY_LEN]>::try_from(key).map_err(|_| SetKeyError::Length)?;
-        let made = Key::new(key)?;
+        let made = Key::new(key);
+        // Whether the key was taken or refused.
         zeroize::zeroize_stack::<KEY_SETUP_STACK>();
-        Ok(CustomKey::Block(made))
+        Ok(CustomKey::Block(made?))
     }
 }

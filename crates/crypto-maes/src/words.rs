@@ -7,7 +7,10 @@
 use bytemuck::must_cast;
 
 /// Octets of a block.
-pub(crate) type Block = [u8; 16];
+pub(crate) const BLOCK: usize = 16;
+
+/// A block of AES and of mAES-512.
+pub(crate) type Block = [u8; BLOCK];
 
 /// The octets of each row in two columns, read with the lowest octet first.
 const ROWS: [u64; 4] =
@@ -74,7 +77,7 @@ pub(crate) fn permute_back(blocks: &mut [Block], w: &Block) {
 mod tests {
     use super::*;
 
-    /// As the definition has it (docs/maes.md).
+    /// The table of the definition (docs/maes.md).
     const TABLE: [usize; 16] = [4, 9, 14, 3, 8, 13, 2, 7, 12, 1, 6, 11, 0, 5, 10, 15];
 
     #[test]
