@@ -99,8 +99,8 @@ fn count(counter: &Block, first: u32, places: &mut [Block], w: &Block) {
     }
 }
 
-/// Add the whitening to the stream, and XOR it into as many octets as there are. What stays in the run is key stream then,
-/// which tells of packets alone.
+/// Add the whitening to the stream, and XOR it into as many octets as there are. What stays in the run is key stream
+/// then, which tells of packets alone.
 #[inline(always)]
 fn xor(data: &mut [u8], stream: &mut [Block], w: &Block) {
     let [w_low, w_high] = words::words(w);

@@ -20,7 +20,8 @@ const HALF: usize = KEY_LEN / 2;
 /// The label of the whitening.
 const LABEL: &[u8] = b"mAES-512 v1";
 
-/// The expanded key of one association. The AES schedules wipe themselves (feature `zeroize` of the crate), the whitening is wiped here.
+/// The expanded key of one association. The AES schedules wipe themselves (feature `zeroize` of the crate); the
+/// whitening is wiped here.
 pub(crate) struct Key {
     a: Aes256,
     b: Aes256,
@@ -29,11 +30,11 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    #[inline(never)]
-    /// Expand a key on the heap.
+    /// Expand a key on the heap. What it leaves on the stack is for the caller to wipe.
     ///
     /// # Errors
     /// [`SetKeyError::Weak`] if the halves are alike.
+    #[inline(never)]
     pub(crate) fn new(key: &[u8; KEY_LEN]) -> Result<Box<Key>, SetKeyError> {
         let (first, second) = key.split_at(HALF);
         if first.ct_eq(second).into() {

@@ -1,8 +1,8 @@
 //! mAES-512, the sample cipher of paper 004 section 7: an AES with changed functions and a longer key that takes about
 //! twice the time. docs/maes.md has the definition, what it is good for, and what it is not.
 //!
-//! E(x) = W2 ^ B(W1 ^ P(A(x ^ W0))), where A and B are AES-256 under the two halves of the key, P permutes octets, and the
-//! W are 16 octets each of HKDF-SHA-256 over the whole key.
+//! E(x) = W2 ^ B(W1 ^ P(A(x ^ W0))), where A and B are AES-256 under the two halves of the key, P permutes octets,
+//! and the W are 16 octets each of HKDF-SHA-256 over the whole key.
 #![forbid(unsafe_code)]
 
 mod core;

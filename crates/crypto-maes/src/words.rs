@@ -1,8 +1,9 @@
 //! The steps of mAES-512 between its two AES cores: the permutation P, and whitening.
 //!
-//! Octet i of P's output is octet 5i + 4 (modulo 16) of its input: with the octets of a block written in four columns of
-//! four, row r is turned by r + 1 columns. So P needs no byte shuffle, which a processor may lack, only words, shifts and
-//! masks, and takes constant time. A loop over blocks of two words is what the compiler makes wide registers of.
+//! Octet i of P's output is octet 5i + 4 (modulo 16) of its input: with the octets of a block written in four columns
+//! of four, row r is turned by r + 1 columns. So P needs no byte shuffle, which a processor may lack, only words,
+//! shifts and masks, and takes constant time. A loop over blocks of two words is what the compiler makes wide
+//! registers of.
 
 use bytemuck::must_cast;
 

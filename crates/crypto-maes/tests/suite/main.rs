@@ -129,8 +129,8 @@ fn toy_core(key: u8) -> [u8; 256] {
     std::array::from_fn(|x| (x as u8 ^ key).wrapping_mul(key | 1).rotate_left(3) ^ 0x63)
 }
 
-/// The construction over permutations of eight bits is a bijection for every pair of keys, with whitening that depends on
-/// both, and for all whitening with some pairs; the inverse in the order of the definition undoes it.
+/// The construction over permutations of eight bits is a bijection for every pair of keys, with whitening that
+/// depends on both, and for all whitening with some pairs; the inverse in the order of the definition undoes it.
 #[test]
 fn the_construction_over_eight_bits_is_a_bijection() {
     let cores: Vec<[u8; 256]> = (0..=255).map(toy_core).collect();
