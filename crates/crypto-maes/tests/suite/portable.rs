@@ -22,6 +22,8 @@ fn sbox() -> [u8; 256] {
 
 pub struct Aes256 {
     sbox: [u8; 256],
+    twice: [u8; 256],
+    thrice: [u8; 256],
     round_keys: Vec<[u8; 16]>,
 }
 
@@ -44,7 +46,8 @@ impl Aes256 {
             words.push(std::array::from_fn(|j| word[j] ^ before[j]));
         }
         let round_keys = words.chunks(4).map(|four| four.as_flattened().try_into().unwrap()).collect();
-        Aes256 { sbox, round_keys }
+        let [twice, thrice] = [2, 3].map(|factor| std::array::from_fn(|x| times(x as u8, factor)));
+        Aes256 { sbox, twice, thrice, round_keys }
     }
 
     pub fn encrypt(&self, block: [u8; 16]) -> [u8; 16] {
@@ -56,8 +59,8 @@ impl Aes256 {
             let shifted: [u8; 16] = std::array::from_fn(|i| self.sbox[usize::from(x[5 * i % 16])]);
             let mixed: [u8; 16] = std::array::from_fn(|i| {
                 let column = i / 4 * 4;
-                let at = |row: usize| shifted[column + (i + row) % 4];
-                times(at(0), 2) ^ times(at(1), 3) ^ at(2) ^ at(3)
+                let at = |row: usize| usize::from(shifted[column + (i + row) % 4]);
+                self.twice[at(0)] ^ self.thrice[at(1)] ^ (at(2) ^ at(3)) as u8
             });
             x = add(if round == last { shifted } else { mixed }, round);
         }
@@ -71,7 +74,7 @@ pub struct Maes {
     w: [[u8; 16]; 3],
 }
 
-/// RFC 2104.
+/// HMAC-SHA-256 (RFC 2104) over parts that are joined.
 fn hmac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     let pad = |octet: u8| -> Vec<u8> {
         let mut block = vec![octet; 64];
