@@ -149,7 +149,11 @@ fn is_right<const ICV: usize>(tag: u128, icv: [u8; ICV]) -> bool {
 
 impl<A: Aead, const ICV: usize, const EXTENDED: bool> Transform for Key<A, ICV, EXTENDED> {
     fn seal_batch(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
-        ops.iter_mut().fold(Ok(()), |all, op| self.seal_one(op).and(all))
+        let mut all = Ok(());
+        for op in ops {
+            all = self.seal_one(op).and(all);
+        }
+        all
     }
 
     fn open_batch(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {

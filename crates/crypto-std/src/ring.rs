@@ -163,7 +163,11 @@ impl<const EXTENDED: bool> Drop for RingKey<EXTENDED> {
 
 impl<const EXTENDED: bool> Transform for RingKey<EXTENDED> {
     fn seal_batch(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
-        ops.iter_mut().fold(Ok(()), |all, op| self.seal_one(op).and(all))
+        let mut all = Ok(());
+        for op in ops {
+            all = self.seal_one(op).and(all);
+        }
+        all
     }
 
     fn open_batch(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {

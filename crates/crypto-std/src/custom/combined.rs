@@ -41,7 +41,7 @@ impl Gcm {
         let mut hash = self.hash.clone();
         hash.update_padded(aad);
         hash.update_padded(data);
-        let lengths = (aad.len() as u128 * 8) << 64 | data.len() as u128 * 8;
+        let lengths = ((aad.len() as u128 * 8) << 64) | (data.len() as u128 * 8);
         hash.update(&[lengths.to_be_bytes().into()]);
         hash.finalize().into()
     }

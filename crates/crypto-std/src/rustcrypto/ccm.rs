@@ -125,7 +125,11 @@ impl<A: Aes> Ccm<A> {
 
 impl<A: Aes> Transform for Ccm<A> {
     fn seal_batch(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
-        ops.chunks_mut(LANES).fold(Ok(()), |all, lanes| self.seal_lanes(lanes).and(all))
+        let mut all = Ok(());
+        for lanes in ops.chunks_mut(LANES) {
+            all = self.seal_lanes(lanes).and(all);
+        }
+        all
     }
 
     fn open_batch(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {

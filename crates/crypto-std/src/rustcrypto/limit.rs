@@ -19,5 +19,9 @@ pub(super) fn each<T>(
     ops: &mut [T],
     seal: impl Fn(&mut T) -> Result<(), UnitFailed>,
 ) -> Result<(), UnitFailed> {
-    ops.iter_mut().fold(Ok(()), |all, op| seal(op).and(all))
+    let mut all = Ok(());
+    for op in ops {
+        all = seal(op).and(all);
+    }
+    all
 }
