@@ -11,6 +11,10 @@ use std::sync::Arc;
 use crypto::SuiteId;
 use wire::{AppId, Flow, Prefix, ScrubId, Services, addr, protocol};
 
+mod rival_suite;
+
+pub use rival_suite::RivalSuite;
+
 use crate::sa::rests_on_custom;
 
 /// The number of a rule within one load of the policy; the policy room maps it to file, line and text. [`RuleId::NONE`]

@@ -87,13 +87,8 @@ fn suites() -> [SuiteId; 5] {
 }
 
 /// What each of [`suites`] gives.
-const GIVEN: [Services; 5] = [
-    Services::CUSTOM,
-    Services::CUSTOM,
-    Services::ENCRYPTED,
-    Services::ENCRYPTED,
-    Services::AUTHENTICATED,
-];
+const GIVEN: [Services; 5] =
+    [Services::CUSTOM, Services::CUSTOM, Services::ENCRYPTED, Services::ENCRYPTED, Services::AUTHENTICATED];
 
 fn config(spi: u32, suite: SuiteId) -> SaConfig {
     SaConfig {

@@ -14,8 +14,7 @@ const PROOF: u32 = 0x8000_0000;
 const STATE: &str = "5396044 2 40";
 
 /// What an association gives, in the order of its number.
-const GIVEN: [Services; 4] =
-    [Services::NONE, Services::AUTHENTICATED, Services::CUSTOM, Services::ENCRYPTED];
+const GIVEN: [Services; 4] = [Services::NONE, Services::AUTHENTICATED, Services::CUSTOM, Services::ENCRYPTED];
 
 /// A port, the demand of its item, and whether the item takes what is authenticated, what is under a cipher of one's
 /// own, and what is under a standard one.
