@@ -84,3 +84,6 @@ pub(in crate::plane) async fn check_all(compiled: &Compiled, halves: &Halves) ->
         rivals.suite, rivals.spi
     )))
 }
+
+#[cfg(test)]
+mod tests;
