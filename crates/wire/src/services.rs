@@ -13,7 +13,7 @@
 ///
 /// A demand is one of these values, and may add that it names the suite of a cipher of one's own ([`Self::named`], bit
 /// 4). Encryption that is demanded so is given by [`CUSTOM`](Self::CUSTOM), too. The values are not sets of bits, so
-/// nobody outside combines them by `|` and `&` (docs/design/0035).
+/// nobody outside combines them by `|` and `&` (docs/design/0036).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Services(u8);
 
