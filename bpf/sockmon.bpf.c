@@ -41,6 +41,7 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym;
 extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
 #include "ravelin.h"
 #include "abi.h"
+#include "services.h"
 #include "mark.h"
 #include "maps.h"
 #include "record.h"

@@ -8,7 +8,7 @@
 #ifndef RVL_ABI_H
 #define RVL_ABI_H
 
-#define RVL_ABI 7
+#define RVL_ABI 8
 
 /*
  * The mark. Outbound: application, STAMPED, and in the bits of the services what the socket asked for beyond policy
@@ -27,7 +27,7 @@
 #define RVL_MARK_ARRIVED 0x00040000u /* beside FORWARDED: it came in clear from outside */
 /* In a record only, beside STAMPED: the lower half of the cookie is the user that owns the socket, the upper its cookie's lower half. */
 #define RVL_MARK_USER 0x00080000u
-#define RVL_MARK_SERVICES 24 /* AUTHENTICATED and ENCRYPTED, as a shift for the bits of rvl_item.services */
+#define RVL_MARK_SERVICES 24 /* AUTHENTICATED and ENCRYPTED, as a shift for the two lower bits of rvl_item.services */
 #define RVL_MARK_PROVEN (RVL_MARK_AUTHENTICATED | RVL_MARK_ENCRYPTED | RVL_MARK_PROOF)
 #define RVL_MARK_OURS (RVL_MARK_APP | RVL_MARK_STAMPED | RVL_MARK_PROVEN)
 /* A mark is ours only if one of these is set: other users of marks keep the low bits for themselves. */
@@ -127,9 +127,16 @@ struct rvl_layout {
 /* Numbers of tables: 0 is that of nobody's policy, no network. */
 #define RVL_TABLE_LAST 0x7fffffffu
 
-/* Bits of rvl_item.services */
+/*
+ * rvl_item.services, wire::Services of user space: what a packet has had is one of four values, each at least as good as the one before:
+ * 0, AUTHENTICATED, CUSTOM (authenticated, and encrypted under a cipher of one's own), ALL. What is demanded is AUTHENTICATED or ALL, with
+ * NAMED where the item names a suite of a cipher of one's own. Compared by enough() (services.h) and nowhere else.
+ */
 #define RVL_SERVICE_AUTHENTICATED 1
-#define RVL_SERVICE_ENCRYPTED 2
+#define RVL_SERVICE_CUSTOM 2
+#define RVL_SERVICE_ENCRYPTED 2 /* a bit of what is demanded */
+#define RVL_SERVICE_ALL 3
+#define RVL_SERVICE_NAMED 4
 
 /*
  * rvl_traffic_key.kind. Out: left in clear; was handed to the data path to be authenticated or encrypted; was refused; came back from
@@ -383,7 +390,7 @@ struct rvl_item {
 	__u16 local_last;
 	__u16 remote_first;
 	__u16 remote_last;
-	__u8 services; /* 1 authenticated, 2 encrypted */
+	__u8 services; /* RVL_SERVICE_* */
 	__u8 level;
 	__u8 protocol; /* 0: every one; both ICMPs are 1 */
 	__u8 zero;
@@ -460,8 +467,8 @@ struct rvl_name {
 struct rvl_socket {
 	__u64 netns;
 	__u16 app; /* 0: stamped for `required` only */
-	__u8 required; /* services that the program asked for, as in rvl_item */
-	__u8 in_force; /* services of the last packet that arrived */
+	__u8 required; /* services that the program asked for, as in rvl_item, never NAMED */
+	__u8 in_force; /* services of the last packet that arrived, as counted_for() counts them */
 	__u16 was; /* of RVL_APP_REFUSED: whose it was before; 0: nobody's */
 	__u16 unclaimed; /* 1: a connection with its listener's stamp, that no process has sent on yet */
 	__u64 proven; /* packets that arrived with proof */

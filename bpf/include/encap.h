@@ -44,7 +44,7 @@ static __noinline enum rvl_counter fault_of(struct __sk_buff *skb, const struct 
 	case ACTION_NO_ITEM:
 		return RVL_C_INGRESS_NO_ITEM;
 	case ACTION_PROTECT:
-		if ((services_of(mark) & d.services) != d.services)
+		if (!enough(services_of(mark), d.services))
 			return RVL_C_INGRESS_SERVICES;
 		if (mark & RVL_MARK_APP && (mark & RVL_MARK_APP) != stamp->app)
 			return RVL_C_INGRESS_OTHER_APP;

@@ -49,13 +49,13 @@ static __always_inline __u32 as_mark(__u32 fields)
 /* The mark of a socket: what others have in it stays. */
 static __always_inline __u32 mark_with(__u32 mark, __u16 app, __u8 required)
 {
-	return (mark & ~marks.ours) | as_mark(RVL_MARK_STAMPED | app | (__u32)required << RVL_MARK_SERVICES);
+	return (mark & ~marks.ours) | as_mark(RVL_MARK_STAMPED | app | (__u32)unnamed(required) << RVL_MARK_SERVICES);
 }
 
-/* The services in our fields. */
+/* The services in our fields: those of a packet, or those that a socket asked for. */
 static __always_inline __u8 services_of(__u32 fields)
 {
-	return fields >> RVL_MARK_SERVICES & RAVELIN_SUPPORTED;
+	return fields >> RVL_MARK_SERVICES & RVL_SERVICE_ALL;
 }
 
 /* Our bits taken off, if the mark is ours at all. */

@@ -83,7 +83,7 @@ static __always_inline bool floor_of(const struct rvl_config *cfg, const struct 
 	if (d.action == ACTION_UNTRUSTED || d.action == ACTION_NO_ITEM)
 		return false;
 	if (d.action == ACTION_PROTECT && d.level == RVL_MANDATORY)
-		*floor |= d.services;
+		*floor |= unnamed(d.services);
 	return true;
 }
 
@@ -223,7 +223,7 @@ static __always_inline void state_of(struct ravelin_state *state, const struct r
 	if (d.action == ACTION_NO_ITEM)
 		state->class_ = RAVELIN_CLASS_UNTRUSTED;
 	if (d.action == ACTION_PROTECT) {
-		state->demanded = d.services;
+		state->demanded = unnamed(d.services);
 		state->level = d.level;
 	}
 }
@@ -244,7 +244,7 @@ static __always_inline __u32 without_policy(const struct rvl_config *cfg, const 
 	if (sk->family == AF_INET)
 		mapped(&any, 0);
 	d = decide(cfg, list->app, &any, sk->protocol, has_ports(sk->protocol) ? PORT_UNBOUND : 0, 0);
-	return d.action == ACTION_PROTECT && d.level == RVL_MANDATORY ? d.services : 0;
+	return d.action == ACTION_PROTECT && d.level == RVL_MANDATORY ? unnamed(d.services) : 0;
 }
 
 static __always_inline void defaults_of(struct ravelin_defaults *defaults, const struct rvl_config *cfg,

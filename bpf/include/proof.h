@@ -91,9 +91,12 @@ static __always_inline int within_accepted(struct __sk_buff *skb, const struct r
 	return dropped(skb, app, RVL_C_INGRESS_LIMITED);
 }
 
-/* A packet for a socket of an application, or of a program that asked for protection. */
+/*
+ * A packet for a socket of an application, or of a program that asked for protection. `counted`: what the services of an accepted one with
+ * proof count as.
+ */
 static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config *cfg, struct rvl_socket *stamp,
-				 __u8 required, const struct headers *h, bool proven)
+				 __u8 required, const struct headers *h, bool proven, __u8 *counted)
 {
 	__u32 mark = ours_in(skb->mark);
 	__u16 app = stamp->app;
@@ -113,6 +116,7 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 		observe_arrival(skb, app, &d, h);
 		return ALLOW;
 	case ACTION_NEVER:
+		*counted = counted_for(services_of(mark), 0);
 		return proven ? ALLOW : within_accepted(skb, cfg, app, h);
 	case ACTION_UNTRUSTED:
 		return dropped(skb, app, RVL_C_INGRESS_UNTRUSTED);
@@ -132,13 +136,14 @@ static __always_inline int prove(struct __sk_buff *skb, const struct rvl_config 
 		return dropped(skb, app, d.level == RVL_MANDATORY ? RVL_C_INGRESS_NO_PROOF : RVL_C_INGRESS_STICKY);
 	}
 	services = services_of(mark);
-	if ((services & d.services) != d.services)
+	if (!enough(services, d.services))
 		return dropped(skb, app, RVL_C_INGRESS_SERVICES);
 	if (mark & RVL_MARK_APP && (mark & RVL_MARK_APP) != app)
 		return dropped(skb, app, RVL_C_INGRESS_OTHER_APP);
 	/* Two processors may do this at once for one socket. */
 	__sync_fetch_and_add(&stamp->proven, 1);
-	stamp->in_force = services;
+	*counted = counted_for(services, d.services);
+	stamp->in_force = *counted;
 	count(RVL_C_PROVEN);
 	return ALLOW;
 }
@@ -151,6 +156,7 @@ static __always_inline int judge(struct __sk_buff *skb, const struct rvl_config 
 	bool proven;
 	int verdict;
 	__u32 user;
+	__u8 counted = 0;
 
 	/* The mark alone proves nothing, a firewall rule can set it; the interface cannot be forged. */
 	proven = cfg->tun && skb->ifindex == cfg->tun && ours_in(skb->mark) & RVL_MARK_PROOF;
@@ -179,8 +185,8 @@ static __always_inline int judge(struct __sk_buff *skb, const struct rvl_config 
 		count(RVL_C_INGRESS_COPY);
 		return REFUSE;
 	}
-	verdict = prove(skb, cfg, stamp, required, &h, proven);
-	add_arrival(skb, stamp->app, verdict == ALLOW, proven, &h);
+	verdict = prove(skb, cfg, stamp, required, &h, proven, &counted);
+	add_arrival(skb, stamp->app, verdict == ALLOW, proven, counted, &h);
 	return verdict;
 }
 

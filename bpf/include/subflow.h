@@ -67,7 +67,8 @@ static __noinline __u8 demand_of_connection(const struct rvl_config *cfg, struct
 	d = decide(cfg, app, &peer, IPPROTO_TCP, first->skc_num, bpf_ntohs(first->skc_dport));
 	if (is_refusal(&d))
 		return RAVELIN_SUPPORTED;
-	return d.action == ACTION_PROTECT && d.level == RVL_MANDATORY ? d.services : 0;
+	/* The suite that the first peer's item names, another peer's may not. */
+	return d.action == ACTION_PROTECT && d.level == RVL_MANDATORY ? unnamed(d.services) : 0;
 }
 
 /* What a subflow must have beyond the policy of its own address: that, and what the program has asked for on the connection. */

@@ -183,14 +183,17 @@ static __always_inline bool packet_within_limit(struct __sk_buff *skb, const str
 	return !limits_on_sent(cfg) || within_limit(cfg->generation, app, pieces_of(skb), octets_of_packet(skb, h));
 }
 
-/* What a packet that arrived for an application's socket was. Between two sockets of this host nothing is on a wire. */
-static __always_inline void add_arrival(struct __sk_buff *skb, __u16 app, bool accepted, bool proven,
+/*
+ * What a packet that arrived for an application's socket was; `counted`: what its services count as, if it had proof. Between two sockets of
+ * this host nothing is on a wire.
+ */
+static __always_inline void add_arrival(struct __sk_buff *skb, __u16 app, bool accepted, bool proven, __u8 counted,
 					const struct headers *h)
 {
 	__u16 kind = RVL_T_IN_REFUSED;
 
 	if (accepted && proven)
-		kind = services_of(ours_in(skb->mark)) & RVL_SERVICE_ENCRYPTED ? RVL_T_IN_ENCRYPTED : RVL_T_IN_AUTHENTICATED;
+		kind = counted == RVL_SERVICE_ALL ? RVL_T_IN_ENCRYPTED : RVL_T_IN_AUTHENTICATED;
 	else if (accepted && skb->ifindex == 1)
 		return;
 	else if (accepted)
@@ -218,7 +221,7 @@ static __noinline void add_would(struct __sk_buff *skb, __u16 app, const struct 
 	if (is_refusal(&d) || (!guarded && network->would == RVL_PROTECTED))
 		kind = RVL_T_OUT_WOULD_REFUSE;
 	else if (d.action == ACTION_PROTECT)
-		kind = d.services & RVL_SERVICE_ENCRYPTED ? RVL_T_OUT_WOULD_ENCRYPT : RVL_T_OUT_WOULD_AUTHENTICATE;
+		kind = demands_encryption(d.services) ? RVL_T_OUT_WOULD_ENCRYPT : RVL_T_OUT_WOULD_AUTHENTICATE;
 	else
 		return;
 	add_amount(skb, app, kind, guarded ? octets_of_frame(skb, h) : octets_of_packet(skb, h), h);
@@ -273,7 +276,7 @@ static __always_inline __u16 asked_of_ports(const struct rvl_config *cfg, const 
 	d = demand(decide_at(network, h->protocol, h->source_port, h->destination_port), required);
 	switch (d.action) {
 	case ACTION_PROTECT:
-		kind = d.services & RVL_SERVICE_ENCRYPTED ? RVL_T_OUT_ENCRYPTED : RVL_T_OUT_AUTHENTICATED;
+		kind = demands_encryption(d.services) ? RVL_T_OUT_ENCRYPTED : RVL_T_OUT_AUTHENTICATED;
 		if (!limits_on_sent(cfg) || d.level == RVL_MANDATORY)
 			return kind;
 		leaving_flow(&flow, app, h);

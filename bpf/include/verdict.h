@@ -174,7 +174,10 @@ static __always_inline bool is_refusal(const struct decision *d)
 	return d->action == ACTION_UNTRUSTED || d->action == ACTION_NO_ITEM;
 }
 
-/* What is demanded where the socket asked for services of its own: both, and not optionally. What is refused stays so. */
+/*
+ * What is demanded where the socket asked for services of its own: both, and not optionally. What is refused stays so. The name of a suite is
+ * the item's: a cipher of one's own is enough for what the socket asked where the item names it.
+ */
 static __always_inline struct decision demand(struct decision d, __u8 required)
 {
 	if (!required || is_refusal(&d))

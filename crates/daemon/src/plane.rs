@@ -24,6 +24,7 @@ mod transaction;
 mod transition;
 mod upkeep;
 
+pub(crate) use self::policy::Rivals;
 pub use self::policy::{Hosts, PolicyInForce};
 pub(crate) use self::policy::{load_kernel, report};
 pub use associations::{Associations, SaQuery};

@@ -34,7 +34,7 @@ use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::network_stack::NetworkStack;
 use crate::paths::route_mtu;
-use crate::plane::{Associations, Halves, Host, Hosts, Observers, Plane, PolicyInForce};
+use crate::plane::{Associations, Halves, Host, Hosts, Observers, Plane, PolicyInForce, Rivals};
 use crate::policy_store::Candidate;
 use crate::scrubbed::Scrubbed;
 use crate::surveyed::Surveyed;
@@ -479,6 +479,11 @@ fn halves(
         for (spi, sa) in state.inbound.into_iter().map(|sa| (sa.config.spi, sa)) {
             match InboundSa::import(sa, &keys.registry) {
                 Ok(sa) => {
+                    if let Some(rivals) = Rivals::find(&candidate.compiled.spd, sa.config()) {
+                        let words = rivals.words(&candidate.compiled);
+                        tracing::error!("inbound association {spi} is not taken over: {words}");
+                        continue;
+                    }
                     if let Err(error) = inbound.add_sa(sa) {
                         lost("inbound", spi, error);
                     }

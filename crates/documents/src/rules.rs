@@ -91,7 +91,7 @@ impl SpdRules {
     pub fn add_associations_decide<'s>(&mut self, inbound: impl Iterator<Item = &'s Selectors>) {
         let protection = |level| {
             let services = Services::AUTHENTICATED;
-            Action::Protect(Protection { bundle: vec![Template::ANY], services, level })
+            Action::Protect(Protection { bundle: vec![Template::ANY], services, level, suite: None })
         };
         let any = TrafficSelector::ANY;
         let outbound = Rule::new(RuleKey(0), Direction::Out, any.clone(), protection(Level::Optional));
@@ -315,7 +315,7 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, ApiError> {
             if bundle.is_empty() {
                 bundle.push(Template::ANY);
             }
-            Action::Protect(Protection { bundle, services, level })
+            Action::Protect(Protection { bundle, services, level, suite: None })
         }
     };
     let direction = match request.direction {
@@ -373,7 +373,7 @@ fn document(rule: &Rule) -> SpdAdd {
         Action::Discard => (Verdict::Discard, None),
         Action::Protect(protection) => (Verdict::Protect, Some(protection)),
     };
-    let encrypts = |p: &Protection| p.services.satisfies(Services::ENCRYPTED);
+    let encrypts = |p: &Protection| p.services.encrypts();
     SpdAdd {
         name: Some(rule.label.clone()),
         place: None,

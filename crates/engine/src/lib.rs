@@ -71,12 +71,7 @@ pub const BUF_CAPACITY: usize = HEADROOM + 65536 + TAILROOM;
 /// The mark of a packet for the host: proof that it came out of an association, or was made here, with these services
 /// and for this application (docs/design/0002).
 fn mark(services: wire::Services, app: wire::AppId) -> u32 {
-    use wire::{Services, record};
-    let bit = |service: Services, bit: u32| if services.satisfies(service) { bit } else { 0 };
-    record::PROOF
-        | bit(Services::AUTHENTICATED, record::AUTHENTICATED)
-        | bit(Services::ENCRYPTED, record::ENCRYPTED)
-        | u32::from(app.0)
+    wire::record::PROOF | services.in_mark() | u32::from(app.0)
 }
 
 /// The mark of a packet that arrived. One without services came out of IP in IP that arrived bare, and proves nothing.

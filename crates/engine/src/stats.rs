@@ -48,16 +48,18 @@ impl Stats {
         }
     }
 
-    /// Count packets of an application that left in an association with these services.
+    /// Count packets of an application that left in an association with these services. Encryption under a cipher of
+    /// one's own counts as such where `need`, which policy or a rule demanded, names its suite, and as authentication
+    /// elsewhere: the count is of what was promised and kept.
     #[inline]
-    pub(crate) fn left(&mut self, app: AppId, services: Services, packets: u64, bytes: u64) {
+    pub(crate) fn left(&mut self, app: AppId, services: Services, need: Services, packets: u64, bytes: u64) {
         self.protected.count_many(packets, bytes);
         let at = usize::from(app.0);
         if at >= self.left.len() {
             self.left.resize(at + 1, [Traffic::default(); 2]);
         }
         if let Some(of) = self.left.get_mut(at) {
-            of[usize::from(services.satisfies(Services::ENCRYPTED))].count_many(packets, bytes);
+            of[usize::from(services.counted_for(need).encrypts())].count_many(packets, bytes);
         }
     }
 

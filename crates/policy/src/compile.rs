@@ -277,7 +277,7 @@ pub(crate) fn demand(demand: &Demand) -> (Services, Level, Terms) {
         failure: failure.unwrap_or(usual.failure),
         scrub: scrub.map_or(usual.scrub, Profile::id),
     };
-    (services, level, terms)
+    (terms.demanding(services), level, terms)
 }
 
 /// Notes the applications that the file names and that have no policy from it.

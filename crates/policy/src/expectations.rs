@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use sadb::spd::{Action, Decision, DecisionReason};
-use wire::{AppId, Services};
+use wire::AppId;
 
 use crate::ast::{Expectation, ExpectedTreatment, Service, level_word};
 use crate::compile::compile_some;
@@ -61,7 +61,7 @@ fn comes_true(wants: ExpectedTreatment, decision: &Decision) -> bool {
         (ExpectedTreatment::Never, Action::Bypass) => decision.why == DecisionReason::Item,
         (ExpectedTreatment::Untrusted, Action::Discard) => true,
         (ExpectedTreatment::Protect(service, level), Action::Protect { services, level: own }) => {
-            level == own && (service == Service::Encryption) == (services == Services::ENCRYPTED)
+            level == own && (service == Service::Encryption) == services.encrypts()
         }
         _ => false,
     }
@@ -86,7 +86,7 @@ fn failure(
         Action::Bypass => "trusted: it is in clear".to_string(),
         Action::Discard => "untrusted: it is refused".to_string(),
         Action::Protect { services, level } => {
-            let service = if services == Services::ENCRYPTED { "encryption" } else { "authentication" };
+            let service = if services.encrypts() { "encryption" } else { "authentication" };
             format!("{service} {}", level_word(level))
         }
     };

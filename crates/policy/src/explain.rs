@@ -5,7 +5,7 @@ use std::fmt;
 
 use sadb::spd::{Action, Class, Decision, DecisionReason, Failure, Level, Negotiating, RuleId, Terms};
 use serde::{Deserialize, Serialize};
-use wire::{AppId, Flow, Services};
+use wire::{AppId, Flow};
 
 use crate::ast::{failure_word, level_word, negotiating_word};
 use crate::compiled::{Application, LimitLine, Reason};
@@ -213,7 +213,7 @@ pub(crate) fn answer(
         Action::Bypass => (Verdict::Bypass, None, None),
         Action::Discard => (Verdict::Discard, None, None),
         Action::Protect { services, level } => {
-            let service = if services == Services::ENCRYPTED { "encryption" } else { "authentication" };
+            let service = if services.encrypts() { "encryption" } else { "authentication" };
             (Verdict::Protect, Some(service.to_string()), Some(level_word(level).to_string()))
         }
     };

@@ -11,6 +11,12 @@ use std::sync::Arc;
 use crypto::SuiteId;
 use wire::{AppId, Flow, Prefix, ScrubId, Services, addr, protocol};
 
+mod rival_suite;
+
+pub use rival_suite::RivalSuite;
+
+use crate::sa::rests_on_custom;
+
 /// The number of a rule within one load of the policy; the policy room maps it to file, line and text. [`RuleId::NONE`]
 /// says that no rule but the default decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -136,6 +142,13 @@ impl Terms {
         }
     }
 
+    /// These services as an item with these terms demands them: with the name of the suite, if that is one of a cipher
+    /// of one's own.
+    #[must_use]
+    pub fn demanding(&self, services: Services) -> Services {
+        if self.suite.is_some_and(rests_on_custom) { services.named() } else { services }
+    }
+
     /// The same terms with this scrubbing profile.
     #[must_use]
     pub const fn scrubbed(self, scrub: ScrubId) -> Terms {
@@ -152,7 +165,8 @@ pub struct Item {
     pub local: PortRange,
     /// The ports of the peer.
     pub remote: PortRange,
-    /// The services demanded: [`Services::AUTHENTICATED`] or [`Services::ENCRYPTED`]; [`Services::NONE`] says that
+    /// The services demanded: [`Services::AUTHENTICATED`] or [`Services::ENCRYPTED`], either one
+    /// [named](Terms::demanding) where the terms name a suite of a cipher of one's own; [`Services::NONE`] says that
     /// flows are never protected.
     pub services: Services,
     /// The strictness of the demand.

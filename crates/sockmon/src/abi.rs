@@ -4,9 +4,10 @@
 #![allow(missing_docs, reason = "abi.h and docs/design/0002 document the fields, once")]
 
 /// Raised whenever a pinned map of an older daemon would be misread.
-pub const ABI: u32 = 7;
-/// What can be taken over in place: ABI 7 has a larger table of counters, and everything else as ABI 6.
-pub const ABI_BEFORE: u32 = 6;
+pub const ABI: u32 = 8;
+/// What can be taken over in place: ABI 8 has a bit more in what items demand ([`SERVICE_NAMED`]), and everything else
+/// as ABI 7. Programs of ABI 7 find that bit in no packet, so they refuse until they are exchanged.
+pub const ABI_BEFORE: u32 = 7;
 
 /// Bits of the mark (docs/design/0002).
 pub mod mark {
@@ -73,6 +74,8 @@ pub const HOOK_EXECUTE: u8 = 7;
 /// A bit beside the hook: not refused, but it would have been.
 pub const HOOK_OBSERVED: u8 = 0x80;
 
+/// Beside the services that an item demands: it names the suite of a cipher of one's own.
+pub const SERVICE_NAMED: u8 = 4;
 pub const TRUSTED: u8 = 1;
 pub const UNTRUSTED: u8 = 2;
 pub const PROTECTED: u8 = 3;

@@ -1,6 +1,6 @@
 //! The metadata beside the bytes of a packet: one flat struct, one cache line.
 
-use crate::{Time, protocol};
+use crate::{Services, Time, protocol};
 
 /// The number that the policy gives to an application. Zero means that no policy names this program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,35 +19,6 @@ pub struct ScrubId(pub u8);
 impl ScrubId {
     /// The packets are not scrubbed.
     pub const NONE: ScrubId = ScrubId(0);
-}
-
-/// The security services a packet has had or must have (paper 001 section 2.3: the flags in the mbuf header).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Services(u8);
-
-impl Services {
-    /// The packet has no service.
-    pub const NONE: Services = Services(0);
-    /// The packet has data origin authentication and integrity.
-    pub const AUTHENTICATED: Services = Services(1);
-    /// The packet has confidentiality, which here always comes with authentication.
-    pub const ENCRYPTED: Services = Services(3);
-
-    /// Whether every service in `need` is in `self`.
-    pub const fn satisfies(self, need: Services) -> bool {
-        self.0 & need.0 == need.0
-    }
-
-    /// The services of a packet that has had both; members of a bundle add up.
-    #[must_use]
-    pub const fn union(self, other: Services) -> Services {
-        Services(self.0 | other.0)
-    }
-
-    /// The services as bits: 1 authenticated, 2 encrypted.
-    pub const fn bits(self) -> u8 {
-        self.0
-    }
 }
 
 /// The kind of a super-packet, which says how to cut it.

@@ -21,9 +21,9 @@ pub const ARRIVED: u32 = 1 << 18;
 /// Beside [`STAMPED`], where there is no application: the lower half of the cookie is the user that owns the socket,
 /// the upper half is what is left of the cookie.
 pub const USER: u32 = 1 << 19;
-/// Inbound: the packet was authenticated.
+/// Inbound: the packet was authenticated. This bit and the next are one number, [`crate::Services`].
 pub const AUTHENTICATED: u32 = 1 << 24;
-/// Inbound: the packet was encrypted.
+/// Inbound: the packet was encrypted; alone, under a cipher of one's own ([`crate::Services::CUSTOM`]).
 pub const ENCRYPTED: u32 = 1 << 25;
 /// Inbound: the packet came out of a security association. Outbound: the packet is the answer to such a packet.
 pub const PROOF: u32 = 1 << 31;

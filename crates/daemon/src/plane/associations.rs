@@ -151,6 +151,7 @@ impl Associations {
             };
             associations::configuration(request, spi, &defaults)?
         };
+        policy.admits(&config)?;
         let now = netio::clock::monotonic();
         let admission = self.keys.admit(&config)?;
         let added = match direction {

@@ -13,6 +13,7 @@ mod pinned;
 mod pins;
 mod plan;
 mod process;
+pub(super) mod rival_suite;
 mod translation;
 
 use std::path::Path;
@@ -31,6 +32,7 @@ pub(super) use files::Files;
 pub use hosts::Hosts;
 pub(crate) use load::{load_kernel, report};
 use pinned::Pins;
+pub(crate) use rival_suite::Rivals;
 
 /// The policy in force.
 pub struct PolicyInForce {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::Plane;
 use super::halves::by_policy;
-use super::policy::Files;
+use super::policy::{Files, rival_suite};
 use crate::policy_store::{Candidate, Exchanged, Executable};
 use documents::api_error::ApiError;
 
@@ -47,7 +47,12 @@ impl Plane {
         let executables = self.policy.prepare(candidate, &self.monitor)?;
         let old = Arc::new(self.policy.spd().clone());
         let new = Arc::new(candidate.compiled.spd.clone());
-        let loaded = match self.halves.change(by_policy(&new), by_policy(&old)).await {
+        let checked = rival_suite::check_all(&candidate.compiled, &self.halves).await;
+        let changed = match checked {
+            Ok(()) => self.halves.change(by_policy(&new), by_policy(&old)).await.map_err(ApiError::from),
+            Err(refused) => Err(refused),
+        };
+        let loaded = match changed {
             Ok(()) => match self.policy.load(candidate, &self.monitor) {
                 Ok(unfinished) => Ok((executables, unfinished)),
                 Err(refused) => {
@@ -55,7 +60,7 @@ impl Plane {
                     Err(undone.err().map_or(refused, ApiError::from))
                 }
             },
-            Err(unanswered) => Err(unanswered.into()),
+            Err(refused) => Err(refused),
         };
         if loaded.is_err() {
             self.policy.withdraw();

@@ -1,6 +1,6 @@
 //! Stage 8: the comparison of a packet that was protected with policy.
 
-use sadb::rules::{Action, Member, Slot, Template};
+use sadb::rules::{Action, Member, Protection, Slot, Template};
 use sadb::spd::Level;
 use sadb::{InboundSa, PacketKey};
 use wire::ip::Headers;
@@ -36,6 +36,20 @@ struct PacketHistory<'a> {
     /// The members around the innermost, the outermost first.
     around: &'a [Member],
     services: Services,
+}
+
+impl PacketHistory<'_> {
+    /// Whether the packet had the services that a rule demands. Where the rule names a suite of a cipher of one's own,
+    /// each association is asked, since the services alone do not tell two such suites apart.
+    fn gives_enough(&self, protection: &Protection) -> bool {
+        let need = protection.demanded();
+        if !need.is_named() {
+            return self.services.satisfies(need);
+        }
+        let members = std::iter::once(&self.innermost).chain(self.around);
+        let given = members.map(|member| protection.given(member.suite(), member.services()));
+        given.fold(Services::NONE, Services::union).satisfies(need)
+    }
 }
 
 fn check_rules(
@@ -82,8 +96,11 @@ fn judge(rules: &Rules, slot: Slot, history: &PacketHistory<'_>) -> Result<(), D
             let bundle = protection.bundle.get(..named).unwrap_or_default();
             let members = std::iter::once(history.innermost).chain(history.around.iter().rev().copied());
             let fits = Template::all_fit(bundle, members, rule.direction == rules::Way::Both);
-            let enough = history.services.satisfies(protection.services) || !mandatory;
-            if fits && enough { Ok(()) } else { Err(DropReason::InboundPolicy) }
+            if fits && (!mandatory || history.gives_enough(protection)) {
+                Ok(())
+            } else {
+                Err(DropReason::InboundPolicy)
+            }
         }
     }
 }

@@ -210,7 +210,7 @@ impl Decider {
                 Ok(Disposition::Clear) if asked != Services::NONE => {
                     self.by_policy(&mut packet.meta, flow, sad, cx)
                 }
-                Ok(_) if !packet.meta.services.satisfies(asked) => {
+                Ok(_) if !packet.meta.services.satisfies(packet.meta.services.raised_to(asked)) => {
                     self.by_policy(&mut packet.meta, flow, sad, cx)
                 }
                 disposition => disposition,
@@ -365,7 +365,7 @@ fn raise(decision: Decision, asked: Services) -> Decision {
     let services = match decision.action {
         Action::Discard => return decision,
         Action::Bypass => asked,
-        Action::Protect { services, .. } => services.union(asked),
+        Action::Protect { services, .. } => services.raised_to(asked),
     };
     let terms = Terms { suite: decision.terms.suite, ..Terms::of(Level::Mandatory) };
     Decision { action: Action::Protect { services, level: Level::Mandatory }, terms, ..decision }

@@ -45,9 +45,9 @@ pub(super) fn user(meta: &Meta) -> Option<u32> {
 /// The services that the sending socket asked for itself (docs/socket-api.md), from the mark of a stamped packet. From
 /// the mark of an answer they are those of the packet that it answers.
 pub(super) fn asked(mark: u32) -> Services {
-    match mark & (record::AUTHENTICATED | record::ENCRYPTED) {
-        0 => Services::NONE,
-        record::AUTHENTICATED => Services::AUTHENTICATED,
-        _ => Services::ENCRYPTED,
+    match Services::of_mark(mark) {
+        // No socket asks for a cipher of one's own: a program that asks for encryption means both bits.
+        Services::CUSTOM if mark & record::STAMPED != 0 => Services::ENCRYPTED,
+        services => services,
     }
 }

@@ -186,14 +186,14 @@ impl Protector {
         }
         // It must not overtake what was before it.
         self.flush(cx);
-        let app = packet.meta.app;
+        let (app, need) = (packet.meta.app, packet.meta.services);
         let seal = |sa: &mut OutboundSa| {
             let services = sa.config().services();
             ipsec::seal_large_packet(sa, plain, packet, &turn).map(|sealed| (sealed, services))
         };
         match self.sad.get_mut(index).map(seal) {
             Some(Ok((sealed, services))) => {
-                cx.stats.left(app, services, 1, plain.total_len as u64);
+                cx.stats.left(app, services, need, 1, plain.total_len as u64);
                 Some(sealed)
             }
             // The stages find the same reason, and tell it.
@@ -276,10 +276,10 @@ impl Protector {
         };
         let services = chain.services();
         let through = |packet: Packet<Scheduled>, cx: &mut Cx<'_, Outcome>| {
-            let (about, len) = (About::of(&packet.meta), packet.bytes().len());
+            let (about, need, len) = (About::of(&packet.meta), packet.meta.services, packet.bytes().len());
             match bundle::seal(sad, chain, packet, codec, cx.pool) {
                 Ok(outer) => {
-                    cx.stats.left(about.app, services, 1, len as u64);
+                    cx.stats.left(about.app, services, need, 1, len as u64);
                     cx.out.push(Outcome::Send(outer));
                 }
                 Err(reason) => cx.report(Dropped::new(reason, &about, len, Some(flow))),
@@ -318,10 +318,10 @@ impl Protector {
 /// Stage 6 for one packet that fits.
 #[inline]
 fn seal(sa: &mut OutboundSa, packet: Packet<Scheduled>, flow: &Flow, cx: &mut Cx<'_, Outcome>) {
-    let (about, len) = (About::of(&packet.meta), packet.bytes().len());
+    let (about, need, len) = (About::of(&packet.meta), packet.meta.services, packet.bytes().len());
     let reason = match ipsec::encap(sa, packet, cx.pool) {
         Ok(outer) => {
-            cx.stats.left(about.app, sa.config().services(), 1, len as u64);
+            cx.stats.left(about.app, sa.config().services(), need, 1, len as u64);
             return cx.out.push(Outcome::Send(outer));
         }
         Err(reason) => reason,

@@ -377,6 +377,7 @@ fn bare_ip_in_ip_is_taken_where_it_is_asked_for_and_where_a_rule_lets_its_packet
             bundle: by_tunnel.clone(),
             services: Services::AUTHENTICATED,
             level,
+            suite: None,
         });
         assert_eq!(asked(for_all_in(protect)).refuse(&bare(alice)), DropReason::InboundPolicy, "{level:?}");
     }
@@ -521,7 +522,7 @@ fn a_rule_that_names_members_takes_no_less() {
         let outer = send(&mut sender(members, need), &packet(payload));
         let mut bob = receiver(members);
         let bundle = bundle.iter().map(|text| text.parse().unwrap()).collect();
-        let protection = Protection { bundle, services: Services::AUTHENTICATED, level };
+        let protection = Protection { bundle, services: Services::AUTHENTICATED, level, suite: None };
         let mut table: RuleTable = RuleTable::new(0);
         let rule = Rule::new(RuleKey(1), Direction::In, "any".parse().unwrap(), Action::Protect(protection));
         table.add(Place::Last, rule).unwrap();

@@ -25,7 +25,12 @@ fn there() -> IpAddr {
 }
 
 fn protect(level: Level) -> Action {
-    Action::Protect(Protection { bundle: vec![Template::ANY], services: Services::ENCRYPTED, level })
+    Action::Protect(Protection {
+        bundle: vec![Template::ANY],
+        services: Services::ENCRYPTED,
+        level,
+        suite: None,
+    })
 }
 
 /// A gateway with these rules for both ways, and a tunnel between the sites if `sa`.

@@ -6,6 +6,7 @@ mod auth;
 mod bundle;
 mod bursts;
 mod classes;
+mod custom;
 mod entries;
 mod forwarded;
 mod fragmentation;

@@ -104,6 +104,7 @@ fn gateway(local: Prefix, remote: Prefix) -> Sender {
         bundle: vec![Template::ANY],
         services: Services::ENCRYPTED,
         level: Level::Mandatory,
+        suite: None,
     });
     let mut table: RuleTable = RuleTable::new(0);
     let protected = format!("local {local} remote {remote} proto udp remote-port {PROTECTED}");

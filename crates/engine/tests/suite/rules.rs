@@ -15,7 +15,7 @@ use wire::{AppId, DropReason, Flow, Meta, Packet, Prefix, Services, protocol, st
 
 fn protect(bundle: &[&str], services: Services, level: Level) -> Action {
     let bundle = bundle.iter().map(|text| text.parse().unwrap()).collect();
-    Action::Protect(Protection { bundle, services, level })
+    Action::Protect(Protection { bundle, services, level, suite: None })
 }
 
 fn by(bundle: &[&str]) -> Action {

@@ -49,6 +49,7 @@ fn gateway() -> Sender {
         bundle: vec![Template::ANY],
         services: Services::ENCRYPTED,
         level: Level::Mandatory,
+        suite: None,
     });
     let mut table: RuleTable = RuleTable::new(0);
     table.add(Place::Last, Rule::new(RuleKey(1), Direction::Both, "any".parse().unwrap(), protect)).unwrap();

@@ -13,7 +13,12 @@ use wire::{AppId, Buf, DropReason, Meta, Packet, Services, record, stage};
 
 fn protect() -> Action {
     let bundle = vec![Template::ANY];
-    Action::Protect(Protection { bundle, services: Services::ENCRYPTED, level: Level::Mandatory })
+    Action::Protect(Protection {
+        bundle,
+        services: Services::ENCRYPTED,
+        level: Level::Mandatory,
+        suite: None,
+    })
 }
 
 fn alice(rules: &[(String, Action)]) -> Sender {

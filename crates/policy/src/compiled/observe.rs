@@ -41,10 +41,7 @@ impl Compiled {
             Action::Bypass => format!("would be clear (observed), line {line}"),
             Action::Discard => format!("would be refused (observed), line {line}"),
             Action::Protect { services, level } => {
-                let service = match services {
-                    wire::Services::ENCRYPTED => "encryption",
-                    _ => "authentication",
-                };
+                let service = if services.encrypts() { "encryption" } else { "authentication" };
                 format!("would be protected, {service} {} (observed), line {line}", level_word(level))
             }
         };

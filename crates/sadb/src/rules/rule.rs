@@ -2,12 +2,14 @@
 
 use std::net::IpAddr;
 
+use crypto::SuiteId;
 use wire::{ScrubId, Services, addr};
 
 use super::{RuleError, RuleKey, Template};
 use crate::MAX_CHAIN;
+use crate::sa::rests_on_custom;
 use crate::selector::{Condition, PacketKey, SelectorError, TrafficSelector, Unavailable, field};
-use crate::spd::Level;
+use crate::spd::{Level, Terms};
 
 /// The direction of the packets that a rule is for (SPD-O, SPD-I, or both as SPD-S).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +31,23 @@ pub struct Protection {
     pub services: Services,
     /// Whether a packet may pass clear where there is no association.
     pub level: Level,
+    /// The suite that one of the associations must have; `None`: any that gives the services. What arrives may also
+    /// have come under another suite, as long as that is no cipher of one's own.
+    pub suite: Option<SuiteId>,
+}
+
+impl Protection {
+    /// The services as the rule demands them, [named](Services::named) if it names a suite of a cipher of one's own.
+    pub fn demanded(&self) -> Services {
+        Terms { suite: self.suite, ..Terms::of(self.level) }.demanding(self.services)
+    }
+
+    /// What an association of this suite, which gives these services, gives to packets of the rule. One that rests on a
+    /// cipher of one's own gives nothing where the rule names another such suite.
+    pub fn given(&self, suite: SuiteId, services: Services) -> Services {
+        let names_another = self.suite.is_some_and(|named| rests_on_custom(named) && named != suite);
+        if services == Services::CUSTOM && names_another { Services::NONE } else { services }
+    }
 }
 
 /// The action of a rule for packets that match.

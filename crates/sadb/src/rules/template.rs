@@ -4,6 +4,9 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use crypto::SuiteId;
+use wire::Services;
+
 use super::RuleError;
 use crate::sa::{SaConfig, SaProtocol};
 use crate::{Direction, Mode, Spi};
@@ -86,6 +89,20 @@ pub struct Member {
     protocol: SaProtocol,
     mode: Mode,
     ends: (IpAddr, IpAddr),
+    suite: SuiteId,
+    services: Services,
+}
+
+impl Member {
+    /// The suite of the association.
+    pub fn suite(&self) -> SuiteId {
+        self.suite
+    }
+
+    /// The services that the association gives by itself.
+    pub fn services(&self) -> Services {
+        self.services
+    }
 }
 
 impl From<&SaConfig> for Member {
@@ -96,6 +113,8 @@ impl From<&SaConfig> for Member {
             protocol: sa.options.protocol,
             mode: sa.mode,
             ends: (sa.endpoints.local, sa.endpoints.remote),
+            suite: sa.suite,
+            services: sa.services(),
         }
     }
 }
@@ -222,6 +241,8 @@ mod tests {
             protocol: SaProtocol::Esp,
             mode: Mode::Tunnel,
             ends: (ip("192.0.2.1"), ip("192.0.2.2")),
+            suite: SuiteId::AES_128_GCM,
+            services: Services::ENCRYPTED,
         };
         for (ends, fits) in [
             ("192.0.2.1-any", true),

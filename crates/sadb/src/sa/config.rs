@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crypto::{Cipher, Secret, SuiteId};
+use crypto::{Cipher, ModeKind, Secret, SuiteId};
 use wire::{AppId, Flow, Prefix, Services, protocol};
 
 use super::name::{Direction, Spi};
@@ -96,6 +96,11 @@ impl Selectors {
     }
 }
 
+/// Whether the encryption of a suite rests on a cipher of one's own, and on no standard cipher around it.
+pub fn rests_on_custom(suite: SuiteId) -> bool {
+    suite.custom().is_some_and(|mode| mode.kind() != ModeKind::Cascade)
+}
+
 /// The configuration of one association as the operator (later: the key exchange) asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaConfig {
@@ -123,9 +128,11 @@ pub struct SaConfig {
 }
 
 impl SaConfig {
-    /// The services that the association gives.
+    /// The services that the association gives. Encryption that rests on a cipher of one's own is
+    /// [`Services::CUSTOM`]; a cascade has AES-256-GCM around that cipher and counts as it.
     pub fn services(&self) -> Services {
         match self.options.protocol {
+            SaProtocol::Esp if rests_on_custom(self.suite) => Services::CUSTOM,
             SaProtocol::Esp if self.suite.encrypts() => Services::ENCRYPTED,
             SaProtocol::Esp | SaProtocol::Ah => Services::AUTHENTICATED,
             SaProtocol::IpComp | SaProtocol::IpIp => Services::NONE,

@@ -7,6 +7,7 @@ mod keybook;
 mod packet_key;
 mod populate;
 mod replay;
+mod rival_suite;
 mod rules_lookup;
 mod rules_table;
 mod sa;

@@ -11,8 +11,12 @@ use wire::{AppId, Services};
 use world::{packet, selector_of};
 
 fn protect(selectors: Vec<TrafficSelector>) -> Rule {
-    let protection =
-        Protection { bundle: vec![Template::ANY], services: Services::ENCRYPTED, level: Level::Mandatory };
+    let protection = Protection {
+        bundle: vec![Template::ANY],
+        services: Services::ENCRYPTED,
+        level: Level::Mandatory,
+        suite: None,
+    };
     let mut rule = Rule::new(RuleKey(1), Direction::Out, TrafficSelector::ANY, Action::Protect(protection));
     rule.selectors = selectors;
     rule.checked().unwrap()

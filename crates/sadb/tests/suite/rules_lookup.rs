@@ -188,6 +188,7 @@ fn chain(key: u32, spi: u32, selector: &str) -> Rule {
         bundle: vec![Template::of_spi(sadb::Spi(0x1000 + spi))],
         services: Services::ENCRYPTED,
         level: Level::Mandatory,
+        suite: None,
     };
     Rule::new(RuleKey(key), Direction::Out, selector.parse().unwrap(), Action::Protect(protection))
 }

@@ -19,8 +19,12 @@ fn keys(table: &RuleTable) -> Vec<u32> {
 }
 
 fn protect(selector: &str) -> Rule {
-    let protection =
-        Protection { bundle: vec![Template::ANY], services: Services::ENCRYPTED, level: Level::Mandatory };
+    let protection = Protection {
+        bundle: vec![Template::ANY],
+        services: Services::ENCRYPTED,
+        level: Level::Mandatory,
+        suite: None,
+    };
     Rule::new(RuleKey(1), Direction::Out, selector.parse().unwrap(), Action::Protect(protection))
 }
 
@@ -105,12 +109,14 @@ fn what_a_rule_may_not_be() {
         bundle: vec![],
         services: Services::ENCRYPTED,
         level: Level::Mandatory,
+        suite: None,
     });
     assert_eq!(refused(rule.clone()), RuleError::NoTemplate);
     rule.action = Action::Protect(Protection {
         bundle: vec![Template::ANY],
         services: Services::NONE,
         level: Level::Optional,
+        suite: None,
     });
     assert_eq!(refused(rule.clone()), RuleError::NoService);
     // What nothing can satisfy.
@@ -125,12 +131,12 @@ fn what_a_rule_may_not_be() {
     ] {
         let bundle = bundle.iter().map(|text| text.parse().unwrap()).collect();
         let (services, level) = (Services::ENCRYPTED, Level::Mandatory);
-        rule.action = Action::Protect(Protection { bundle, services, level });
+        rule.action = Action::Protect(Protection { bundle, services, level, suite: None });
         assert_eq!(refused(rule.clone()), error);
     }
     let bundle = ["0x100", "esp", "esp/tunnel/192.0.2.1-any", "any"].map(|text| text.parse().unwrap());
     let (services, level) = (Services::ENCRYPTED, Level::Mandatory);
-    rule.action = Action::Protect(Protection { bundle: bundle.to_vec(), services, level });
+    rule.action = Action::Protect(Protection { bundle: bundle.to_vec(), services, level, suite: None });
     rule.checked().unwrap();
 }
 

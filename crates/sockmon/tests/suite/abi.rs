@@ -116,6 +116,10 @@ fn counters_have_one_name_each() {
     assert!(header.contains(&format!("#define RVL_TABLE_LAST {:#x}u", abi::TABLE_LAST)));
     assert!(header.contains(&format!("#define RVL_ORDER_APPS {:#x}u", abi::ORDER_APPS)));
     for (name, value) in [
+        ("SERVICE_NAMED", abi::SERVICE_NAMED),
+        ("SERVICE_AUTHENTICATED", wire::Services::AUTHENTICATED.bits()),
+        ("SERVICE_CUSTOM", wire::Services::CUSTOM.bits()),
+        ("SERVICE_ALL", wire::Services::ENCRYPTED.bits()),
         ("ORDER_HIGH", abi::ORDER_HIGH),
         ("ORDER_LOW", abi::ORDER_LOW),
         ("ORDER_REFUSE", abi::ORDER_REFUSE),

@@ -7,6 +7,7 @@ mod agree;
 mod bystander;
 mod common;
 mod cost;
+mod custom;
 mod enc;
 mod escape;
 mod flows;

@@ -218,7 +218,7 @@ impl Associations {
             SpiRequest::This(spi) => (Spi(spi.0), false),
             SpiRequest::Auto => (allocate_spi(context.halves).await?, true),
         };
-        let added = self.add_inbound(config, spi, one, context.halves).await;
+        let added = self.add_inbound(config, spi, one, context).await;
         if added.is_err() && chosen {
             let _ = context.halves.ask_inbound(move |half| half.engine.release_spi(spi)).await;
         }
@@ -234,9 +234,11 @@ impl Associations {
         old: SaConfig,
         spi: Spi,
         one: ReplaceOne,
-        halves: &Halves,
+        context: Context<'_>,
     ) -> Result<SaView, ApiError> {
+        let Context { halves, policy, .. } = context;
         let config = successor(old, spi, one.suite.as_deref(), one.keymat)?;
+        policy.admits(&config)?;
         let admission = self.keys.admit(&config)?;
         let added = match InboundSa::new(config, &self.keys.registry) {
             Ok(sa) => {

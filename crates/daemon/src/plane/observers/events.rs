@@ -7,7 +7,6 @@ use api::{Event, LostEvents};
 use axum::body::Bytes;
 use sadb::spd::RuleId;
 use tokio::sync::{broadcast, mpsc};
-use wire::Services;
 
 use super::Observers;
 use crate::datapath::OutboundHalf;
@@ -63,8 +62,7 @@ fn in_words(event: &engine::Event, followed: usize, context: Context<'_>) -> Opt
         engine::Event::Acquire(asked) => Event::Acquire(api::Acquire {
             id: asked.id.0,
             app: (asked.app != wire::AppId::NONE).then(|| context.policy.app_name(asked.app)),
-            need: if asked.services.satisfies(Services::ENCRYPTED) { "encrypted" } else { "authenticated" }
-                .to_owned(),
+            need: if asked.services.encrypts() { "encrypted" } else { "authenticated" }.to_owned(),
             suite: asked.suite.map(|suite| suite.to_string()),
             held: asked.held,
             protocol: asked.flow.protocol,

@@ -12,7 +12,7 @@ use policy::{Compiled, Difference, Scrubbed};
 use sadb::spd::{Action, AppPolicy, Decision, PortRange, RuleId, Terms};
 use scrub::Profile;
 use sockmon::SocketInfo;
-use wire::{AppId, Flow, ScrubId, Services};
+use wire::{AppId, Flow, ScrubId};
 
 use super::PolicyInForce;
 use super::process::Owners;
@@ -266,8 +266,7 @@ fn said(compiled: &Compiled, action: Action, terms: &Terms, rule: RuleId) -> Pol
         Action::Bypass => "clear".to_owned(),
         Action::Discard => "refused".to_owned(),
         Action::Protect { services, level } => {
-            let service =
-                if services.satisfies(Services::ENCRYPTED) { "encryption" } else { "authentication" };
+            let service = if services.encrypts() { "encryption" } else { "authentication" };
             let mut text = format!("{service} {}", level_word(level));
             let usual = Terms::of(level);
             // Without `..`, so that a new term does not compile until a plan names it.

@@ -9,7 +9,7 @@ use api::{SpdEntries, SpdEntry, TranslationState};
 use netio::clock;
 use sadb::spd::{Action, PortRange, RuleId};
 use sadb::{Entry, SocketEvent};
-use wire::{Services, Time};
+use wire::Time;
 
 use super::PolicyInForce;
 use crate::datapath::{InboundHalf, OutboundHalf};
@@ -171,7 +171,7 @@ impl PolicyInForce {
                 Action::Bypass => "bypass".to_owned(),
                 Action::Discard => "discard".to_owned(),
                 Action::Protect { services, level } => {
-                    let encrypts = services.satisfies(Services::ENCRYPTED);
+                    let encrypts = services.encrypts();
                     let service = if encrypts { "encryption" } else { "authentication" };
                     format!("{service} {}", policy::ast::level_word(level))
                 }

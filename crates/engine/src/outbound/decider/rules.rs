@@ -150,7 +150,7 @@ impl Decider {
                     Err(DropReason::NoSa) => RuleDisposition::Missing(protection.level),
                     Err(reason) => RuleDisposition::Refuse(reason),
                 };
-                (protection.services, disposition)
+                (protection.demanded(), disposition)
             }
         };
         Some(RuleDecision { slot, key: rule.key, services, scrub: rule.scrub, disposition })
@@ -179,7 +179,7 @@ fn association(
             if services.satisfies(need) { Ok(()) } else { Err(DropReason::SaTooWeak) }
         })
     };
-    match (find(protection.services), protection.level) {
+    match (find(protection.demanded()), protection.level) {
         // Less than what was asked is still better than clear.
         (Err(DropReason::SaTooWeak), Level::Optional | Level::AcceptOnly) => find(Services::NONE),
         (found, _) => found,
@@ -187,10 +187,10 @@ fn association(
 }
 
 /// The services that the bundle which begins with this association gives together; `None` if a member does not fit
-/// the rule's templates.
+/// the rule's templates, or none has the suite that the rule names.
 fn bundle(rule: &Rule, protection: &Protection, head: &OutboundSa, sad: &OutboundSad) -> Option<Services> {
     let both = rule.direction == Direction::Both;
-    let mut services = Services::NONE;
+    let (mut services, mut has_suite) = (Services::NONE, protection.suite.is_none());
     let mut templates = protection.bundle.iter();
     let mut member = Some(head);
     for _ in 0..LONGEST_BUNDLE {
@@ -198,13 +198,14 @@ fn bundle(rule: &Rule, protection: &Protection, head: &OutboundSa, sad: &Outboun
         if templates.next().is_some_and(|template| !template.fits(sa.config(), both)) {
             return None;
         }
-        let own = sa.config().services();
-        services = if own.satisfies(services) { own } else { services };
+        let config = sa.config();
+        services = services.union(protection.given(config.suite, config.services()));
+        has_suite |= protection.suite == Some(config.suite);
         // The member that the chain itself goes to: two peers may have chosen one SPI.
         member = sad.successor(sa).and_then(|index| sad.get(index.ok()?));
     }
     // What the rule names and the chain lacks.
-    templates.next().is_none().then_some(services)
+    (has_suite && templates.next().is_none()).then_some(services)
 }
 
 /// Whether the association belongs to this packet's values of what the rule populates from it, as far as selectors of

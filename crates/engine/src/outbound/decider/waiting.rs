@@ -144,9 +144,9 @@ impl Decider {
         let asked = holds.ask(key, now);
         if let Ok(AcquireState { id, new: true, failed }) = asked {
             let selectors = rule.and_then(|(packet, rule)| rule.instantiate(packet).ok()).unwrap_or_default();
-            let bundle = match rule.map(|(_, rule)| &rule.action) {
-                Some(rules::Action::Protect(protection)) => protection.bundle.clone(),
-                _ => Vec::new(),
+            let (bundle, suite) = match rule.map(|(_, rule)| &rule.action) {
+                Some(rules::Action::Protect(protection)) => (protection.bundle.clone(), protection.suite),
+                _ => (Vec::new(), None),
             };
             cx.events.push(Event::Acquire(Acquire {
                 id,
@@ -154,7 +154,7 @@ impl Decider {
                 app: meta.app,
                 flow: *flow,
                 services: meta.services,
-                suite: terms.suite,
+                suite: terms.suite.or(suite),
                 rule: meta.rule,
                 held: terms.negotiating == Negotiating::Hold && !failed,
                 selectors,

@@ -10,7 +10,7 @@ use sadb::{OutboundSa, OutboundSad, SaIndex};
 use wire::ip::Headers;
 use wire::plain::Plain;
 use wire::stage::{Inner, Scheduled};
-use wire::{AppId, Burst, BurstMeta, DropReason, Flow, Meta, Packet, burst, segment};
+use wire::{AppId, Burst, BurstMeta, DropReason, Flow, Meta, Packet, Services, burst, segment};
 
 use super::fit::Fit;
 use super::pieces::PacketFit;
@@ -50,6 +50,8 @@ pub(super) struct Gather {
 struct Open {
     index: SaIndex,
     app: AppId,
+    /// The services that were demanded of the first packet. All packets name a suite, or none does.
+    need: Services,
     /// The frame of the first packet.
     frame: Frame,
     burst: Burst<Scheduled>,
@@ -216,6 +218,7 @@ impl Gather {
         let belongs = self.open.as_ref().is_some_and(|open| {
             open.index == index
                 && open.app == meta.app
+                && open.need.is_named() == meta.services.is_named()
                 && open.frame.joins(frame)
                 && open.burst.header.may_fragment == meta.may_fragment
                 && open.burst.takes(slot_len)
@@ -272,7 +275,8 @@ impl Gather {
         burst.meta =
             BurstMeta { received: meta.received, spi: sa.spi().0, app: meta.app, ..BurstMeta::default() };
         let mtu = ipsec::inner_mtu(sa.config());
-        self.open = Some(Open { index, app: meta.app, frame: *frame, burst, sealed: 0, inner: 0, mtu });
+        let (app, need) = (meta.app, meta.services);
+        self.open = Some(Open { index, app, need, frame: *frame, burst, sealed: 0, inner: 0, mtu });
         Ok(())
     }
 
@@ -288,12 +292,12 @@ impl Gather {
             Ok(done) => done,
             Err(reason) => return self.discard(reason, sad, cx),
         };
-        let Some(Open { mut burst, inner, app, .. }) = self.open.take() else { return };
+        let Some(Open { mut burst, inner, app, need, .. }) = self.open.take() else { return };
         if burst.is_empty() {
             return cx.pool.put(burst.into_buf());
         }
         burst.meta.inner_len = inner as u32;
-        cx.stats.left(app, services, burst.count() as u64, inner);
+        cx.stats.left(app, services, need, burst.count() as u64, inner);
         cx.out.push(Outcome::Burst(burst.advance(&sealed)));
     }
 
