@@ -13,6 +13,7 @@
 //! and each association belongs to one thread; nothing here locks.
 #![forbid(unsafe_code)]
 
+mod custom_suite;
 mod error;
 mod flow_cache;
 pub mod handover;

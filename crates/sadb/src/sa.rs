@@ -16,7 +16,7 @@ mod options;
 mod outbound;
 mod path_mtu;
 
-pub use config::{DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW, Endpoints, SaConfig, Selectors, rests_on_custom};
+pub use config::{DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW, Endpoints, SaConfig, Selectors};
 pub use counters::Counters;
 pub use inbound::{InboundSa, InboundState};
 pub use key::{Key, Shape};

@@ -15,7 +15,7 @@ mod rival_suite;
 
 pub use rival_suite::RivalSuite;
 
-use crate::sa::rests_on_custom;
+use crate::custom_suite::rests_on_custom;
 
 /// The number of a rule within one load of the policy; the policy room maps it to file, line and text. [`RuleId::NONE`]
 /// says that no rule but the default decided.

@@ -7,7 +7,7 @@ use wire::{ScrubId, Services, addr};
 
 use super::{RuleError, RuleKey, Template};
 use crate::MAX_CHAIN;
-use crate::sa::rests_on_custom;
+use crate::custom_suite::rests_on_custom;
 use crate::selector::{Condition, PacketKey, SelectorError, TrafficSelector, Unavailable, field};
 use crate::spd::{Level, Terms};
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crypto::{Cipher, ModeKind, Secret, SuiteId};
+use crypto::{Cipher, Secret, SuiteId};
 use wire::{AppId, Flow, Prefix, Services, protocol};
 
 use super::name::{Direction, Spi};
@@ -10,6 +10,7 @@ use super::options::{
     DontFragment, Dscp, Encapsulation, KeyClass, MAX_DUMMY, Mode, SaOptions, SaProtocol, Tfc,
 };
 use super::path_mtu::{MIN_PATH_MTU_V4, MIN_PATH_MTU_V6};
+use crate::custom_suite::rests_on_custom;
 use crate::spd::PortRange;
 use crate::{ReplayWindow, SadError};
 
@@ -94,11 +95,6 @@ impl Selectors {
     pub fn serves(&self, app: AppId) -> bool {
         self.app.is_none_or(|bound| bound == app)
     }
-}
-
-/// Whether the encryption of a suite rests on a cipher of one's own, and on no standard cipher around it.
-pub fn rests_on_custom(suite: SuiteId) -> bool {
-    suite.custom().is_some_and(|mode| mode.kind() != ModeKind::Cascade)
 }
 
 /// The configuration of one association as the operator (later: the key exchange) asks for it.

@@ -4,7 +4,7 @@ use crypto::SuiteId;
 use wire::{AppId, Prefix, Services};
 
 use super::{AppPolicy, Class, Item, RuleId, Spd};
-use crate::sa::rests_on_custom;
+use crate::custom_suite::rests_on_custom;
 use crate::{Direction, SaConfig};
 
 /// An item that names the suite of another cipher of one's own than an inbound association has, for flows that the
