@@ -1,4 +1,5 @@
-//! ARIA with a key of 256 bits (RFC 5794) as a cipher of one's own, by the crate `aria` of RustCrypto. It has tables whose addresses depend on keys and data.
+//! ARIA with a key of 256 bits (RFC 5794) as a cipher of one's own, by the crate `aria` of RustCrypto. It has
+//! tables whose addresses depend on keys and data.
 
 #![no_std]
 

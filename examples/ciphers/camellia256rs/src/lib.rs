@@ -1,4 +1,5 @@
-//! Camellia with a key of 256 bits (RFC 3713) as a cipher of one's own, by the crate `camellia` of RustCrypto. It has tables whose addresses depend on keys and data.
+//! Camellia with a key of 256 bits (RFC 3713) as a cipher of one's own, by the crate `camellia` of RustCrypto. It
+//! has tables whose addresses depend on keys and data.
 
 #![no_std]
 

@@ -1,5 +1,6 @@
-//! ChaCha20-Poly1305 (RFC 8439 section 2.8) as a cipher of one's own, by the crate `chacha20poly1305` of RustCrypto. The Makefile selects the
-//! portable forms of both parts: the others remember in global memory what the processor can do.
+//! ChaCha20-Poly1305 (RFC 8439 section 2.8) as a cipher of one's own, by the crate `chacha20poly1305` of
+//! RustCrypto. The Makefile selects the portable forms of both parts: the others remember in global memory what the
+//! processor can do.
 
 #![no_std]
 

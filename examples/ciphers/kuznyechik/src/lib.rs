@@ -1,4 +1,5 @@
-//! Kuznyechik (GOST R 34.12-2015, RFC 7801) as a cipher of one's own, by the crate `kuznyechik` of RustCrypto. It has tables whose addresses depend on keys and data.
+//! Kuznyechik (GOST R 34.12-2015, RFC 7801) as a cipher of one's own, by the crate `kuznyechik` of RustCrypto. It
+//! has tables whose addresses depend on keys and data.
 
 #![no_std]
 

@@ -1,4 +1,5 @@
-//! SM4 (GB/T 32907-2016) as a cipher of one's own, by the crate `sm4` of RustCrypto. It has tables whose addresses depend on keys and data.
+//! SM4 (GB/T 32907-2016) as a cipher of one's own, by the crate `sm4` of RustCrypto. It has tables whose addresses
+//! depend on keys and data.
 
 #![no_std]
 
