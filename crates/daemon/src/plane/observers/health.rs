@@ -206,6 +206,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn packets_whose_unit_failed_have_not_left() {
+        let mut counters = Counters::default();
+        (0..7).for_each(|_| counters.carried(wire::Time(1), 100));
+        (0..2).for_each(|_| counters.dropped(DropReason::UnitFailed));
+        counters.dropped(DropReason::SaExpired);
+        counters.dummies = 1;
+        assert_eq!(data_that_left(&counters), 4);
+    }
+
+    #[test]
     fn a_network_is_protected_whichever_ports_its_items_choose() {
         let text = "application app {\n  network 192.0.2.2 protected P;\n  network 192.0.2.3 trusted;\n  \
                     protection P { localport=7000 remoteport=any encryption mandatory; }\n}\n";
