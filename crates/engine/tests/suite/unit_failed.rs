@@ -74,13 +74,13 @@ fn traffic(v6: bool) -> Vec<Packet<stage::Inner>> {
 }
 
 #[derive(Default)]
-struct Left {
+struct SentTraffic {
     /// The ESP packets by their sequence numbers, in the order in which they left.
     sent: Vec<(u64, Vec<u8>)>,
     dropped: Vec<Dropped>,
 }
 
-impl Left {
+impl SentTraffic {
     fn take(&mut self, outcomes: Vec<Outcome>) {
         for outcome in outcomes {
             match outcome {
@@ -100,9 +100,9 @@ impl Left {
     }
 }
 
-/// Hand over all of it; bursts leave behind every so-manieth packet and at the end.
-fn send(alice: &mut Sender, all: Vec<Packet<stage::Inner>>, pause: usize) -> Left {
-    let mut left = Left::default();
+/// Hand over all of it; bursts leave behind every `pause`-th packet and at the end.
+fn send(alice: &mut Sender, all: Vec<Packet<stage::Inner>>, pause: usize) -> SentTraffic {
+    let mut left = SentTraffic::default();
     let count = all.len();
     for (n, packet) in all.into_iter().enumerate() {
         let mut out = Vec::new();
@@ -300,7 +300,7 @@ fn dummies_and_probes_that_fail_do_not_leave_and_do_not_stop_the_clock() {
         plan.fail_every(0);
         let mut out = listen(&mut alice, 1000);
         order(&mut alice, &mut out);
-        let mut left = Left::default();
+        let mut left = SentTraffic::default();
         left.take(out);
         assert_eq!(left.sent.first().map(|(number, _)| *number), Some(failed + 1));
         let sent = left.sent.len() as u64;

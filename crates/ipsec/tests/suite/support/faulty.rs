@@ -26,7 +26,7 @@ pub const FAULTS: [Fault; 3] = [Fault::First, Fault::Last, Fault::Spill];
 #[derive(Debug)]
 pub struct Plan {
     fault: Fault,
-    /// Every so-manieth call fails; zero: none does.
+    /// The calls from one that fails to the next; zero: none fails.
     every: AtomicU64,
     calls: AtomicU64,
 }
@@ -36,7 +36,7 @@ impl Plan {
         Arc::new(Plan { fault, every: AtomicU64::new(every), calls: AtomicU64::new(0) })
     }
 
-    /// From now on every so-manieth call fails; zero: none does.
+    /// Let every n-th call from now on fail; zero: none.
     pub fn fail_every(&self, every: u64) {
         self.every.store(every, Ordering::Relaxed);
         self.calls.store(0, Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl Plan {
     }
 }
 
-/// Computes like the units of the product, while it does.
+/// A unit that computes like those of the product, but for the calls that its plan lets fail.
 struct Faulty(Arc<Plan>);
 
 struct FaultyKey {
@@ -125,7 +125,7 @@ impl Transform for FaultyKey {
     }
 }
 
-/// Eight different octets.
+/// The octets that marked plaintext repeats, no two of them alike.
 const MARKER: [u8; 8] = *b"\xa5plain!\x5a";
 
 /// Plaintext of `len` octets that [`shows_plaintext`] finds again.
