@@ -65,7 +65,8 @@ pub trait Transform: Send + Sync {
     /// where the suite allows that.
     ///
     /// # Errors
-    /// [`UnitFailed`]: nobody knows whether the packets are genuine. No `ok` counts.
+    /// [`UnitFailed`]: nobody knows whether the packets are genuine. No `ok` counts. A wrong ICV is no such failure: a
+    /// forged packet must not take its batch with it.
     fn open_batch(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed>;
 
     /// Seal a batch of one packet.

@@ -98,7 +98,7 @@ impl Outbound {
         // Steps 0 to 2 are here, and not a function of the stages, so that the packet is not moved once more.
         match stages.fast_path(&mut packet, cx) {
             FastPath::No => {}
-            FastPath::Gathered => return cx.pool.put(packet.into_buf()),
+            FastPath::Gathered | FastPath::Ended => return cx.pool.put(packet.into_buf()),
             FastPath::Sealed(selection, sealed) => {
                 let packet = seam::schedule(packet.advance(&selection));
                 return cx.out.push(Outcome::Send(packet.advance(&sealed)));

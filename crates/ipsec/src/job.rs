@@ -29,7 +29,8 @@ impl SealJob {
     ///
     /// # Errors
     /// [`DropReason::WrongProtocol`] if the key is of another protocol, [`DropReason::NoRoom`] if the packet is not the
-    /// one that was prepared. The packet must not leave then.
+    /// one that was prepared, [`DropReason::UnitFailed`] if the crypto unit failed: then no octet of the payload is left
+    /// in the packet. It must not leave in any of these cases, and its sequence number is not used again.
     pub fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<SealProof, DropReason> {
         match &self.0 {
             Seal::Esp(job) => job.compute(key, bytes),
@@ -54,7 +55,8 @@ impl OpenJob {
     ///
     /// # Errors
     /// [`DropReason::AuthFailed`], and the reasons why what is authenticated cannot be put together. The content of the
-    /// packet is worthless then.
+    /// packet is worthless then. [`DropReason::UnitFailed`] if the crypto unit failed: nobody knows whether the packet is
+    /// authentic, and nothing of it is left.
     pub fn compute(&self, key: &Key, bytes: &mut [u8]) -> Result<IcvProof, DropReason> {
         match &self.0 {
             Open::Esp(job) => job.compute(key, bytes),

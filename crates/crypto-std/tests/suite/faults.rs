@@ -25,11 +25,17 @@ enum Fault {
     BatchSealsNinthWrong,
     BatchOpensAlike,
     BatchOpensNothingDecrypted,
+    SealFails,
+    BatchSealFails,
+    OpenFails,
+    BatchOpenFails,
+    /// A forged packet takes its batch with it.
+    ForgeryFails,
     AnyKeyLength,
     WrongKeyError,
 }
 
-const FAULTS: [Fault; 16] = [
+const FAULTS: [Fault; 21] = [
     Fault::Ciphertext,
     Fault::Tag,
     Fault::IvConstant,
@@ -44,6 +50,11 @@ const FAULTS: [Fault; 16] = [
     Fault::BatchSealsNinthWrong,
     Fault::BatchOpensAlike,
     Fault::BatchOpensNothingDecrypted,
+    Fault::SealFails,
+    Fault::BatchSealFails,
+    Fault::OpenFails,
+    Fault::BatchOpenFails,
+    Fault::ForgeryFails,
     Fault::AnyKeyLength,
     Fault::WrongKeyError,
 ];
@@ -106,7 +117,11 @@ impl Transform for BrokenKey {
                 _ => {}
             }
         }
-        Ok(())
+        match self.fault {
+            Fault::SealFails => Err(UnitFailed),
+            Fault::BatchSealFails if ops.len() > 1 => Err(UnitFailed),
+            _ => Ok(()),
+        }
     }
     fn open_batch(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
         for op in ops.iter_mut() {
@@ -132,7 +147,12 @@ impl Transform for BrokenKey {
             let any = ops.iter().any(|op| op.ok);
             ops.iter_mut().for_each(|op| op.ok = any);
         }
-        Ok(())
+        match self.fault {
+            Fault::OpenFails => Err(UnitFailed),
+            Fault::BatchOpenFails if ops.len() > 1 => Err(UnitFailed),
+            Fault::ForgeryFails if ops.iter().any(|op| !op.ok) => Err(UnitFailed),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -21,9 +21,15 @@ struct Slow {
     octet: u64,
     now: Arc<AtomicU64>,
     makes_keys: bool,
+    fails: bool,
 }
 
-struct SlowKey(u64, u64, Arc<AtomicU64>);
+struct SlowKey {
+    packet: u64,
+    octet: u64,
+    now: Arc<AtomicU64>,
+    fails: bool,
+}
 
 impl Provider for Slow {
     fn name(&self) -> &'static str {
@@ -36,7 +42,8 @@ impl Provider for Slow {
         if !self.makes_keys {
             return Err(CryptoError::NoProvider(suite));
         }
-        Ok(Box::new(SlowKey(self.packet, self.octet, self.now.clone())))
+        let Slow { packet, octet, fails, .. } = *self;
+        Ok(Box::new(SlowKey { packet, octet, now: self.now.clone(), fails }))
     }
     fn authenticator(
         &self,
@@ -51,9 +58,9 @@ impl Provider for Slow {
 impl Transform for SlowKey {
     fn seal_batch(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
         for op in ops {
-            self.2.fetch_add(self.0 + self.1 * op.data.len() as u64, Ordering::Relaxed);
+            self.now.fetch_add(self.packet + self.octet * op.data.len() as u64, Ordering::Relaxed);
         }
-        Ok(())
+        if self.fails { Err(UnitFailed) } else { Ok(()) }
     }
     fn open_batch(&self, _: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
         Ok(())
@@ -72,7 +79,8 @@ impl House {
 
     fn with(mut self, name: &'static str, suites: &[SuiteId], packet: u64, octet: u64) -> House {
         let (suites, now) = (suites.to_vec(), self.now.clone());
-        self.registry = self.registry.with(Slow { name, suites, packet, octet, now, makes_keys: true });
+        self.registry =
+            self.registry.with(Slow { name, suites, packet, octet, now, makes_keys: true, fails: false });
         self
     }
 
@@ -135,11 +143,37 @@ fn a_tenth_is_noise() {
 #[test]
 fn a_provider_that_makes_no_key_is_not_chosen() {
     let now = Arc::new(AtomicU64::new(0));
-    let mute = Slow { name: "mute", suites: vec![GCM], packet: 0, octet: 0, now, makes_keys: false };
+    let mute =
+        Slow { name: "mute", suites: vec![GCM], packet: 0, octet: 0, now, makes_keys: false, fails: false };
     let mut house = House::new().with("a", &[GCM], 10, 0);
     house.registry = house.registry.with(mute);
     house.choose();
     assert_eq!(house.serves(GCM), ("a", ChoiceReason::Fastest));
+}
+
+#[test]
+fn a_provider_that_fails_is_not_chosen_however_fast_it_does() {
+    let now = Arc::new(AtomicU64::new(0));
+    let failing = |name| Slow {
+        name,
+        suites: vec![GCM],
+        packet: 0,
+        octet: 0,
+        now: now.clone(),
+        makes_keys: true,
+        fails: true,
+    };
+    let mut house = House::new().with("a", &[GCM], 10, 0);
+    house.registry = house.registry.with(failing("first")).with(failing("second"));
+    house.choose();
+    assert_eq!(house.serves(GCM), ("a", ChoiceReason::Fastest));
+    let unit = house.registry.units().find(|unit| unit.suite == GCM).unwrap();
+    assert_eq!(unit.measured, [Measurement { provider: "a", short_ns: 10, full_ns: 10 }]);
+    // Where all fail nothing was measured.
+    let mut house = House::new();
+    house.registry = house.registry.with(failing("first")).with(failing("second"));
+    house.choose();
+    assert_eq!(house.serves(GCM), ("first", ChoiceReason::First));
 }
 
 #[test]

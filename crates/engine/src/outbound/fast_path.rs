@@ -16,6 +16,7 @@ use super::protector::LONGEST_COPY;
 use super::selection::FastPath;
 use crate::cx::Cx;
 use crate::seam;
+use crate::stats::{About, Dropped};
 
 /// Whether a packet is one that no stage treats otherwise than the fast path does: stamped, whole, with nothing left to
 /// complete.
@@ -73,7 +74,12 @@ impl Stages {
             return FastPath::Gathered;
         }
         match self.protector.seal_large_packet(remembered.association, &plain, packet, turn, cx) {
-            Some(sealed) => FastPath::Sealed(remembered.selection, sealed),
+            Some(Ok(sealed)) => FastPath::Sealed(remembered.selection, sealed),
+            Some(Err(reason)) => {
+                let flow = plain.flow(true);
+                cx.report(Dropped::new(reason, &About::of(&packet.meta), plain.total_len, Some(&flow)));
+                FastPath::Ended
+            }
             None => FastPath::No,
         }
     }

@@ -168,6 +168,9 @@ impl Protector {
     }
 
     /// Seal a plain packet that is too long for a copy where it lies. `None`: the packet is as it was.
+    ///
+    /// # Errors
+    /// The reason for which the packet ends, which its association has counted. Nothing of it may leave.
     #[inline]
     pub(super) fn seal_large_packet(
         &mut self,
@@ -176,7 +179,7 @@ impl Protector {
         packet: &mut Packet<Inner>,
         turn: Turn,
         cx: &mut Cx<'_, Outcome>,
-    ) -> Option<SealProof> {
+    ) -> Option<Result<SealProof, DropReason>> {
         if !self.sad.chain(index).is_ok_and(|chain| chain.is_single()) {
             return None;
         }
@@ -187,18 +190,13 @@ impl Protector {
         // It must not overtake what was before it.
         self.flush(cx);
         let (app, need) = (packet.meta.app, packet.meta.services);
-        let seal = |sa: &mut OutboundSa| {
-            let services = sa.config().services();
-            ipsec::seal_large_packet(sa, plain, packet, &turn).map(|sealed| (sealed, services))
-        };
-        match self.sad.get_mut(index).map(seal) {
-            Some(Ok((sealed, services))) => {
-                cx.stats.left(app, services, need, 1, plain.total_len as u64);
-                Some(sealed)
-            }
-            // The stages find the same reason, and tell it.
-            Some(Err(_)) | None => None,
+        let sa = self.sad.get_mut(index)?;
+        // Where it cannot be begun, the stages find the same reason, and tell it.
+        let sealed = ipsec::seal_large_packet(sa, plain, packet, &turn)?;
+        if sealed.is_ok() {
+            cx.stats.left(app, sa.config().services(), need, 1, plain.total_len as u64);
         }
+        Some(sealed)
     }
 
     /// Stages 5 and 6 for one packet.

@@ -59,4 +59,6 @@ pub(super) enum FastPath {
     Gathered,
     /// The packet, which was selected by this decision, is sealed now, and is to be sent.
     Sealed(Selection, SealProof),
+    /// The packet has ended, and that was reported. What is in its buffer must not leave.
+    Ended,
 }

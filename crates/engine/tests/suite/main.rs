@@ -8,6 +8,8 @@ mod bursts;
 mod classes;
 mod custom;
 mod entries;
+#[path = "../../../ipsec/tests/suite/support/faulty.rs"]
+mod faulty;
 mod forwarded;
 mod fragmentation;
 mod hold;
@@ -26,4 +28,5 @@ mod segments;
 mod support;
 mod terms;
 mod too_big;
+mod unit_failed;
 mod users;

@@ -5,7 +5,7 @@ use crate::opened::Opened;
 use crate::proof::{IcvProof, InnerProof};
 use crate::restore;
 use crate::udp_encap::Outer;
-use crypto::OpenOp;
+use crypto::{OpenOp, UnitFailed};
 use sadb::InboundSa;
 use sadb::sa::{Key, Shape};
 use wire::stage::Scheduled;
@@ -76,7 +76,14 @@ impl EspOpen {
         let Key::Esp(key) = key else { return Err(DropReason::WrongProtocol) };
         let esp = bytes.get_mut(self.at..self.end).unwrap_or_default();
         let op = open_op(self.shape, esp, self.sequence).ok_or(DropReason::EspTooShort)?;
-        IcvProof::if_right(key.open(op).map_err(|_| DropReason::UnitFailed)?)
+        match key.open(op) {
+            Ok(right) => IcvProof::if_right(right),
+            Err(UnitFailed) => {
+                // What is in there may be the plaintext of a packet that nobody has found authentic.
+                esp.fill(0);
+                Err(DropReason::UnitFailed)
+            }
+        }
     }
 }
 

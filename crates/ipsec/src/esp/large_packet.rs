@@ -32,25 +32,44 @@ pub fn takes_large_packet(sa: &OutboundSa, plain: &Plain) -> bool {
 /// Seal a packet that [`takes_large_packet`] and fills its buffer exactly. The evidence is that its turn has come. It
 /// is an outer packet afterwards, and `meta` says the same as after [`super::encap`].
 ///
+/// `None` if the association's limits, its sequence numbers or the room in the buffer do not allow it. Nothing is
+/// counted then and the packet is as it was: [`super::encap`] would refuse it too.
+///
 /// # Errors
-/// The association's limits, its sequence numbers, room in the buffer. Nothing is counted then and the packet is as it
-/// was: [`super::encap`] would refuse it too.
+/// The packet has taken its number and is counted as dropped, and what is in its buffer must not leave:
+/// [`DropReason::UnitFailed`] if the crypto unit failed, which leaves no octet of the payload.
 #[inline]
 pub fn seal_large_packet(
     sa: &mut OutboundSa,
     plain: &Plain,
     packet: &mut Packet<Inner>,
     _: &impl Evidence<Selected, Scheduled>,
-) -> Result<SealProof, DropReason> {
+) -> Option<Result<SealProof, DropReason>> {
     let frame = Frame::tunnel(sa, protocol::IPV4, plain.tos, plain.ttl, plain.dont_fragment);
     let (len, now) = (plain.total_len, packet.meta.received);
     let datagram = frame.slot_len(len);
     let (front, behind) = (FRONT + frame.front(), datagram - frame.front() - len);
     if packet.buf().headroom() < front || packet.buf().tailroom() < behind {
-        return Err(DropReason::NoRoom);
+        return None;
     }
-    let sequence = sa.next_packet(now, len)?;
+    let sequence = sa.next_packet(now, len).ok()?;
+    // As in `encap`: counted with the number, whatever the unit makes of it.
+    sa.counters.carried(now, len);
+    let job = enclose(sa, &frame, packet, (len, datagram), sequence);
+    let sealed = job.and_then(|job| job.compute(sa.key(), packet.bytes_mut()));
+    Some(sealed.inspect_err(|reason| sa.counters.dropped(*reason)))
+}
 
+/// Headers and trailer around a payload of `len` octets, so that there is an ESP packet of `datagram` octets.
+#[inline]
+fn enclose(
+    sa: &mut OutboundSa,
+    frame: &Frame,
+    packet: &mut Packet<Inner>,
+    (len, datagram): (usize, usize),
+    sequence: u64,
+) -> Result<EspSeal, DropReason> {
+    let (front, behind) = (FRONT + frame.front(), datagram - frame.front() - len);
     let outer = frame.outer(sa, false);
     let meta = &mut packet.meta;
     (meta.spi, meta.sequence, meta.services) = (sa.spi().0, sequence, sa.config().services());
@@ -72,8 +91,5 @@ pub fn seal_large_packet(
     let (_, head) = head.split_at_mut_checked(ipv4::HEADER_LEN).ok_or(DropReason::NoRoom)?;
     udp_encap::write(head, &sa.config().endpoints, payload_len)?;
     frame.write(slot, len, sequence)?;
-    let job = EspSeal { sequence, at: FRONT, shape: sa.shape(), checksum: None };
-    let sealed = job.compute(sa.key(), packet.bytes_mut())?;
-    sa.counters.carried(now, len);
-    Ok(sealed)
+    Ok(EspSeal { sequence, at: FRONT, shape: sa.shape(), checksum: None })
 }

@@ -229,10 +229,14 @@ pub fn seal<'a>(
     }
 }
 
-/// Leave no octet of payload in a batch that was not sealed, nor in the slots behind it.
+/// Leave no octet of payload in a batch that was not sealed, wherever the unit has put it, nor in the slots behind it.
 #[cold]
 fn wipe<'a>(batch: &mut [SealOp<'_>], slots: impl Iterator<Item = (&'a mut [u8], u64)>) {
-    batch.iter_mut().for_each(|op| op.data.fill(0));
+    for SealOp { iv, data, icv, .. } in batch {
+        iv.fill(0);
+        data.fill(0);
+        icv.fill(0);
+    }
     slots.for_each(|(slot, _)| slot.fill(0));
 }
 
@@ -412,6 +416,7 @@ impl<'a> OpenOps<'a> {
         let Key::Esp(key) = key else { return };
         let ops = self.ops.get_mut(..self.count).unwrap_or_default();
         if !ops.is_empty() && key.open_batch(ops).is_err() {
+            // What is in there may be the plaintext of a packet that nobody has found authentic.
             for (op, result) in ops.iter_mut().zip(&mut self.results) {
                 op.data.fill(0);
                 if let Some(opened) = result {

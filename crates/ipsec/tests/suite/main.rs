@@ -8,6 +8,8 @@ mod appendix_a;
 mod auth;
 mod elsewhere;
 mod esp_oracle;
+#[path = "support/faulty.rs"]
+mod faulty;
 mod ipcomp;
 mod modes;
 mod mtu;
@@ -19,3 +21,4 @@ mod round_trip;
 #[path = "support/scapy.rs"]
 mod scapy;
 mod support;
+mod unit_failed;

@@ -5,7 +5,8 @@ use wire::{DropReason, Time};
 /// The figures of one association, counted by the thread that owns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters {
-    /// The number of packets that it carried.
+    /// The number of packets that it carried. Outbound, a packet counts from its sequence number on, also if the crypto
+    /// unit then fails ([`DropReason::UnitFailed`]): the key may have been used for it.
     pub packets: u64,
     /// The number of octets in the inner packets that it carried.
     pub bytes: u64,

@@ -48,6 +48,13 @@ fn last_of_chain(sad: &OutboundSad, index: SaIndex) -> Option<&sadb::OutboundSa>
     sad.get(*sad.chain(index).ok()?.members().last()?)
 }
 
+/// Packets of programs that an outbound association has sealed. One is counted when it takes its number, whatever the
+/// crypto unit makes of it then.
+fn data_that_left(counters: &Counters) -> u64 {
+    let failed = counters.drops_for(DropReason::UnitFailed);
+    counters.packets.saturating_sub(counters.dummies).saturating_sub(failed)
+}
+
 /// Whether policy demands protection for it, and the association that gives it.
 fn ahead(engine: &mut Outbound, spd: &Spd, left: &HashMap<AppId, u64>, question: &Question) -> Outlook {
     let Question { who, app, flow, by_class } = question;
@@ -68,7 +75,7 @@ fn ahead(engine: &mut Outbound, spd: &Spd, left: &HashMap<AppId, u64>, question:
     let last = index.and_then(|index| last_of_chain(sad, index));
     let progress = Progress {
         left: left.get(app).copied().unwrap_or(0),
-        carried: last.map_or(0, |sa| sa.counters.packets.saturating_sub(sa.counters.dummies)),
+        carried: last.map_or(0, |sa| data_that_left(&sa.counters)),
         by: last.map(sadb::OutboundSa::spi),
     };
     Outlook { protect, spi: sa.map(sadb::OutboundSa::spi), progress, ..Outlook::default() }
@@ -197,6 +204,16 @@ async fn samples(halves: &Halves) -> Result<Vec<Sample>, ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packets_whose_unit_failed_have_not_left() {
+        let mut counters = Counters::default();
+        (0..7).for_each(|_| counters.carried(wire::Time(1), 100));
+        (0..2).for_each(|_| counters.dropped(DropReason::UnitFailed));
+        counters.dropped(DropReason::SaExpired);
+        counters.dummies = 1;
+        assert_eq!(data_that_left(&counters), 4);
+    }
 
     #[test]
     fn a_network_is_protected_whichever_ports_its_items_choose() {

@@ -61,6 +61,19 @@ struct Open {
     inner: u64,
     /// The longest inner packet without options that the association carries, in octets.
     mtu: usize,
+    /// The first packet, in whose name the burst is reported if it ends here.
+    first: First,
+}
+
+/// What is known of the first packet of a burst, beside what the burst says of it.
+#[derive(Clone, Copy)]
+struct First {
+    flow: Flow,
+    rule: u32,
+    cookie: u64,
+    mark: u32,
+    /// The number of octets of the inner packet.
+    len: usize,
 }
 
 impl Open {
@@ -195,12 +208,12 @@ impl Gather {
     fn piece(
         &mut self,
         piece: &Piece<'_>,
-        flow: impl FnOnce() -> Flow,
+        flow: impl Fn() -> Flow,
         write: impl FnOnce(&mut [u8]) -> Option<()>,
         sad: &mut OutboundSad,
         cx: &mut Cx<'_, Outcome>,
     ) {
-        if let Err(reason) = self.put(piece, write, sad, cx) {
+        if let Err(reason) = self.put(piece, &flow, write, sad, cx) {
             refuse(piece, reason, &flow(), sad, cx);
         }
     }
@@ -209,6 +222,7 @@ impl Gather {
     fn put(
         &mut self,
         piece: &Piece<'_>,
+        flow: impl Fn() -> Flow,
         write: impl FnOnce(&mut [u8]) -> Option<()>,
         sad: &mut OutboundSad,
         cx: &mut Cx<'_, Outcome>,
@@ -225,7 +239,7 @@ impl Gather {
         });
         if !belongs {
             self.close(sad, cx);
-            self.begin(piece, sad, cx)?;
+            self.begin(piece, flow(), sad, cx)?;
         }
         let (Some(open), Some(sa)) = (&mut self.open, sad.get_mut(index)) else {
             return Err(DropReason::NoSa);
@@ -260,10 +274,11 @@ impl Gather {
     fn begin(
         &mut self,
         piece: &Piece<'_>,
+        flow: Flow,
         sad: &OutboundSad,
         cx: &mut Cx<'_, Outcome>,
     ) -> Result<(), DropReason> {
-        let Piece { index, frame, meta, longest, turn, .. } = *piece;
+        let Piece { index, frame, meta, len, longest, turn } = *piece;
         let sa = sad.get(index).ok_or(DropReason::NoSa)?;
         let outer = frame.outer(sa, meta.may_fragment);
         let room = if outer.dst.is_ipv4() { burst::MAX_LEN_V4 } else { burst::MAX_LEN_V6 };
@@ -276,7 +291,8 @@ impl Gather {
             BurstMeta { received: meta.received, spi: sa.spi().0, app: meta.app, ..BurstMeta::default() };
         let mtu = ipsec::inner_mtu(sa.config());
         let (app, need) = (meta.app, meta.services);
-        self.open = Some(Open { index, app, need, frame: *frame, burst, sealed: 0, inner: 0, mtu });
+        let first = First { flow, rule: meta.rule, cookie: meta.cookie, mark: meta.mark, len };
+        self.open = Some(Open { index, app, need, frame: *frame, burst, sealed: 0, inner: 0, mtu, first });
         Ok(())
     }
 
@@ -301,16 +317,23 @@ impl Gather {
         cx.out.push(Outcome::Burst(burst.advance(&sealed)));
     }
 
-    /// Drop the burst, since it could not be sealed and nothing of it may leave.
+    /// Drop the burst, since it could not be sealed and nothing of it may leave. Each packet is counted, and the first
+    /// one is reported for all of them.
     #[cold]
     fn discard(&mut self, reason: DropReason, sad: &mut OutboundSad, cx: &mut Cx<'_, Outcome>) {
-        let Some(Open { index, burst, .. }) = self.open.take() else { return };
+        let Some(Open { index, burst, first, app, .. }) = self.open.take() else { return };
         for _ in 0..burst.count() {
             if let Some(sa) = sad.get_mut(index) {
                 sa.counters.dropped(reason);
             }
         }
-        cx.stats.lost(reason, burst.count() as u64);
+        if let Some(others) = burst.count().checked_sub(1) {
+            let BurstMeta { received: at, spi, sequence, .. } = burst.meta;
+            let First { flow, rule, cookie, mark, len } = first;
+            let about = About { at, app, rule, spi, sequence, cookie, mark, ..About::default() };
+            cx.report(Dropped::new(reason, &about, len, Some(&flow)));
+            cx.stats.lost(reason, others as u64);
+        }
         cx.pool.put(burst.into_buf());
     }
 }
