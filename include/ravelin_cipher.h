@@ -120,7 +120,8 @@ struct ravelin_cipher {
      * associations which nobody can raise. */
     uint64_t max_octets_per_key;
 
-    /* Prepare a key. key_len is the description's; a library checks it all the same. */
+    /* Prepare a key. key_len is the description's; a library checks it all the same. Where it does not return
+     * RAVELIN_CIPHER_OK, ctx may hold anything: Ravelin wipes it and calls nothing with it. */
     int32_t (*setkey)(void *ctx, const uint8_t *key, size_t key_len);
 
     /* BLOCK, both mandatory: `blocks` blocks, each for itself. */
@@ -132,7 +133,8 @@ struct ravelin_cipher {
     void (*ctr_xor_batch)(const void *ctx, struct ravelin_cipher_ctr *packets, size_t count);
     void (*cbc_encrypt_batch)(const void *ctx, struct ravelin_cipher_cbc *packets, size_t count);
 
-    /* STREAM, mandatory: XOR the key stream of this nonce from octet `offset` on, which may be any number. */
+    /* STREAM, mandatory: XOR the key stream of this nonce from octet `offset` on. offset + len stays below 2^32 octets;
+     * what a cipher makes of more is its own matter. */
     void (*xor_at)(const void *ctx, const uint8_t *nonce, uint64_t offset, uint8_t *dst, const uint8_t *src,
                    size_t len);
 

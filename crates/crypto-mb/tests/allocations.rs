@@ -8,7 +8,7 @@ mod packet;
 mod widths;
 
 use counting::{counts, packets_allocate_nothing};
-use crypto::Provider;
+use crypto::{Provider, Suites};
 use widths::widths;
 
 #[test]
@@ -16,5 +16,5 @@ fn no_packet_allocates() {
     let widths = widths();
     let providers: Vec<&dyn Provider> = widths.iter().map(|wide| wide as &dyn Provider).collect();
     counts();
-    packets_allocate_nothing(&providers);
+    packets_allocate_nothing(&providers, &Suites::standard());
 }

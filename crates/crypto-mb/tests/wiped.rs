@@ -7,7 +7,7 @@ mod packet;
 #[path = "suite/widths.rs"]
 mod widths;
 
-use crypto::{Provider, Registry, SuiteId};
+use crypto::{Provider, Registry, SuiteId, Suites};
 use looking::{keys_leave_nothing, left_while, sees};
 use packet::keymat;
 use sadb::sa::{Direction, Endpoints, Mode, SaOptions, Selectors};
@@ -19,7 +19,7 @@ fn a_dropped_key_leaves_nothing_of_itself() {
     let widths = widths();
     let providers: Vec<&dyn Provider> = widths.iter().map(|wide| wide as &dyn Provider).collect();
     sees();
-    keys_leave_nothing(&providers);
+    keys_leave_nothing(&providers, &Suites::standard());
     for suite in [SuiteId::AES_128_GCM, SuiteId::AES_256_GCM, SuiteId::CHACHA20_POLY1305] {
         associations_leave_nothing(suite);
     }

@@ -18,14 +18,12 @@ mod modes;
 use std::sync::Arc;
 
 use crypto::custom::{CustomCipher, CustomKey, SetKeyError};
-use crypto::{
-    CryptoError, CustomMode, Integrity, ModeKind, Provider, Secret, SuiteId, Suites, Transform, UnitFailed,
-};
+use crypto::{CryptoError, CustomMode, ModeKind, Provider, Secret, SuiteId, Suites, Transform, UnitFailed};
 use ring::hkdf;
 use zeroize::Zeroizing;
 
 use crate::Ring;
-use crate::rustcrypto::{EncryptThenMac, PacketCipher, packet_mac};
+use crate::rustcrypto::{EncryptThenMac, KEY_SETUP_STACK, Mac, PacketCipher, packet_mac};
 
 pub use behaviour::Behaviour;
 
@@ -82,19 +80,22 @@ impl CustomProvider {
         suite.custom().filter(|mode| mode.cipher() == self.name)
     }
 
-    /// A key of the host's own, bound to the behaviour of the cipher.
-    fn bound(&self, key: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    /// A key of the host's own, bound to the behaviour of the cipher, with the salt behind it as it came. Whoever takes
+    /// it wipes it. It is made at its full length, so that it never moves and leaves nothing behind.
+    fn bound(&self, key: &[u8], salt: &[u8]) -> Option<Vec<u8>> {
         struct Len(usize);
         impl hkdf::KeyType for Len {
             fn len(&self) -> usize {
                 self.0
             }
         }
-        let mut out = Zeroizing::new(vec![0; key.len()]);
+        let mut out = vec![0; key.len() + salt.len()];
+        let (to, behind) = out.split_at_mut(key.len());
         let info = [LABEL, self.behaviour.octets()];
         let prk = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, key);
-        let expanded = prk.expand(&info, Len(out.len())).and_then(|okm| okm.fill(&mut out));
-        expanded.ok().map(|()| out)
+        prk.expand(&info, Len(to.len())).and_then(|okm| okm.fill(to)).ok()?;
+        behind.copy_from_slice(salt);
+        Some(out)
     }
 
     fn made(
@@ -111,34 +112,77 @@ impl CustomProvider {
         let (salt, rest) = rest.split_at_checked(salt_len).ok_or(SetKeyError::Length)?;
         let salt = *salt.first_chunk::<SALT>().unwrap_or(&[0; SALT]);
         let key = self.cipher.set_key(key)?;
-        let block_len = mode.cipher_block_len();
-        let packets: Box<dyn PacketCipher> = match (kind, key) {
-            (ModeKind::Ctr, CustomKey::Block(key)) => Box::new(modes::Ctr::new(key, salt)),
-            (ModeKind::Cascade, CustomKey::Block(key)) => Box::new(modes::Ctr::new(key, salt)),
-            (ModeKind::Cbc, CustomKey::Block(key)) => Box::new(modes::Cbc::new(key, block_len)),
-            (ModeKind::Stream | ModeKind::Cascade, CustomKey::Stream(key)) => {
-                Box::new(modes::Stream::new(key, salt))
-            }
-            (ModeKind::Gcm, CustomKey::Block(key)) => {
-                return Ok(Box::new(combined::Gcm::new(key, salt, extended)?));
-            }
-            (ModeKind::Aead, CustomKey::Aead(key)) => {
-                return Ok(Box::new(combined::Aead::new(key, salt, suite.icv_len(), extended)));
-            }
-            // A key of another primitive than the description has.
-            _ => return Err(SetKeyError::Unit(UnitFailed)),
-        };
-        if kind == ModeKind::Cascade {
-            let (key, salt) = rest.split_last_chunk::<SALT>().ok_or(SetKeyError::Length)?;
-            let mut keymat = self.bound(key).ok_or(SetKeyError::Length)?.to_vec();
-            keymat.extend_from_slice(salt);
-            let keymat = Secret::new(keymat);
-            let outer = Ring.transform(SuiteId::AES_256_GCM, &keymat, extended);
-            return Ok(Box::new(cascade::Cascade::new(packets, outer.map_err(|_| SetKeyError::Length)?)));
-        }
-        let mac = self.bound(rest).and_then(|key| packet_mac(suite.integrity(), &key));
-        Ok(Box::new(EncryptThenMac::new(suite, packets, mac.ok_or(SetKeyError::Length)?, extended)))
+        let host = self.host(suite, kind, rest, extended)?;
+        // Padding between fields takes what is on the stack.
+        zeroize::zeroize_stack::<KEY_SETUP_STACK>();
+        assemble(suite, mode, key, host, salt, extended)
     }
+
+    /// What the host adds to the cipher, under its part of the keying material.
+    #[inline(never)]
+    fn host(
+        &self,
+        suite: SuiteId,
+        kind: ModeKind,
+        keymat: &[u8],
+        extended: bool,
+    ) -> Result<Host, SetKeyError> {
+        match kind {
+            ModeKind::Gcm | ModeKind::Aead => Ok(Host::Nothing),
+            ModeKind::Cascade => {
+                let (key, salt) = keymat.split_last_chunk::<SALT>().ok_or(SetKeyError::Length)?;
+                let keymat = Secret::new(self.bound(key, salt).ok_or(SetKeyError::Length)?);
+                let outer = Ring.transform(SuiteId::AES_256_GCM, &keymat, extended);
+                outer.map(Host::Outer).map_err(|_| SetKeyError::Length)
+            }
+            ModeKind::Ctr | ModeKind::Cbc | ModeKind::Stream => {
+                let key = Zeroizing::new(self.bound(keymat, &[]).ok_or(SetKeyError::Length)?);
+                packet_mac(suite.integrity(), &key).map(Host::Mac).ok_or(SetKeyError::Length)
+            }
+        }
+    }
+}
+
+/// The transform of a key and what the host adds to it, in a frame that nothing of the keying material was in before.
+#[inline(never)]
+fn assemble(
+    suite: SuiteId,
+    mode: CustomMode,
+    key: CustomKey,
+    host: Host,
+    salt: [u8; SALT],
+    extended: bool,
+) -> Result<Box<dyn Transform>, SetKeyError> {
+    let packets: Box<dyn PacketCipher> = match (mode.kind(), key) {
+        (ModeKind::Ctr | ModeKind::Cascade, CustomKey::Block(key)) => Box::new(modes::Ctr::new(key, salt)),
+        (ModeKind::Cbc, CustomKey::Block(key)) => Box::new(modes::Cbc::new(key, mode.cipher_block_len())),
+        (ModeKind::Stream | ModeKind::Cascade, CustomKey::Stream(key)) => {
+            Box::new(modes::Stream::new(key, salt))
+        }
+        (ModeKind::Gcm, CustomKey::Block(key)) => {
+            return Ok(Box::new(combined::Gcm::new(key, salt, extended)?));
+        }
+        (ModeKind::Aead, CustomKey::Aead(key)) => {
+            return Ok(Box::new(combined::Aead::new(key, salt, suite.icv_len(), extended)));
+        }
+        // A key of another primitive than the description has.
+        _ => return Err(SetKeyError::Unit(UnitFailed)),
+    };
+    match host {
+        Host::Mac(mac) => Ok(Box::new(EncryptThenMac::new(suite, packets, mac, extended))),
+        Host::Outer(outer) => Ok(Box::new(cascade::Cascade::new(packets, outer))),
+        Host::Nothing => Err(SetKeyError::Unit(UnitFailed)),
+    }
+}
+
+/// What the host adds to a cipher of one's own.
+enum Host {
+    /// Integrity over the ciphertext.
+    Mac(Box<dyn Mac>),
+    /// AES-256-GCM around the ciphertext.
+    Outer(Box<dyn Transform>),
+    /// The suite rests on the cipher alone, so the host adds nothing.
+    Nothing,
 }
 
 impl Provider for CustomProvider {
@@ -147,8 +191,7 @@ impl Provider for CustomProvider {
     }
 
     fn offers(&self, suite: SuiteId) -> bool {
-        // Integrity with an IV or a salt of its own is in no suite of these (SuiteId::new), except none at all.
-        self.mode(suite).is_some() && suite.integrity() != Integrity::HmacMd5
+        self.mode(suite).is_some()
     }
 
     fn transform(

@@ -27,7 +27,7 @@ use crypto::{Authenticator, Cipher, CryptoError, Integrity, Provider, Secret, Su
 
 use self::cipher_modes::{Cbc, Ctr, Null};
 use self::hmac::Hmac;
-use self::mac::{Ah, BlockMac, Mac};
+use self::mac::{Ah, BlockMac};
 #[cfg(test)]
 pub(crate) use self::raw::raw;
 
@@ -35,10 +35,10 @@ pub(crate) use self::chain::LANES;
 pub(crate) use self::cipher_modes::PacketCipher;
 pub(crate) use self::compose::EncryptThenMac;
 pub(crate) use self::limit::MAX_DATA;
-pub(crate) use self::mac::same;
+pub(crate) use self::mac::{Mac, same};
 
 /// Octets of the stack that are wiped after a key was made: more than key setup uses.
-const KEY_SETUP_STACK: usize = 8192;
+pub(crate) const KEY_SETUP_STACK: usize = 8192;
 
 /// The crypto provider over the crates of RustCrypto.
 #[derive(Clone, Copy, Debug, Default)]

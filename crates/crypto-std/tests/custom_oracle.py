@@ -129,6 +129,7 @@ MACS = {
     "sha256": (32, lambda key, octets: hmac.new(key, octets, "sha256").digest()[:16]),
     "sha384": (48, lambda key, octets: hmac.new(key, octets, "sha384").digest()[:24]),
     "sha512": (64, lambda key, octets: hmac.new(key, octets, "sha512").digest()[:32]),
+    "md5": (16, lambda key, octets: hmac.new(key, octets, "md5").digest()[:12]),
     "sha1": (20, lambda key, octets: hmac.new(key, octets, "sha1").digest()[:12]),
     "aesxcbc": (16, lambda key, octets: xcbc(key, octets)[:12]),
     "aescmac": (16, lambda key, octets: cmac(key, octets)[:12]),

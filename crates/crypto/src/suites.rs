@@ -12,7 +12,8 @@ use crate::{Cipher, CustomMode, Integrity, ModeKind, SuiteId, UnknownSuite};
 const SALT: usize = 4;
 /// Octets of an explicit IV that is the sequence number.
 const COUNTER_IV: usize = 8;
-/// Octets of key and salt of the outer cipher of a cascade: AES-256-GCM (RFC 4106 section 8.1).
+const _: () = assert!(SALT + COUNTER_IV == NONCE_LEN);
+/// Octets of the key of the outer cipher of a cascade: AES-256-GCM (RFC 4106 section 8.1).
 const OUTER_KEY: usize = 32;
 /// Octets of the ICV of AES-256-GCM and of GCM over a block cipher of one's own.
 const GCM_ICV: usize = 16;
@@ -154,7 +155,7 @@ impl Suites {
         }
     }
 
-    /// The names of the ciphers of one's own, in the order in which they were added.
+    /// The descriptions of the ciphers of one's own, in the order in which they were added.
     pub fn own(&self) -> impl Iterator<Item = &CustomDescription> {
         self.own.iter().map(|own| &own.description)
     }
@@ -167,7 +168,7 @@ impl Suites {
                 Integrity::ALL.iter().filter_map(move |integrity| SuiteId::new(cipher, *integrity))
             })
         });
-        SuiteId::all().chain(own.filter(|suite| !suite.is_legacy()))
+        SuiteId::all().chain(own)
     }
 
     /// The suite of this name.
@@ -231,7 +232,6 @@ fn examples(own: &Entry) -> String {
 
 /// What ESP makes of a primitive, with the lengths beside those of the cipher's own key.
 fn kinds(primitive: Primitive) -> Vec<(ModeKind, CipherRow)> {
-    debug_assert_eq!(SALT + COUNTER_IV, NONCE_LEN);
     let counter = CipherRow { key: 0, salt: SALT, iv: COUNTER_IV, block: 1, icv: 0 };
     // The outer key stands behind the cipher's own; the salts of both follow.
     let cascade = CipherRow { key: OUTER_KEY, salt: 2 * SALT, icv: GCM_ICV, ..counter };
@@ -304,9 +304,11 @@ mod tests {
             assert_eq!(suite.nonce_is_counter(), !name.contains("cbc"));
         }
         let own = suites.all().filter(|suite| suite.custom().is_some());
-        // Counter mode with the 6 integrity algorithms that are not legacy and have no IV, CBC alike, GCM, the cascade.
-        assert_eq!(own.count(), 6 + 6 + 1 + 1);
-        assert_eq!(suites.all().count(), SuiteId::all().count() + 14);
+        // Counter mode with the 7 integrity algorithms that have no IV, CBC alike, GCM, the cascade.
+        assert_eq!(own.count(), 7 + 7 + 1 + 1);
+        assert_eq!(suites.all().count(), SuiteId::all().count() + 16);
+        let legacy = suites.find("maes512ctr-md5").unwrap();
+        assert!(legacy.is_legacy() && suites.all().any(|suite| suite == legacy));
     }
 
     #[test]

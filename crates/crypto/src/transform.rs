@@ -72,7 +72,7 @@ pub trait Transform: Send + Sync {
     /// Seal a batch of one packet.
     ///
     /// # Errors
-    /// As [`Self::seal_batch`].
+    /// [`UnitFailed`], with what [`Self::seal_batch`] says of it.
     fn seal(&self, op: SealOp<'_>) -> Result<(), UnitFailed> {
         self.seal_batch(&mut [op])
     }
@@ -80,7 +80,7 @@ pub trait Transform: Send + Sync {
     /// Open one packet; `false` if the ICV is wrong.
     ///
     /// # Errors
-    /// As [`Self::open_batch`].
+    /// [`UnitFailed`], with what [`Self::open_batch`] says of it.
     fn open(&self, op: OpenOp<'_>) -> Result<bool, UnitFailed> {
         let mut ops = [op];
         self.open_batch(&mut ops)?;

@@ -32,7 +32,7 @@ fn fewer_than_100_valid_tests_that_encrypt_something_are_too_few() {
     assert!(parse(&filling(100)).is_ok());
     let error = parse(&filling(99)).unwrap_err();
     assert!(error.to_string().contains("99 valid tests encrypt something"), "{error}");
-    // Neither an empty message nor an invalid test makes up for it.
+    // Tests with an empty message, and invalid ones, do not count among the hundred.
     let mut tests = filling(99);
     let empty = r#""mode":"ctr","key":"00","iv":"00000000000000000000000000000000","msg":"","ct":"","result":"valid""#;
     tests.push(empty.to_owned());

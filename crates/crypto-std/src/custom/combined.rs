@@ -10,7 +10,7 @@ use ghash::universal_hash::UniversalHash;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::modes::counter_block;
-use crate::rustcrypto::{LANES, MAX_DATA, same};
+use crate::rustcrypto::{KEY_SETUP_STACK, LANES, MAX_DATA, same};
 
 const BLOCK: usize = 16;
 /// Octets of the explicit IV: the sequence number.
@@ -33,6 +33,8 @@ impl Gcm {
         let mut h = Zeroizing::new([0; BLOCK]);
         key.encrypt_blocks(&mut *h)?;
         let hash = GHash::new(&(*h).into());
+        // Padding between fields takes what is on the stack.
+        zeroize::zeroize_stack::<KEY_SETUP_STACK>();
         Ok(Gcm { key, hash, salt, extended })
     }
 

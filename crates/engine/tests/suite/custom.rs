@@ -164,19 +164,24 @@ const SERVED: Result<(), DropReason> = Ok(());
 const WEAK: Result<(), DropReason> = Err(DropReason::SaTooWeak);
 const NONE: Result<(), DropReason> = Err(DropReason::NoSa);
 
-#[test]
-fn outbound_an_item_takes_a_cipher_of_ones_own_where_it_names_the_suite() {
+/// What is demanded, the suite that is named for it, and what becomes of a packet where an association of each of
+/// [`suites`] is the only one. Items and rules decide alike.
+fn served_outbound() -> [(Services, Option<SuiteId>, [Result<(), DropReason>; 5]); 6] {
     let (authentication, encryption) = (Services::AUTHENTICATED, Services::ENCRYPTED);
     let [a, _, cascade, gcm, _] = suites();
-    let table = [
+    [
         (encryption, None, [WEAK, WEAK, SERVED, SERVED, WEAK]),
         (authentication, None, [SERVED; 5]),
         (encryption, Some(a), [SERVED, NONE, NONE, NONE, NONE]),
         (authentication, Some(a), [SERVED, NONE, NONE, NONE, NONE]),
         (encryption, Some(cascade), [NONE, NONE, SERVED, NONE, NONE]),
         (encryption, Some(gcm), [NONE, NONE, NONE, SERVED, NONE]),
-    ];
-    for (services, named, expected) in table {
+    ]
+}
+
+#[test]
+fn outbound_an_item_takes_a_cipher_of_ones_own_where_it_names_the_suite() {
+    for (services, named, expected) in served_outbound() {
         for ((suite, given), expected) in suites().into_iter().zip(GIVEN).zip(expected) {
             let case = format!("{services:?} suite {named:?}, association {suite}");
             let mut alice = sender(any(services, Level::Mandatory, named), &[config(SPI, suite)]);
@@ -227,7 +232,7 @@ fn an_answer_leaves_with_no_less_than_what_it_answers() {
             assert_eq!(result(&mut alice, answer(came)).map(|_| ()), expected, "{came:?} by {suite}");
         }
     }
-    // Of several the strongest.
+    // The strongest of several associations decides.
     let [a, _, _, gcm, null] = suites();
     let mut alice = sender(Spd::new(1), &[config(1000, gcm), config(1001, a), config(1002, null)]);
     assert_eq!(result(&mut alice, answer(Services::CUSTOM)).unwrap().meta.spi, 1000);
@@ -257,17 +262,7 @@ fn rules(direction: Direction, action: Action) -> Option<Arc<sadb::Snapshot>> {
 
 #[test]
 fn outbound_a_rule_takes_a_cipher_of_ones_own_where_it_names_the_suite() {
-    let (authentication, encryption) = (Services::AUTHENTICATED, Services::ENCRYPTED);
-    let [a, _, cascade, gcm, _] = suites();
-    let table = [
-        (encryption, None, [WEAK, WEAK, SERVED, SERVED, WEAK]),
-        (authentication, None, [SERVED; 5]),
-        (encryption, Some(a), [SERVED, NONE, NONE, NONE, NONE]),
-        (authentication, Some(a), [SERVED, NONE, NONE, NONE, NONE]),
-        (encryption, Some(cascade), [NONE, NONE, SERVED, NONE, NONE]),
-        (encryption, Some(gcm), [NONE, NONE, NONE, SERVED, NONE]),
-    ];
-    for (services, named, expected) in table {
+    for (services, named, expected) in served_outbound() {
         for (suite, expected) in suites().into_iter().zip(expected) {
             let mut alice = sender(Spd::new(1), &[config(SPI, suite)]);
             alice.engine.set_rules(rules(Direction::Out, protect(services, Level::Mandatory, named)));
@@ -362,7 +357,7 @@ fn members_of_a_bundle_do_not_add_up_to_encryption() {
         let (packet, mark) = receiver(&members).handle(outer.bytes()).unwrap();
         assert_eq!((packet.meta.services, mark), (given, record::PROOF | given.in_mark()), "{what}");
 
-        // By rules: one that names toya takes it with AH around, and not with toyb around alone.
+        // Every one of these bundles has toya in it, so a rule that names toya takes it; one has toyb as well.
         let by = |action| {
             let mut bob = receiver(&members);
             bob.engine.set_rules(rules(Direction::In, action));

@@ -39,7 +39,8 @@ fn seal_apart(sa: &mut OutboundSa, packet: &[u8]) -> Result<Vec<u8>, DropReason>
     ipsec::finish_seal(sa, packet, done, &mut pool()).map(|packet| packet.bytes().to_vec())
 }
 
-fn find(bytes: &[u8]) -> Outer {
+/// What stands in front of the ESP or AH header of an outer packet.
+pub fn find(bytes: &[u8]) -> Outer {
     let headers = Headers::parse(bytes).unwrap();
     match headers.protocol {
         protocol::UDP => Outer::find(bytes, &headers, 4500).unwrap(),

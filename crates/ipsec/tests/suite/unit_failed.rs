@@ -2,6 +2,7 @@
 //! window stays where it is.
 
 use crate::auth::{ah_config, bare_config, sha256};
+use crate::elsewhere::find;
 use crate::faulty::*;
 use crate::support::*;
 use crypto::SuiteId;
@@ -38,14 +39,6 @@ fn outbound(config: &SaConfig, plan: &Arc<Plan>) -> OutboundSa {
 
 fn inbound(config: &SaConfig, plan: &Arc<Plan>) -> InboundSa {
     InboundSa::new(mirror(config), &plan.registry()).unwrap()
-}
-
-fn find(bytes: &[u8]) -> Outer {
-    let headers = Headers::parse(bytes).unwrap();
-    match headers.protocol {
-        protocol::UDP => Outer::find(bytes, &headers, 4500).unwrap(),
-        _ => Outer::nested(bytes, &headers).unwrap(),
-    }
 }
 
 fn opened(sa: &mut InboundSa, bytes: &[u8]) -> Result<Vec<u8>, DropReason> {

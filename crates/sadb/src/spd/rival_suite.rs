@@ -47,7 +47,7 @@ impl Spd {
 
 /// The items that may be for a peer of this prefix; with `anywhere` all there are.
 fn items_towards(policy: &AppPolicy, remote: Prefix, anywhere: bool) -> impl Iterator<Item = &Item> {
-    // Of those around all of it, the first is the most specific one, and decides where none inside does.
+    // Networks stand with the most specific first: the first around the whole prefix decides where none inside does.
     let around = policy.networks().iter().find(|network| network.prefix.covers(remote));
     let inside = policy.networks().iter().filter(move |network| remote.covers(network.prefix));
     let mut met: Vec<usize> = inside.chain(around).filter_map(|network| protection(network.class)).collect();

@@ -119,7 +119,7 @@ fn an_association_that_an_item_of_another_cipher_may_meet_is_found() {
         (b, Some(ONE), "198.51.100.0/24", None),
         ("toyactr-aes256gcm", Some(ONE), "10.0.0.0/8", None),
         ("aes128gcm", Some(ONE), "10.0.0.0/8", None),
-        // Of another application, of one without a policy, of any.
+        // Associations of another application, of one without a policy, and of none.
         (b, Some(TWO), "10.0.0.0/8", None),
         (a, Some(TWO), "10.0.0.0/8", Some(6)),
         (a, Some(AppId(9)), "10.0.0.0/8", None),

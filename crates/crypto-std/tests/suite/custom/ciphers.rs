@@ -1,4 +1,5 @@
 //! Ciphers of one's own for tests: known primitives in the form of the traits, with faults.
+#![allow(dead_code, reason = "each test program uses a part of this")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,11 +8,24 @@ use aes::Aes256;
 use chacha20poly1305::ChaCha20Poly1305;
 use chacha20poly1305::aead::AeadInOut;
 use cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
-use crypto::UnitFailed;
 use crypto::custom::{
     AeadKey, AeadOp, BlockKey, CustomCipher, CustomDescription, CustomKey, Primitive, SetKeyError, StreamKey,
     StreamOp,
 };
+use crypto::{Suites, UnitFailed};
+use crypto_maes::Maes512;
+use crypto_std::CustomProvider;
+
+/// A provider of each kind of cipher, with the catalogue that has its suites.
+pub fn custom_providers() -> [(CustomProvider, Suites); 3] {
+    let ciphers: [Arc<dyn CustomCipher>; 3] =
+        [Arc::new(Maes512::new()), Arc::new(Flow), Arc::new(Box20::new())];
+    ciphers.map(|cipher| {
+        let mut suites = Suites::standard();
+        suites.register(cipher.description(), 61440, true).unwrap();
+        (CustomProvider::new(cipher, &suites).unwrap(), suites)
+    })
+}
 
 fn description(name: &str, primitive: Primitive) -> CustomDescription {
     let (version, vendor) = ("1".to_owned(), "test".to_owned());

@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use crypto::{OpenOp, Provider, SealOp, SuiteId};
+use crypto::{OpenOp, Provider, SealOp, Suites};
 
 use crate::packet::{Packet, keymat};
 
@@ -49,10 +49,10 @@ pub fn counts() {
     assert!(ALLOCATIONS.get() > before, "the counter counts");
 }
 
-/// No packet of any suite allocates, sealed or opened, genuine or forged, alone or in a batch.
-pub fn packets_allocate_nothing(providers: &[&dyn Provider]) {
+/// No packet of any of these suites allocates, sealed or opened, genuine or forged, alone or in a batch.
+pub fn packets_allocate_nothing(providers: &[&dyn Provider], suites: &Suites) {
     for provider in providers {
-        for suite in SuiteId::all().filter(|suite| provider.offers(*suite)) {
+        for suite in suites.all().filter(|suite| provider.offers(*suite)) {
             for extended in [false, true] {
                 let what = format!("{} {suite} {extended}", provider.name());
                 let key = provider.transform(suite, &keymat(suite.keymat_len(), 1), extended).unwrap();

@@ -6,7 +6,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use crypto::{Provider, SuiteId};
+use crypto::{Provider, Suites};
 
 use crate::packet::{Packet, keymat};
 
@@ -66,10 +66,10 @@ pub fn sees() {
     assert!(!left_by(Box::new([1u64; 4])).is_empty());
 }
 
-/// A dropped key of any suite leaves nothing of itself.
-pub fn keys_leave_nothing(providers: &[&dyn Provider]) {
+/// A dropped key of any of these suites leaves nothing of itself.
+pub fn keys_leave_nothing(providers: &[&dyn Provider], suites: &Suites) {
     for provider in providers {
-        for suite in SuiteId::all().filter(|suite| provider.offers(*suite)) {
+        for suite in suites.all().filter(|suite| provider.offers(*suite)) {
             let [one, two] = [1, 0xc7].map(|seed| {
                 let key = provider.transform(suite, &keymat(suite.keymat_len(), seed), true).unwrap();
                 let packet = Packet::new(suite, 3, vec![5; 1408]).sealed(key.as_ref());

@@ -27,7 +27,7 @@ fn below<T>(work: impl FnOnce() -> T) -> T {
 
 /// The words of the stack that this leaves behind, zeros in place of addresses. What it makes is dropped later.
 #[inline(never)]
-fn left_by<T>(work: impl FnOnce() -> T) -> Vec<u64> {
+pub fn left_by<T>(work: impl FnOnce() -> T) -> Vec<u64> {
     let here = 0u64;
     let here = &raw const here as u64;
     let memory = File::open("/proc/self/mem").unwrap();
@@ -54,7 +54,7 @@ pub fn sees() {
 }
 
 /// How many words differ; which of them is nobody's business.
-fn different(one: &[u64], two: &[u64]) -> usize {
+pub fn different(one: &[u64], two: &[u64]) -> usize {
     assert_eq!(one.len(), two.len());
     one.iter().zip(two).filter(|(one, two)| one != two).count()
 }
