@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test asks another program")]
 #![allow(clippy::disallowed_macros, reason = "a test that does not run says so")]
 
-mod ciphers;
+pub mod ciphers;
 
 use std::path::Path;
 use std::process::Command;
