@@ -6,8 +6,8 @@
  * the library's cipher number `index`, counted from 0, and NULL behind the last one. A description is constant data:
  * it stays valid and unchanged for as long as the library is mapped.
  *
- * This file is all that an author in C11 or C++17 needs. docs/custom-cipher.md shows the way from an empty folder to
- * protected packets; `ravelin cipher new` writes a library that can be built.
+ * This file is all that an author in C11 or C++17 needs. examples/ciphers has libraries in C, C++ and Rust that can be
+ * built and tried.
  *
  * WHAT RAVELIN DOES, AND THE LIBRARY DOES NOT
  *   Modes (CTR by RFC 3686, CBC, GCM by RFC 4106), nonces, padding, integrity (HMAC by the host under a key of its
@@ -25,7 +25,7 @@
  *   - Nothing outside `ctx` (in setkey), `dst`, `data`, `tag` (in sealing) and `result` (in opening a batch) is
  *     written, not even for a moment.
  *   - A loop may depend on lengths. Branches and addresses must not depend on keys or data if
- *     RAVELIN_CIPHER_CONSTANT_TIME is claimed; `ravelin cipher ct` looks for it.
+ *     RAVELIN_CIPHER_CONSTANT_TIME is claimed.
  *   - Pointers other than ctx have no alignment. A pointer whose length is 0 may be NULL.
  *   - The functions cannot fail, except setkey and the opening of an AEAD.
  */

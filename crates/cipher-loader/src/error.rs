@@ -188,7 +188,7 @@ impl LoadError {
             LoadError::File { why, .. } => match why {
                 FileFault::Path => "write the whole path of the manifest, from / on",
                 FileFault::Owner(_) => {
-                    "have root install the cipher (`ravelin cipher install`), or `chown root` it"
+                    "have root copy the cipher to a folder of root's own, or `chown root` it"
                 }
                 FileFault::Writable(_) => "take the right to write away: `chmod go-w`",
                 FileFault::Link => "write the path that the link leads to",
@@ -197,7 +197,7 @@ impl LoadError {
                 FileFault::System(_) => "see that the file is there and can be read",
             },
             LoadError::Digest { from, .. } if *from == "the manifest" => {
-                "if the file is the right one, pack the cipher again (`ravelin cipher pack`), else install it again"
+                "if the file is the right one, write its digest into the manifest (`sha256sum`), else copy the file again"
             }
             LoadError::Digest { .. } => {
                 "if the manifest is the right one, write its digest into the configuration"
@@ -210,7 +210,9 @@ impl LoadError {
             LoadError::Abi { .. } => {
                 "correct the library's description or the manifest; include/ravelin_cipher.h says how"
             }
-            LoadError::Trial { .. } => "the author finds the fault with `ravelin cipher check MANIFEST`",
+            LoadError::Trial { .. } => {
+                "the author corrects the library; examples/ciphers/try.py runs its vectors where a debugger can be used"
+            }
             LoadError::System(..) => {
                 "see what the system's log says; the loader needs memfd, seccomp and locked memory"
             }

@@ -18,8 +18,6 @@ use crypto::UnitFailed;
 use crypto::custom::{CustomCipher, CustomDescription, CustomKey, Primitive, SetKeyError};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-pub(crate) use block::BlocksAlone;
-
 use crate::abi::{self, BAD_LENGTH, OK, Raw, WEAK_KEY};
 use crate::context::{Context, ContextError, Pool};
 use crate::elf::SYMBOL;

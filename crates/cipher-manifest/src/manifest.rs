@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::error::{Document, DocumentError, Place};
 use crate::{Digest, digest};
 
-/// What `ravelin cipher` and policy know of a cipher before its library is touched.
+/// What is known of a cipher before its library is touched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// The name, the lengths and the limits, all of them checked.
@@ -82,7 +82,7 @@ const LONGEST_FILE: usize = 255;
 /// The ids of which four stay in the private-use range (RFC 7296 section 3.3.2).
 const TRANSFORM_IDS: std::ops::RangeInclusive<u32> = 1024..=65535 - 3;
 
-const SYNTAX: &str = "docs/custom-cipher.md shows a manifest, and `ravelin cipher new` writes one";
+const SYNTAX: &str = "`make ciphers` in the source writes manifests that are right, and examples/ciphers/manifest.py shows how";
 
 impl Manifest {
     /// The number of octets that a manifest may have.
@@ -192,7 +192,7 @@ impl WrittenFile {
             ));
         }
         let digest = self.sha256.parse().map_err(|error: digest::DigestError| {
-            wrong(sha256, error.to_string(), "`ravelin cipher pack` writes the digests")
+            wrong(sha256, error.to_string(), "`sha256sum` prints the digest of a file")
         })?;
         Ok(FileReference { file: self.file, sha256: digest })
     }

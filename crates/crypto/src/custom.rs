@@ -9,7 +9,7 @@ mod description;
 mod key;
 
 pub use description::{CustomDescription, DescriptionError, NONCE_LEN, Primitive};
-pub use key::{AeadKey, AeadOp, BlockKey, CbcOp, CtrOp, StreamKey, StreamOp};
+pub use key::{AeadKey, AeadOp, BlockKey, CbcOp, CtrOp, StreamKey, StreamOp, ctr_over_blocks};
 
 use crate::UnitFailed;
 

@@ -6,7 +6,7 @@ use std::mem::transmute;
 use std::ptr;
 
 use crypto::UnitFailed;
-use crypto::custom::{BlockKey, CbcOp, CtrOp};
+use crypto::custom::{BlockKey, CbcOp, CtrOp, ctr_over_blocks};
 use zeroize::Zeroize;
 
 use super::batch::{COPY, LANES};
@@ -129,7 +129,7 @@ impl BlockKey for Key {
         match (self.functions.ctr_batch, self.functions.ctr) {
             (Some(function), _) => ops.chunks_mut(LANES).for_each(|lanes| self.ctr_lanes(function, lanes)),
             (None, Some(function)) => ops.iter_mut().for_each(|op| self.ctr_one(function, op)),
-            (None, None) => return BlocksAlone(self).ctr_xor_batch(ops),
+            (None, None) => return ctr_over_blocks(|blocks| self.encrypt_blocks(blocks), ops),
         }
         Ok(())
     }
@@ -149,18 +149,5 @@ impl BlockKey for Key {
             unsafe { function(self.context.at(), lanes.as_mut_ptr(), count) };
         }
         Ok(true)
-    }
-}
-
-/// A key of which only the blocks are used, so that the trait's own counter mode is taken.
-pub(crate) struct BlocksAlone<'a>(pub(crate) &'a dyn BlockKey);
-
-impl BlockKey for BlocksAlone<'_> {
-    fn encrypt_blocks(&self, blocks: &mut [u8]) -> Result<(), UnitFailed> {
-        self.0.encrypt_blocks(blocks)
-    }
-
-    fn decrypt_blocks(&self, blocks: &mut [u8]) -> Result<(), UnitFailed> {
-        self.0.decrypt_blocks(blocks)
     }
 }

@@ -11,8 +11,7 @@ use super::{Case, Sealed, Vector, Vectors};
 use crate::error::{Document, DocumentError, Place};
 use crate::hex;
 
-const SYNTAX: &str =
-    "docs/custom-cipher.md shows a vector file, and the reference of `ravelin cipher new` writes one";
+const SYNTAX: &str = "examples/ciphers in the source has vector files that are right, and README.md there says what a test has";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

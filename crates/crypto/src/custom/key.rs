@@ -44,46 +44,10 @@ pub trait BlockKey: Send + Sync {
     /// XOR the key stream of counter mode into every packet. Blocks of 16 octets only. The default makes it of
     /// [`Self::encrypt_blocks`]; a cipher that is faster at it has its own.
     ///
-    /// The key stream that it leaves on the stack tells of one packet, not of the key; as everywhere, it is not wiped.
-    ///
     /// # Errors
     /// [`UnitFailed`]: the octets of all packets are undefined.
     fn ctr_xor_batch(&self, ops: &mut [CtrOp<'_>]) -> Result<(), UnitFailed> {
-        let mut stream = [[0; BLOCK]; COUNTERS];
-        let mut result = Ok(());
-        // Short packets share a call, so that a cipher that takes several blocks at once has them.
-        let (mut first, mut done) = (0, 0);
-        while let Some(rest) = ops.get_mut(first..).filter(|rest| !rest.is_empty()) {
-            let (mut filled, mut offset) = (0, done);
-            for op in &mut *rest {
-                let blocks = op.data.len().saturating_sub(offset).div_ceil(BLOCK);
-                offset = 0;
-                let until = (filled + blocks).min(COUNTERS);
-                count(&mut op.counter, stream.get_mut(filled..until).unwrap_or_default());
-                filled = until;
-                if filled == COUNTERS {
-                    break;
-                }
-            }
-            let used = stream.get_mut(..filled).unwrap_or_default().as_flattened_mut();
-            result = self.encrypt_blocks(used);
-            if result.is_err() {
-                break;
-            }
-            let mut used = &*used;
-            for op in rest {
-                let data = op.data.get_mut(done..).unwrap_or_default();
-                let now = data.len().min(used.len());
-                data.iter_mut().zip(used).for_each(|(to, from)| *to ^= from);
-                if now < data.len() {
-                    done += now;
-                    break;
-                }
-                used = used.get(now.next_multiple_of(BLOCK)..).unwrap_or_default();
-                (first, done) = (first + 1, 0);
-            }
-        }
-        result
+        ctr_over_blocks(|blocks| self.encrypt_blocks(blocks), ops)
     }
 
     /// Encrypt every packet in CBC mode, if the cipher has its own way to do so: `Ok(false)` says that it has not, and
@@ -94,6 +58,54 @@ pub trait BlockKey: Send + Sync {
     fn cbc_encrypt_batch(&self, _ops: &mut [CbcOp<'_>]) -> Result<bool, UnitFailed> {
         Ok(false)
     }
+}
+
+/// XOR the key stream of counter mode into every packet, by blocks of 16 octets that `encrypt` encrypts, each for itself:
+/// the default of [`BlockKey::ctr_xor_batch`], and what a cipher's own counter mode is compared with.
+///
+/// The key stream that it leaves on the stack tells of one packet, not of the key; as everywhere, it is not wiped.
+///
+/// # Errors
+/// [`UnitFailed`] from `encrypt`: the octets of all packets are undefined.
+pub fn ctr_over_blocks(
+    encrypt: impl Fn(&mut [u8]) -> Result<(), UnitFailed>,
+    ops: &mut [CtrOp<'_>],
+) -> Result<(), UnitFailed> {
+    let mut stream = [[0; BLOCK]; COUNTERS];
+    let mut result = Ok(());
+    // Short packets share a call, so that a cipher that takes several blocks at once has them.
+    let (mut first, mut done) = (0, 0);
+    while let Some(rest) = ops.get_mut(first..).filter(|rest| !rest.is_empty()) {
+        let (mut filled, mut offset) = (0, done);
+        for op in &mut *rest {
+            let blocks = op.data.len().saturating_sub(offset).div_ceil(BLOCK);
+            offset = 0;
+            let until = (filled + blocks).min(COUNTERS);
+            count(&mut op.counter, stream.get_mut(filled..until).unwrap_or_default());
+            filled = until;
+            if filled == COUNTERS {
+                break;
+            }
+        }
+        let used = stream.get_mut(..filled).unwrap_or_default().as_flattened_mut();
+        result = encrypt(used);
+        if result.is_err() {
+            break;
+        }
+        let mut used = &*used;
+        for op in rest {
+            let data = op.data.get_mut(done..).unwrap_or_default();
+            let now = data.len().min(used.len());
+            data.iter_mut().zip(used).for_each(|(to, from)| *to ^= from);
+            if now < data.len() {
+                done += now;
+                break;
+            }
+            used = used.get(now.next_multiple_of(BLOCK)..).unwrap_or_default();
+            (first, done) = (first + 1, 0);
+        }
+    }
+    result
 }
 
 /// Write as many counter blocks as there are places, and move the counter behind them: its last four octets, without
