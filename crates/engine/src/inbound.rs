@@ -396,9 +396,24 @@ fn check_inner(
     if nested {
         return Ok(None);
     }
+    if packet.meta.services == Services::CUSTOM {
+        packet.meta.services = vouched(sa, parts.around, flow);
+    }
     check_spd(parts.rules, sa, parts.around, packet, headers)?;
     crate::entries::accept(parts.entries, flow, packet.meta.services, packet.meta.received)?;
     Ok(Some(Permit::granted()))
+}
+
+/// What a packet under a cipher of one's own counts as. The policy of sockets is held against the remote selectors of
+/// such associations (`Spd::rival_suite`), so one vouches for peers of its selectors alone: not for whatever a tunnel
+/// inside of it carries, nor for an ICMP error from a router that only what it quotes lets in.
+#[cold]
+fn vouched(sa: &InboundSa, around: &[Member], flow: &Flow) -> Services {
+    let own = Member::from(sa.config());
+    let mut members = std::iter::once(&own).chain(around);
+    let vouches =
+        |member: &Member| member.services() == Services::CUSTOM && member.remote().contains(flow.remote);
+    if members.any(vouches) { Services::CUSTOM } else { Services::AUTHENTICATED }
 }
 
 /// Stage 6: check that this association may carry the packet. Returns whether the packet is itself one of an

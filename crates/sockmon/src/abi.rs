@@ -5,9 +5,10 @@
 
 /// Raised whenever a pinned map of an older daemon would be misread.
 pub const ABI: u32 = 8;
-/// What can be taken over in place: ABI 8 has a bit more in what items demand ([`SERVICE_NAMED`]), and everything else
-/// as ABI 7. Programs of ABI 7 find that bit in no packet, so they refuse until they are exchanged.
-pub const ABI_BEFORE: u32 = 7;
+/// What can be taken over in place. ABI 8 has a bit more in what items demand (RVL_SERVICE_NAMED in abi.h), and
+/// everything else as ABI 7; ABI 6 has a smaller table of counters. Programs of both find that bit in no packet, so they
+/// refuse until they are exchanged.
+pub const ABIS_BEFORE: [u32; 2] = [7, 6];
 
 /// Bits of the mark (docs/design/0002).
 pub mod mark {
@@ -74,8 +75,6 @@ pub const HOOK_EXECUTE: u8 = 7;
 /// A bit beside the hook: not refused, but it would have been.
 pub const HOOK_OBSERVED: u8 = 0x80;
 
-/// Beside the services that an item demands: it names the suite of a cipher of one's own.
-pub const SERVICE_NAMED: u8 = 4;
 pub const TRUSTED: u8 = 1;
 pub const UNTRUSTED: u8 = 2;
 pub const PROTECTED: u8 = 3;

@@ -441,7 +441,9 @@ pub fn check_abi(instance: &str, pins: &Pins) -> Result<(), SockmonError> {
     let value = map.lookup(0u32.bytes(), MapFlags::ANY).map_err(SockmonError::bpf("read map config"))?;
     match value.as_deref().and_then(abi::Config::read) {
         // 0: a daemon died between creating the map and writing it.
-        Some(config) if [abi::ABI, abi::ABI_BEFORE, 0].contains(&config.abi) => Ok(()),
+        Some(config) if [abi::ABI, 0].contains(&config.abi) || abi::ABIS_BEFORE.contains(&config.abi) => {
+            Ok(())
+        }
         Some(config) => Err(wrong(config.abi.to_string())),
         None => Err(SockmonError::Answer("config")),
     }
@@ -493,7 +495,7 @@ pub fn fit(object: &mut OpenObject, omit: &[String]) -> Result<(), libbpf_rs::Er
     Ok(())
 }
 
-/// The pinned table of counters, where it is one of [`abi::ABI_BEFORE`], which has fewer. The programs that are attached count there until
+/// The pinned table of counters, where it is one of ABI 6, which has fewer ([`abi::ABIS_BEFORE`]). The programs that are attached count there until
 /// they are exchanged.
 fn old_counters(pins: &Pins, entries: u32) -> Result<Option<MapHandle>, SockmonError> {
     let path = pins.map(COUNTERS);

@@ -47,7 +47,7 @@ impl Plane {
         let executables = self.policy.prepare(candidate, &self.monitor)?;
         let old = Arc::new(self.policy.spd().clone());
         let new = Arc::new(candidate.compiled.spd.clone());
-        let checked = rival_suite::check_all(&candidate.compiled, &self.halves).await;
+        let checked = rival_suite::check_all(&candidate.compiled, &new, &self.halves).await;
         let changed = match checked {
             Ok(()) => self.halves.change(by_policy(&new), by_policy(&old)).await.map_err(ApiError::from),
             Err(refused) => Err(refused),

@@ -406,6 +406,8 @@ impl Admission<'_, '_> {
         }
         let flow = ip::flow(bytes, headers, false);
         match check_selectors(sa, self.icmp, bytes, headers, &flow, self.members) {
+            // `check_inner` says what it counts as.
+            Ok(false) if self.common.services == Services::CUSTOM => self.admit_alone(sa, octets, sequence),
             Ok(false) => {
                 self.cx.stats.protected.count(headers.total_len);
                 let Admission { delivery, common, .. } = self;

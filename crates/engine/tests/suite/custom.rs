@@ -190,7 +190,7 @@ fn outbound_an_item_takes_a_cipher_of_ones_own_where_it_names_the_suite() {
             let Ok(outer) = got else { continue };
             assert_eq!(outer.meta.services, given, "{case}");
             // Counted as what it counts for: encryption where the suite is named or standard.
-            let encrypted = given == encryption || given == Services::CUSTOM && named == Some(suite);
+            let encrypted = given.encrypts() || given == Services::CUSTOM && named == Some(suite);
             assert_eq!(left(&alice), if encrypted { [0, 1] } else { [1, 0] }, "{case}");
         }
     }
@@ -270,15 +270,25 @@ fn outbound_a_rule_takes_a_cipher_of_ones_own_where_it_names_the_suite() {
             assert_eq!(got, expected, "{services:?} suite {named:?}, association {suite}");
         }
     }
-    // A socket that asks for encryption has it by a rule that names the suite; its own demand decides otherwise.
-    for (services, named, expected) in
-        [(encryption, Some(a), SERVED), (authentication, Some(a), WEAK), (authentication, None, WEAK)]
-    {
-        let mut alice = sender(Spd::new(1), &[config(SPI, a)]);
-        alice.engine.set_rules(rules(Direction::Out, protect(services, Level::Mandatory, named)));
+    // A socket that asks for encryption has it by a rule that names the suite; its own demand decides otherwise, also
+    // where the rule is content with less than it demands.
+    let (authentication, encryption) = (Services::AUTHENTICATED, Services::ENCRYPTED);
+    let (mandatory, optional) = (Level::Mandatory, Level::Optional);
+    let [a, _, _, _, null] = suites();
+    for (suite, services, level, named, expected) in [
+        (a, encryption, mandatory, Some(a), SERVED),
+        (a, encryption, optional, Some(a), SERVED),
+        (a, authentication, mandatory, Some(a), WEAK),
+        (a, authentication, mandatory, None, WEAK),
+        (a, encryption, optional, None, WEAK),
+        (null, encryption, optional, None, WEAK),
+    ] {
+        let mut alice = sender(Spd::new(1), &[config(SPI, suite)]);
+        alice.engine.set_rules(rules(Direction::Out, protect(services, level, named)));
         let mut packet = stamped(AppId::NONE, &datagram(53));
         packet.meta.mark |= record::AUTHENTICATED | record::ENCRYPTED;
-        assert_eq!(result(&mut alice, packet).map(|_| ()), expected, "{services:?} {named:?}");
+        let got = result(&mut alice, packet).map(|_| ());
+        assert_eq!(got, expected, "{services:?} {level:?} {named:?}, association {suite}");
     }
 }
 
@@ -369,6 +379,33 @@ fn members_of_a_bundle_do_not_add_up_to_encryption() {
         let names_b = strong || what == "toyb over toya";
         assert_eq!(by(protect(Services::ENCRYPTED, Level::Mandatory, Some(b))), names_b, "{what}");
     }
+}
+
+/// An association of one's own cipher between two hosts, around a tunnel that carries other addresses: its selectors say
+/// nothing of these, so it is not held against items for them (`Spd::rival_suite`), and counts as authentication.
+#[test]
+fn a_cipher_of_ones_own_vouches_for_peers_of_its_own_selectors_alone() {
+    let esp = |mode| {
+        let config = bare_config(SaProtocol::Esp, mode, suite("toybctr-sha256"), false);
+        SaConfig { keymat: keymat(config.suite, 9), ..config }
+    };
+    let arrived = |members: &[SaConfig]| {
+        let mut alice = sender(any(Services::AUTHENTICATED, Level::Mandatory, None), members);
+        // Neither of these is an end of the associations.
+        let [local, remote] = ["203.0.113.1", "203.0.113.2"].map(|text| text.parse().unwrap());
+        let inner = udp_packet((local, 40000), (remote, 53), 0, true, b"payload");
+        let outer = result(&mut alice, stamped(APP, &inner)).unwrap();
+        let (packet, mark) = receiver(members).handle(outer.bytes()).unwrap();
+        assert_eq!(mark, record::PROOF | packet.meta.services.in_mark());
+        packet.meta.services
+    };
+    let around = esp(Mode::Transport);
+    assert_eq!(arrived(&bundle(ah_config(Mode::Tunnel, sha256(), false), around)), Services::AUTHENTICATED);
+    // The tunnel is the cipher's own here, and its selectors cover the peer.
+    assert_eq!(
+        arrived(&bundle(esp(Mode::Tunnel), ah_config(Mode::Transport, sha256(), false))),
+        Services::CUSTOM
+    );
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub fn seal_large_packet(
         return None;
     }
     let sequence = sa.next_packet(now, len).ok()?;
-    // The packet is counted when it takes its number, as in `encap`, whatever the unit makes of it.
+    // The packet is counted when it takes its number, whatever the unit makes of it.
     sa.counters.carried(now, len);
     let job = enclose(sa, &frame, packet, (len, datagram), sequence);
     let sealed = job.and_then(|job| job.compute(sa.key(), packet.bytes_mut()));

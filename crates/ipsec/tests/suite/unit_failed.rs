@@ -6,15 +6,15 @@ use crate::elsewhere::find;
 use crate::faulty::*;
 use crate::support::*;
 use crypto::SuiteId;
+use ipsec::Codec;
 use ipsec::slot::{self, Opened};
-use ipsec::{Codec, Outer};
 use sadb::sa::{Limits, SaProtocol};
 use sadb::{InboundSa, Mode, OutboundSa, SaConfig};
 use std::sync::Arc;
 use wire::ip::Headers;
 use wire::plain::Plain;
 use wire::probe::Message;
-use wire::{DropReason, OuterHeader, Time, protocol};
+use wire::{DropReason, OuterHeader, Time};
 
 const FAILED: DropReason = DropReason::UnitFailed;
 

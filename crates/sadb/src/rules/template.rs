@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use crypto::SuiteId;
-use wire::Services;
+use wire::{Prefix, Services};
 
 use super::RuleError;
 use crate::sa::{SaConfig, SaProtocol};
@@ -89,11 +89,17 @@ pub struct Member {
     protocol: SaProtocol,
     mode: Mode,
     ends: (IpAddr, IpAddr),
+    remote: Prefix,
     suite: SuiteId,
     services: Services,
 }
 
 impl Member {
+    /// The peers that the association's remote selector covers.
+    pub fn remote(&self) -> Prefix {
+        self.remote
+    }
+
     /// The suite of the association.
     pub fn suite(&self) -> SuiteId {
         self.suite
@@ -113,6 +119,7 @@ impl From<&SaConfig> for Member {
             protocol: sa.options.protocol,
             mode: sa.mode,
             ends: (sa.endpoints.local, sa.endpoints.remote),
+            remote: sa.effective_selectors().remote,
             suite: sa.suite,
             services: sa.services(),
         }
@@ -241,6 +248,7 @@ mod tests {
             protocol: SaProtocol::Esp,
             mode: Mode::Tunnel,
             ends: (ip("192.0.2.1"), ip("192.0.2.2")),
+            remote: Prefix::host(ip("192.0.2.2")),
             suite: SuiteId::AES_128_GCM,
             services: Services::ENCRYPTED,
         };

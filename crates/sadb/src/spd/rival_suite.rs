@@ -1,4 +1,4 @@
-//! Associations of one cipher of one's own whose packets might be taken for those of another.
+//! Associations under one suite of a cipher of one's own whose packets might be taken for those of another such suite.
 
 use crypto::SuiteId;
 use wire::{AppId, Prefix, Services};
@@ -7,9 +7,9 @@ use super::{AppPolicy, Class, Item, RuleId, Spd};
 use crate::custom_suite::rests_on_custom;
 use crate::{Direction, SaConfig};
 
-/// An item that names the suite of another cipher of one's own than an inbound association has, for flows that the
+/// An item that names another suite of a cipher of one's own than an inbound association has, for flows that the
 /// association may carry. The kernel half knows of a packet that it came under a cipher of one's own, and not under
-/// which, so it would take the packets of the association for those of the item's suite.
+/// which suite, so it would take the packets of the association for those of the item's suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RivalSuite {
     /// The application whose policy has the item.
@@ -21,11 +21,18 @@ pub struct RivalSuite {
 }
 
 impl Spd {
+    /// Whether any item names a suite that rests on a cipher of one's own.
+    pub fn names_custom(&self) -> bool {
+        self.apps()
+            .any(|(_, policy)| policy.protections().iter().flatten().any(|item| item.services.is_named()))
+    }
+
     /// The first item that names another suite than this inbound association has, where both suites rest on ciphers of
     /// one's own and the association may carry flows of the item: those of its application, or of any if it is bound to
     /// none, with a peer of its remote selector. Protocols, ports and the order of items are not looked at, and an
     /// application with networks that are names has its items anywhere. So some are found whose packets could be told
-    /// apart, and none is missed.
+    /// apart, and none is missed: from peers beyond the remote selector, as a tunnel inside of the association may bring
+    /// them, the engine takes packets as authenticated only.
     pub fn rival_suite(&self, config: &SaConfig) -> Option<RivalSuite> {
         if config.direction != Direction::Inbound || config.services() != Services::CUSTOM {
             return None;

@@ -157,7 +157,7 @@ fn pin_old_counters(world: &World) -> libbpf_rs::MapHandle {
 }
 
 #[test]
-fn what_the_version_before_left_is_taken_over_in_place() {
+fn what_the_versions_before_left_is_taken_over_in_place() {
     use libbpf_rs::{MapCore, MapFlags, MapHandle};
     let mut world = usual_world("before");
     world.wire();
@@ -176,7 +176,7 @@ fn what_the_version_before_left_is_taken_over_in_place() {
         }
         u32::from_ne_bytes(octets[..4].try_into().unwrap())
     };
-    abi(Some(sockmon::abi::ABI_BEFORE));
+    abi(sockmon::abi::ABIS_BEFORE.last().copied());
     let processors = old.lookup_percpu(&[0; 4], MapFlags::ANY).unwrap().unwrap().len() as u64;
 
     world.attach();

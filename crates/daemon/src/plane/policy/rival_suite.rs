@@ -1,12 +1,14 @@
-//! Associations whose packets the kernel half might take for those of another cipher of one's own
+//! Associations whose packets the kernel half might take for those of another suite of a cipher of one's own
 //! ([`sadb::spd::RivalSuite`]). Whatever adds an inbound association or changes the policy asks here.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crypto::SuiteId;
 use policy::Compiled;
-use sadb::spd::RivalSuite;
-use sadb::{SaConfig, Spi};
+use sadb::spd::{RivalSuite, Spd};
+use sadb::{Direction, SaConfig, Spi};
+use wire::Services;
 
 use super::PolicyInForce;
 use crate::plane::halves::Halves;
@@ -23,7 +25,7 @@ pub(crate) struct Rivals {
 
 impl Rivals {
     /// The item that the association does not go with, if there is one.
-    pub(crate) fn find(spd: &sadb::spd::Spd, config: &SaConfig) -> Option<Rivals> {
+    pub(crate) fn find(spd: &Spd, config: &SaConfig) -> Option<Rivals> {
         let item = spd.rival_suite(config)?;
         Some(Rivals { spi: config.spi, remote: config.endpoints.remote, suite: config.suite, item })
     }
@@ -38,8 +40,8 @@ impl Rivals {
         let app = compiled.application(item.app).map_or("an application", |app| app.name.as_str());
         format!(
             "the inbound association {spi} from {remote} has the suite {suite}, and {line} of {app} names the suite {}; the \
-             kernel half does not tell two ciphers of one's own apart, so packets under one would pass as packets under the \
-             other",
+             kernel half does not tell two suites of ciphers of one's own apart, so packets under one would pass as packets \
+             under the other",
             item.suite
         )
     }
@@ -52,6 +54,9 @@ impl PolicyInForce {
     /// # Errors
     /// The item that it does not go with.
     pub(in crate::plane) fn admits(&self, config: &SaConfig) -> Result<(), ApiError> {
+        if config.direction != Direction::Inbound || config.services() != Services::CUSTOM {
+            return Ok(());
+        }
         check(self.compiled(), config)?;
         // A policy before that cannot be read again cannot come back.
         match self.store.trial.as_ref().map(|_| self.store.previous_candidate()) {
@@ -70,12 +75,19 @@ fn check(compiled: &Compiled, config: &SaConfig) -> Result<(), ApiError> {
     )))
 }
 
-/// Refuse a policy that an association does not go with.
+/// Refuse a policy that an association does not go with; `spd` is that of `compiled`.
 ///
 /// # Errors
 /// The association and the item; a data thread that does not answer.
-pub(in crate::plane) async fn check_all(compiled: &Compiled, halves: &Halves) -> Result<(), ApiError> {
-    let spd = compiled.spd.clone();
+pub(in crate::plane) async fn check_all(
+    compiled: &Compiled,
+    spd: &Arc<Spd>,
+    halves: &Halves,
+) -> Result<(), ApiError> {
+    if !spd.names_custom() {
+        return Ok(());
+    }
+    let spd = spd.clone();
     let first = halves
         .ask_inbound(move |half| half.engine.sad().list().find_map(|sa| Rivals::find(&spd, sa.config())));
     let Some(rivals) = first.await? else { return Ok(()) };

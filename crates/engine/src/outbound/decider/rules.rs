@@ -81,7 +81,8 @@ impl Decider {
         let (_, rule) = snapshot.iter().find(|(_, rule)| rules::number(rule.key) == number)?;
         let Action::Protect(protection) = &rule.action else { return None };
         let key = PacketKey::of_flow(flow).app(app);
-        Some(association(rule, protection, &key, app, flow, sad))
+        let found = association(rule, protection, &key, app, flow, sad);
+        Some(found.map(|(Found::Enough(sa) | Found::Weaker(sa))| sa))
     }
 
     /// The disposition that the rules give a packet.
@@ -145,19 +146,29 @@ impl Decider {
             Action::Bypass => (Services::NONE, RuleDisposition::Clear),
             Action::Discard => (Services::NONE, RuleDisposition::Refuse(DropReason::RuleDiscard)),
             Action::Protect(protection) => {
-                let disposition = match association(rule, protection, key, app, flow, sad) {
-                    Ok(sa) => RuleDisposition::Protect(sa),
-                    Err(DropReason::NoSa) => RuleDisposition::Missing(protection.level),
-                    Err(reason) => RuleDisposition::Refuse(reason),
-                };
-                (protection.demanded(), disposition)
+                let demanded = protection.demanded();
+                match association(rule, protection, key, app, flow, sad) {
+                    Ok(Found::Enough(sa)) => (demanded, RuleDisposition::Protect(sa)),
+                    // The rule vouches for nothing then: a socket that asks for more asks for itself.
+                    Ok(Found::Weaker(sa)) => (Services::NONE, RuleDisposition::Protect(sa)),
+                    Err(DropReason::NoSa) => (demanded, RuleDisposition::Missing(protection.level)),
+                    Err(reason) => (demanded, RuleDisposition::Refuse(reason)),
+                }
             }
         };
         Some(RuleDecision { slot, key: rule.key, services, scrub: rule.scrub, disposition })
     }
 }
 
-/// The association that meets the rule's demand for this packet.
+/// The association that a rule has for a packet.
+enum Found {
+    /// It gives what the rule demands.
+    Enough(SaIndex),
+    /// It gives less, which a rule below mandatory prefers to clear.
+    Weaker(SaIndex),
+}
+
+/// The association that meets the rule's demand for this packet, or comes near to it.
 fn association(
     rule: &Rule,
     protection: &Protection,
@@ -165,7 +176,7 @@ fn association(
     app: AppId,
     flow: &Flow,
     sad: &OutboundSad,
-) -> Result<SaIndex, DropReason> {
+) -> Result<Found, DropReason> {
     let share = rule.share(key).map_err(|_| DropReason::PfpUnavailable)?;
     let find = |need: Services| {
         sad.search_for(app, flow, |sa, follows| {
@@ -181,8 +192,10 @@ fn association(
     };
     match (find(protection.demanded()), protection.level) {
         // Less than what was asked is still better than clear.
-        (Err(DropReason::SaTooWeak), Level::Optional | Level::AcceptOnly) => find(Services::NONE),
-        (found, _) => found,
+        (Err(DropReason::SaTooWeak), Level::Optional | Level::AcceptOnly) => {
+            find(Services::NONE).map(Found::Weaker)
+        }
+        (found, _) => found.map(Found::Enough),
     }
 }
 

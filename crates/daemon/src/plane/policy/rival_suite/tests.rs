@@ -1,4 +1,5 @@
-//! Every way to a pair of an association and an item of two ciphers of one's own is refused, with both in words.
+//! A change of the policy, and what `sa add` asks, refuse an association and an item of two ciphers of one's own, with
+//! both in words. Nothing names such a suite in a request or in a policy's text yet, so the pairs are made here.
 
 use std::sync::Arc;
 
