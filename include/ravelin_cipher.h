@@ -26,7 +26,7 @@
  *     written, not even for a moment.
  *   - A loop may depend on lengths. Branches and addresses must not depend on keys or data if
  *     RAVELIN_CIPHER_CONSTANT_TIME is claimed.
- *   - Pointers other than ctx have no alignment. A pointer whose length is 0 may be NULL.
+ *   - Pointers to octets have no alignment. A pointer whose length is 0 may be NULL.
  *   - The functions cannot fail, except setkey and the opening of an AEAD.
  */
 #ifndef RAVELIN_CIPHER_H
@@ -40,7 +40,8 @@ extern "C" {
 #endif
 
 /* The ABI that this file describes. A host refuses another major number. A higher minor number has more fields at the
- * end of the structures and changes nothing in front of them. */
+ * end of struct ravelin_cipher and changes nothing in front of them. The records of packets never change within a major
+ * number, since they are handed over in arrays. */
 #define RAVELIN_CIPHER_ABI_MAJOR 1u
 #define RAVELIN_CIPHER_ABI_MINOR 0u
 
@@ -106,7 +107,7 @@ struct ravelin_cipher {
     /* [a-z][a-z0-9]{1,15}, ends with 0, no name of a standard cipher. `maes512` gives the suites maes512ctr-sha256,
      * maes512cbc-sha256 and others. */
     const char *name;
-    const char *version; /* Printable ASCII, 1 to 63 octets, as `1.2`. */
+    const char *version; /* Printable UTF-8, 1 to 63 octets, as `1.2`. */
     const char *vendor;  /* Printable UTF-8, 1 to 63 octets. */
 
     uint32_t block_len; /* BLOCK: 16 or 8 octets. Others: 0. */

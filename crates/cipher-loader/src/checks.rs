@@ -1,5 +1,7 @@
 //! The short form of the checks: what no vector shows. They run in the trial.
 
+mod edges;
+
 use crypto::UnitFailed;
 use crypto::custom::{
     AeadKey, AeadOp, BlockKey, CbcOp, CtrOp, CustomCipher as _, CustomKey, NONCE_LEN, Primitive, StreamOp,
@@ -54,13 +56,14 @@ pub(crate) enum Memory {
 impl Checks<'_> {
     /// All checks, in this order.
     pub(crate) fn run(&self) -> Result<(), CheckError> {
-        let checks: [Check<Self>; 6] = [
+        let checks: [Check<Self>; 7] = [
             ("setkey", Self::lengths),
             ("inverse", Self::inverse),
             ("multiblock", Self::multiblock),
             ("batch", Self::batch),
             ("keys", Self::keys),
             ("placement", Self::placement),
+            ("edges", Self::edges),
         ];
         for (check, function) in checks {
             (self.begin)(check);

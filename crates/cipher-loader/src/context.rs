@@ -71,7 +71,8 @@ impl Guarded {
 
     /// Everything between the guard pages.
     pub(crate) fn octets(&mut self) -> &mut [u8] {
-        // SAFETY: the pages are initialised, belong to this value, and can be written (`read_only` takes the value).
+        // SAFETY: the pages are initialised and belong to this value. They can be written: `Context` keeps its pages
+        // read-only and never calls this before `give_back` has made them writable again.
         unsafe { std::slice::from_raw_parts_mut(self.start(), self.len) }
     }
 }

@@ -92,6 +92,9 @@ const LONGEST_NAME: usize = 80;
 type Header = FileHeader64<Endianness>;
 type Segment = elf::ProgramHeader64<Endianness>;
 
+/// The number of program headers that a library may have.
+const MOST_SEGMENTS: u16 = 64;
+
 /// The libraries outside that these octets name; other rules that they break are errors.
 ///
 /// # Errors
@@ -104,6 +107,11 @@ pub(crate) fn check(octets: &[u8]) -> Result<Vec<&'static str>, ElfError> {
     }
     if header.e_type(endian) != elf::ET_DYN {
         return Err(ElfError::Kind(header.e_type(endian).0));
+    }
+    // With a number that does not fit this reader and the dynamic loader would see other headers. The loader keeps all of
+    // them on its stack.
+    if !(1..=MOST_SEGMENTS).contains(&header.e_phnum(endian)) {
+        return Err(ElfError::Damaged("it has more program headers than a library has, or none"));
     }
     let segments = header
         .program_headers(endian, octets)

@@ -13,7 +13,7 @@ use crate::trial_error::TrialError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileFault {
-    /// The path is not absolute, or it has `.` or `..` in it.
+    /// The path is not absolute, or it has `..` in it.
     #[error("the path is not absolute, or goes back by `..`")]
     Path,
     /// Somebody else than root owns it.
@@ -124,6 +124,12 @@ pub enum LoadError {
         /// Where the expected one stands.
         from: &'static str,
     },
+    /// A daemon is to load a cipher whose manifest nobody has pinned.
+    #[error("{}: no SHA-256 of it is configured", file.display())]
+    NoDigest {
+        /// The path of the manifest.
+        file: PathBuf,
+    },
     /// A document cannot be understood.
     #[error("{}: {why}", file.display())]
     Document {
@@ -202,6 +208,7 @@ impl LoadError {
             LoadError::Digest { .. } => {
                 "if the manifest is the right one, write its digest into the configuration"
             }
+            LoadError::NoDigest { .. } => "write the digest that `sha256sum` prints into the configuration",
             LoadError::Document { why, .. } => why.remedy(),
             LoadError::Elf { why, .. } => why.remedy(),
             LoadError::Link { .. } => {

@@ -45,6 +45,9 @@ pub(crate) struct Texts {
 /// # Errors
 /// [`LoadError`]: the first rule that is broken.
 pub fn examine(manifest: &Path, sha256: Option<Digest>, trust: Trust) -> Result<Examined, LoadError> {
+    if trust == Trust::Root && sha256.is_none() {
+        return Err(LoadError::NoDigest { file: manifest.to_owned() });
+    }
     let (folder, name) = Folder::of(manifest, trust)?;
     let text = folder.read(&name, Manifest::MOST_OCTETS)?;
     let got = digest(&text);

@@ -18,7 +18,7 @@ use crate::trial_error::TrialError;
 pub struct Request {
     /// The path of the manifest; library and vectors are beside it.
     pub manifest: PathBuf,
-    /// The digest of the manifest, from the configuration. `None` is for the command line alone: nothing is compared.
+    /// The digest of the manifest, from the configuration. `None` goes with [`Trust::Caller`] alone: nothing is compared.
     pub sha256: Option<Digest>,
     /// Who may have written the files.
     pub trust: Trust,

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{major, minor};
@@ -20,6 +21,11 @@ impl Maps {
     /// Open the list of this process.
     pub(crate) fn open() -> io::Result<Maps> {
         File::open("/proc/self/maps").map(Maps)
+    }
+
+    /// The descriptor of the list.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 
     /// The places where this process has a sealed library.

@@ -1,4 +1,4 @@
-//! The trial of a library: a child process runs it first, where it can do nothing but compute.
+//! The trial of a library: a child process runs it first, where it can open, send and start nothing.
 //!
 //! The child is this program again, by a command that calls [`child_main`]. It is handed sealed memory with library,
 //! manifest and vectors, and a pipe. It gives up capabilities and limits itself; then a filter of system calls is put
@@ -70,7 +70,7 @@ pub fn run(trial: &Trial, examined: &Examined) -> Result<Counts, TrialError> {
     command.args(&trial.arguments).env_clear();
     command.env(VARIABLE, format!("{library},{manifest_fd},{vectors_fd},{answer}"));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // SAFETY: between fork and exec only fcntl is called, which is safe there.
+    // SAFETY: between fork and exec only close_range and fcntl are called, which are safe there.
     unsafe { command.pre_exec(move || inherit(&numbers)) };
     let child = command.spawn().map_err(started)?;
     drop(to);
@@ -79,8 +79,12 @@ pub fn run(trial: &Trial, examined: &Examined) -> Result<Counts, TrialError> {
     verdict(&text, status)
 }
 
-/// Let the next program have these descriptors.
+/// Let the next program have these descriptors, and none of the others that this process has.
 fn inherit(numbers: &[i32]) -> io::Result<()> {
+    // SAFETY: marking descriptors to be closed at the next program touches no memory.
+    if unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
     for number in numbers {
         // SAFETY: the parent holds these descriptors open while it starts the child.
         let fd = unsafe { BorrowedFd::borrow_raw(*number) };
@@ -128,12 +132,21 @@ fn follow(child: &Child, mut from: File, end: Instant, text: &mut Vec<u8>) -> io
         if ready.get(1) == Some(&true) {
             let mut piece = [0; 4096];
             let len = from.read(&mut piece)?;
+            text.extend_from_slice(piece.get(..len.min(MOST - text.len())).unwrap_or_default());
             open = len > 0 && text.len() < MOST;
-            text.extend_from_slice(piece.get(..len).unwrap_or_default());
         } else if ready.first() == Some(&true) {
             return Ok(true);
         }
     }
+}
+
+/// Characters of a reason that are repeated.
+const LONGEST: usize = 1024;
+
+/// A text of the child for people. A library can write to the pipe itself, so nothing in it moves a cursor or begins a
+/// line.
+fn clean(text: &str, most: usize) -> String {
+    text.chars().filter(|c| !c.is_control()).take(most).collect()
 }
 
 /// What the child's lines and its end mean. What it says last counts.
@@ -142,7 +155,7 @@ fn verdict(text: &[u8], status: Option<ExitStatus>) -> Result<Counts, TrialError
     let mut last = None;
     for line in text.split(|octet| *octet == b'\n').filter(|line| !line.is_empty()) {
         match serde_json::from_slice(line) {
-            Ok(Record::Stage(next)) => stage = next.chars().filter(|c| !c.is_control()).take(40).collect(),
+            Ok(Record::Stage(next)) => stage = clean(&next, 40),
             Ok(record) => last = Some(record),
             Err(_) => return Err(TrialError::Answer(stage)),
         }
@@ -158,10 +171,14 @@ fn verdict(text: &[u8], status: Option<ExitStatus>) -> Result<Counts, TrialError
         Some(Record::Fault { signal, place }) => {
             Err(TrialError::Signal { stage, signal, place: Some(place) })
         }
-        Some(Record::System(why)) => Err(TrialError::Start(why)),
-        Some(Record::Description(why)) => Err(TrialError::Description(why)),
-        Some(Record::Vector { tc_id, why }) => Err(TrialError::Vector(VectorError { tc_id, why })),
-        Some(Record::Check { check, why }) => Err(TrialError::Check { check, why }),
+        Some(Record::System(why)) => Err(TrialError::Start(clean(&why, LONGEST))),
+        Some(Record::Description(why)) => Err(TrialError::Description(clean(&why, LONGEST))),
+        Some(Record::Vector { tc_id, why }) => {
+            Err(TrialError::Vector(VectorError { tc_id, why: clean(&why, LONGEST) }))
+        }
+        Some(Record::Check { check, why }) => {
+            Err(TrialError::Check { check: clean(&check, 40), why: clean(&why, LONGEST) })
+        }
         _ => Err(ended(stage)),
     }
 }
@@ -187,6 +204,8 @@ mod tests {
         assert_eq!(verdict(passed, status(11)), Err(signal));
         let exit = TrialError::Exit { stage: "the start".to_owned(), status: 0 };
         assert_eq!(verdict(b"", status(0)), Err(exit));
+        let escape = b"{\"description\":\"\\u001b[2J\\nravelin: loaded\"}\n";
+        assert_eq!(verdict(escape, status(0)), Err(TrialError::Description("[2Jravelin: loaded".to_owned())));
         let more = [passed.as_slice(), b"garbage"].concat();
         assert_eq!(verdict(&more, status(0)), Err(TrialError::Answer("vectors".to_owned())));
     }

@@ -24,8 +24,11 @@ fn layout() -> Vec<(&'static str, &'static str, usize)> {
 
 #[test]
 fn the_c_compiler_lays_everything_out_alike() {
+    // The records of packets are handed over in arrays: their sizes are those of the major number.
+    assert_eq!((size_of::<RawCtr>(), size_of::<RawCbc>(), size_of::<RawAead>()), (32, 32, 56));
     let folder = std::env::temp_dir().join(format!("ravelin-abi-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    // Nobody else's folder: what is built there is run.
+    std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(&folder).unwrap();
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include");
     let mut program = "#include <stdio.h>\n#include <ravelin_cipher.h>\nint main(void) {\n".to_owned();
     let mut expected = String::new();

@@ -7,9 +7,8 @@ use std::ptr;
 
 use crypto::UnitFailed;
 use crypto::custom::{BlockKey, CbcOp, CtrOp, ctr_over_blocks};
-use zeroize::Zeroize;
 
-use super::batch::{COPY, LANES};
+use super::batch::{COPY, LANES, copied};
 use crate::abi::{IN_PLACE, Raw, RawCbc, RawCtr};
 use crate::context::Context;
 
@@ -68,14 +67,10 @@ impl Key {
             unsafe { function(self.context.at(), at, at, data.len() / block_len) };
             return;
         }
-        let mut copy = [0; COPY];
-        for data in data.chunks_mut(COPY) {
-            let from = copy.get_mut(..data.len()).unwrap_or_default();
-            from.copy_from_slice(data);
+        copied(data, |to, from| {
             // SAFETY: both slices have so many whole blocks, and they do not overlap.
-            unsafe { function(self.context.at(), data.as_mut_ptr(), from.as_ptr(), data.len() / block_len) };
-        }
-        copy.zeroize();
+            unsafe { function(self.context.at(), to.as_mut_ptr(), from.as_ptr(), to.len() / block_len) };
+        });
     }
 
     fn ctr_one(&self, function: CtrXor, op: &mut CtrOp<'_>) {
@@ -85,20 +80,18 @@ impl Key {
             unsafe { function(self.context.at(), op.counter.as_ptr(), at, at, op.data.len()) };
             return;
         }
-        let mut copy = [0; COPY];
-        for data in op.data.chunks_mut(COPY) {
-            let from = copy.get_mut(..data.len()).unwrap_or_default();
-            from.copy_from_slice(data);
-            let (counter, to) = (op.counter.as_ptr(), data.as_mut_ptr());
+        let CtrOp { counter, data } = op;
+        copied(data, |to, from| {
             // SAFETY: both slices have so many octets and do not overlap; the counter has 16.
-            unsafe { function(self.context.at(), counter, to, from.as_ptr(), data.len()) };
-            if let Some(low) = op.counter.last_chunk_mut::<4>() {
+            unsafe {
+                function(self.context.at(), counter.as_ptr(), to.as_mut_ptr(), from.as_ptr(), to.len())
+            };
+            if let Some(low) = counter.last_chunk_mut::<4>() {
                 // Below 2^32 blocks the sum is exact; above them the counter would have wrapped as well.
                 let blocks = (COPY / BLOCK) as u32;
                 *low = u32::from_be_bytes(*low).wrapping_add(blocks).to_be_bytes();
             }
-        }
-        copy.zeroize();
+        });
     }
 
     fn ctr_lanes(&self, function: CtrBatch, ops: &mut [CtrOp<'_>]) {

@@ -3,13 +3,11 @@
 use std::ffi::c_void;
 use std::mem::transmute;
 
-use crypto::UnitFailed;
-use crypto::custom::{NONCE_LEN, StreamKey, StreamOp};
-use zeroize::Zeroize;
-
-use super::batch::COPY;
+use super::batch::copied;
 use crate::abi::{IN_PLACE, Raw};
 use crate::context::Context;
+use crypto::UnitFailed;
+use crypto::custom::{NONCE_LEN, StreamKey, StreamOp};
 
 type XorAt = unsafe extern "C" fn(*const c_void, *const u8, u64, *mut u8, *const u8, usize);
 
@@ -44,15 +42,13 @@ impl Key {
             unsafe { xor_at(self.context.at(), nonce.as_ptr(), offset, at, at, data.len()) };
             return;
         }
-        let mut copy = [0; COPY];
-        for (data, offset) in data.chunks_mut(COPY).zip((offset..).step_by(COPY)) {
-            let from = copy.get_mut(..data.len()).unwrap_or_default();
-            from.copy_from_slice(data);
-            let to = data.as_mut_ptr();
+        let mut at = offset;
+        copied(data, |to, from| {
+            let (nonce, len) = (nonce.as_ptr(), to.len());
             // SAFETY: both slices have so many octets and do not overlap; the nonce has 12.
-            unsafe { xor_at(self.context.at(), nonce.as_ptr(), offset, to, from.as_ptr(), data.len()) };
-        }
-        copy.zeroize();
+            unsafe { xor_at(self.context.at(), nonce, at, to.as_mut_ptr(), from.as_ptr(), len) };
+            at = at.saturating_add(len as u64);
+        });
     }
 }
 

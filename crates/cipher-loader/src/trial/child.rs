@@ -90,7 +90,8 @@ fn tried(library: OwnedFd, manifest: OwnedFd, vectors: OwnedFd, answer: &Answer)
     // Closing it would need one call more.
     let maps = ManuallyDrop::new(Maps::open().map_err(|error| system("/proc/self/maps", &error))?);
     limit().map_err(|error| system("limits", &error))?;
-    let filter = Filter::new(&library, answer.0.as_fd().as_raw_fd()).map_err(|e| system("the filter", &e))?;
+    let filter = Filter::new(&library, answer.0.as_fd().as_raw_fd(), maps.as_fd().as_raw_fd())
+        .map_err(|e| system("the filter", &e))?;
     answer.stage("constructors");
     let control = Control::now();
     filter.begin().map_err(|error| system("the filter", &error))?;

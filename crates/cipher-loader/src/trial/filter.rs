@@ -45,15 +45,10 @@ const ALWAYS: &[i64] = &[
     libc::SYS_restart_syscall,
 ];
 
-/// What the dynamic loader does with the descriptor that it is given.
-const LOADING: &[i64] = &[
-    libc::SYS_read,
-    libc::SYS_pread64,
-    libc::SYS_lseek,
-    libc::SYS_fstat,
-    libc::SYS_close,
-    libc::SYS_getrandom,
-];
+/// What the dynamic loader does with the descriptor that it is given. The handler of its opening and the look at the
+/// library's identity use the sealed descriptor, and the list of mappings is read by its own.
+const LOADING: &[i64] =
+    &[libc::SYS_read, libc::SYS_pread64, libc::SYS_lseek, libc::SYS_fstat, libc::SYS_close];
 
 /// The pipe to the parent.
 static ANSWER: AtomicI32 = AtomicI32::new(-1);
@@ -78,8 +73,8 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// The filters for this library and this pipe. Handlers are in place when this returns.
-    pub(super) fn new(library: &Sealed, answer: RawFd) -> io::Result<Filter> {
+    /// The filters for this library, this pipe and this list of mappings. Handlers are in place when this returns.
+    pub(super) fn new(library: &Sealed, answer: RawFd, maps: RawFd) -> io::Result<Filter> {
         let library_fd = library.as_fd().as_raw_fd();
         let slot = slot().ok_or_else(|| io::Error::other("no descriptor below 64 is free"))?;
         ANSWER.store(answer, SeqCst);
@@ -89,7 +84,7 @@ impl Filter {
         handlers()?;
         let running = running(answer).map_err(io::Error::other)?;
         let mut loading = running.clone();
-        add_loading(&mut loading, library_fd, slot).map_err(io::Error::other)?;
+        add_loading(&mut loading, library_fd, slot, maps).map_err(io::Error::other)?;
         Ok(Filter { loading: program(loading)?, running: program(running)? })
     }
 
@@ -136,13 +131,20 @@ fn running(answer: RawFd) -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-fn add_loading(rules: &mut Rules, library: RawFd, slot: RawFd) -> Result<(), seccompiler::BackendError> {
-    rules.extend(LOADING.iter().map(|call| (*call, Vec::new())));
+fn add_loading(
+    rules: &mut Rules,
+    library: RawFd,
+    slot: RawFd,
+    maps: RawFd,
+) -> Result<(), seccompiler::BackendError> {
     let equal = |at, value| condition(at, SeccompCmpOp::Eq, value);
+    for call in LOADING {
+        let of = |fd| SeccompRule::new(vec![equal(0, fd)?]);
+        rules.insert(*call, vec![of(slot)?, of(library)?, of(maps)?]);
+    }
+    rules.insert(libc::SYS_getrandom, Vec::new());
     let code = SeccompRule::new(vec![equal(2, libc::PROT_READ | libc::PROT_EXEC)?, equal(4, slot)?])?;
     rules.entry(libc::SYS_mmap).or_default().push(code);
-    let open = SeccompRule::new(vec![equal(3, libc::AT_EMPTY_PATH)?])?;
-    rules.insert(libc::SYS_newfstatat, vec![open]);
     let copy = SeccompRule::new(vec![equal(0, library)?, equal(1, slot)?])?;
     rules.insert(libc::SYS_dup3, vec![copy]);
     // What the second filter is put in force with.
@@ -192,7 +194,8 @@ fn handlers() -> io::Result<()> {
     Ok(())
 }
 
-/// A system call that no list has. The loader's opening of the library is answered; any other ends the process.
+/// A system call that no list has. The loader's opening of the library is answered, and its look at the descriptor that
+/// it was given, which has a path in its arguments that no filter can read; any other call ends the process.
 extern "C" fn on_call(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel hands over both. For SIGSYS the number of the call stands behind its address
     // (sigaction(2), `si_call_addr` and `si_syscall`), 24 octets from the start on machines of 64 bits.
@@ -202,7 +205,7 @@ extern "C" fn on_call(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void
     let registers = unsafe { Registers::of(context) };
     if i64::from(call) == libc::SYS_openat && !path.is_null() {
         // SAFETY: `path` is a C string. The caller's is one as well, or reading it ends this process, as it should.
-        let same = unsafe { libc::strcmp(path, registers.second() as *const c_char) } == 0;
+        let same = unsafe { libc::strcmp(path, registers.argument(1) as *const c_char) } == 0;
         if same {
             // SAFETY: neither call touches memory. The copy shares its position, which the writing left at the end.
             let made = unsafe {
@@ -210,6 +213,18 @@ extern "C" fn on_call(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void
                 libc::syscall(libc::SYS_dup3, LIBRARY.load(SeqCst), SLOT.load(SeqCst), libc::O_CLOEXEC)
             };
             registers.answer(if made < 0 { -i64::from(libc::EMFILE) } else { made });
+            return;
+        }
+    }
+    if i64::from(call) == libc::SYS_newfstatat && !path.is_null() {
+        let (fd, to) = (registers.argument(0) as c_int, registers.argument(2));
+        let known = [SLOT.load(SeqCst), LIBRARY.load(SeqCst)].contains(&fd);
+        // SAFETY: the path is a C string, or reading it ends this process, as it should.
+        let is_empty = unsafe { (registers.argument(1) as *const c_char).read() } == 0;
+        if known && is_empty {
+            // SAFETY: the kernel writes to what the loader has for it, or answers EFAULT.
+            let made = unsafe { libc::syscall(libc::SYS_fstat, fd, to) };
+            registers.answer(if made < 0 { -i64::from(libc::EFAULT) } else { made });
             return;
         }
     }
@@ -299,10 +314,12 @@ impl Registers {
         Registers(context.cast())
     }
 
-    /// The second argument of the call.
-    fn second(&self) -> usize {
-        // SAFETY: `of` was handed a context of this signal; the index is one of the table's.
-        let value = unsafe { (&(*self.0).uc_mcontext.gregs)[libc::REG_RSI as usize] };
+    /// One of the first three arguments of the call, counted from 0.
+    fn argument(&self, number: usize) -> usize {
+        let register = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX].get(number).copied();
+        // SAFETY: `of` was handed a context of this signal.
+        let registers = unsafe { &(*self.0).uc_mcontext.gregs };
+        let value = register.and_then(|register| registers.get(register as usize)).copied().unwrap_or(0);
         value.cast_unsigned() as usize
     }
 
@@ -321,10 +338,10 @@ impl Registers {
         Registers(context.cast())
     }
 
-    /// The second argument of the call.
-    fn second(&self) -> usize {
+    /// One of the first three arguments of the call, counted from 0.
+    fn argument(&self, number: usize) -> usize {
         // SAFETY: `of` was handed a context of this signal.
-        unsafe { (&(*self.0).uc_mcontext.regs)[1] as usize }
+        unsafe { (&(*self.0).uc_mcontext.regs)[number] as usize }
     }
 
     /// What the call gives.

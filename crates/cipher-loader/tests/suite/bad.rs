@@ -17,6 +17,12 @@ fn what_asks_the_kernel_for_something_is_named() {
     let calls = [
         ("CONSTRUCTOR=toy_sink=open(\"/etc/passwd\",O_RDONLY)", "openat", "constructors"),
         ("CONSTRUCTOR=toy_sink=open(\"/proc/self/fd/3x\",O_RDONLY)", "openat", "constructors"),
+        (
+            "CONSTRUCTOR=struct stat s;toy_sink=syscall(SYS_newfstatat,AT_FDCWD,\"/etc/passwd\",&s,0x1000)",
+            "newfstatat",
+            "constructors",
+        ),
+        ("CONSTRUCTOR=toy_sink=read(0,(void*)&toy_sink,1)", "read", "constructors"),
         ("CONSTRUCTOR=toy_sink=socket(AF_INET,SOCK_STREAM,0)", "socket", "constructors"),
         ("CONSTRUCTOR=toy_sink=fork()", "clone", "constructors"),
         ("CONSTRUCTOR=toy_sink=write(1,\"x\",1)", "write", "constructors"),
@@ -118,6 +124,10 @@ fn what_writes_where_it_must_not_is_named() {
     assert_refused(
         &["-DFLAGS=3", "-DBEHIND=*(volatile uint8_t*)dst=*dst"],
         &["SIGSEGV ended it as it touched memory beside a buffer", "check placement"],
+    );
+    assert_refused(
+        &["-DCTR=12", "-DCTR_BEHIND"],
+        &["SIGSEGV ended it as it touched memory beside a buffer", "check edges"],
     );
     // Into the context of a key that is in use.
     assert_refused(

@@ -1,16 +1,17 @@
 //! The rules of files: owners, modes, links, kinds, lengths, digests.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use cipher_loader::{FileFault, LoadError, Trust, examine, load};
+use cipher_loader::{FileFault, LoadError, Request, Trust, examine, load};
 
-use crate::lab::Folder;
+use crate::lab::{Folder, sha256};
 
 fn fault(manifest: &Path, trust: Trust) -> (String, FileFault) {
-    match examine(manifest, None, trust) {
+    let digest = fs::read(manifest).map(|text| sha256(&text).parse().unwrap()).ok();
+    match examine(manifest, digest.or(Some(cipher_manifest::Digest([0; 32]))), trust) {
         Err(LoadError::File { path, why }) => (path.to_str().unwrap().to_owned(), why),
         other => panic!("{other:?}"),
     }
@@ -87,38 +88,60 @@ fn a_digest_that_differs_is_named_with_where_it_stands() {
     assert!(folder.refused().contains("manifest.json: manifest, line 1, "));
 }
 
-/// Root can make files that a daemon trusts; for any other user the same folder is refused for its owner.
+/// A folder below /run, which root alone writes: what is above it passes the rule. It goes with the value.
+struct Trusted(std::path::PathBuf);
+
+impl Trusted {
+    fn with(folder: &Folder) -> Trusted {
+        let user = fs::metadata(&folder.0).unwrap().uid();
+        assert_eq!(user, 0, "the tests of what a daemon trusts run as root");
+        let path = Path::new("/run").join(folder.0.file_name().unwrap());
+        fs::DirBuilder::new().mode(0o755).create(&path).unwrap();
+        for name in ["manifest.json", "toy.so", "vectors.json"] {
+            fs::copy(folder.path(name), path.join(name)).unwrap();
+            fs::set_permissions(path.join(name), Permissions::from_mode(0o644)).unwrap();
+        }
+        Trusted(path)
+    }
+}
+
+impl Drop for Trusted {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
 #[test]
 fn a_daemon_trusts_what_root_alone_can_change() {
     let folder = Folder::with(&[]);
-    let manifest = folder.path("manifest.json");
-    let mut request = folder.request();
-    request.trust = Trust::Root;
-    if fs::metadata(&folder.0).unwrap().uid() != 0 {
-        let (_, why) = fault(&manifest, Trust::Root);
-        assert!(matches!(why, FileFault::Owner(_) | FileFault::Writable(_)), "{why}");
-        return;
-    }
+    let trusted = Trusted::with(&folder);
+    let manifest = trusted.0.join("manifest.json");
+    let request = Request { manifest: manifest.clone(), trust: Trust::Root, ..folder.request() };
+    assert_eq!(load(&request).unwrap().counts.total(), 140);
+    let unpinned = load(&Request { sha256: None, ..request.clone() }).unwrap_err();
+    assert!(unpinned.to_string().ends_with("manifest.json: no SHA-256 of it is configured"), "{unpinned}");
     let set = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-    let above =
-        |path: &Path| path.ancestors().skip(1).all(|path| fs::metadata(path).unwrap().mode() & 0o022 == 0);
-    if above(&folder.0) {
-        assert_eq!(load(&request).unwrap().counts.total(), 140);
-    }
     for name in ["", "manifest.json", "toy.so", "vectors.json"] {
-        let path = if name.is_empty() { folder.0.clone() } else { folder.path(name) };
+        let path = if name.is_empty() { trusted.0.clone() } else { trusted.0.join(name) };
         let mode = fs::metadata(&path).unwrap().mode();
         for more in [0o020, 0o002] {
             set(&path, mode | more);
-            let (_, why) = fault(&manifest, Trust::Root);
-            assert!(matches!(why, FileFault::Writable(_)), "{name}: {why}");
+            let (named, why) = fault(&manifest, Trust::Root);
+            assert!(
+                matches!(why, FileFault::Writable(_)) && Path::new(&named) == path,
+                "{name}: {named}: {why}"
+            );
         }
         set(&path, mode);
         std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
-        let (_, why) = fault(&manifest, Trust::Root);
-        assert!(matches!(why, FileFault::Owner(65534) | FileFault::Writable(_)), "{name}: {why}");
+        let (named, why) = fault(&manifest, Trust::Root);
+        assert!(
+            matches!(why, FileFault::Owner(65534)) && Path::new(&named) == path,
+            "{name}: {named}: {why}"
+        );
         // The command line takes it all the same.
         assert!(examine(&manifest, None, Trust::Caller).is_ok());
         std::os::unix::fs::chown(&path, Some(0), None).unwrap();
     }
+    assert!(load(&request).is_ok());
 }

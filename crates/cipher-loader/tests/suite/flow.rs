@@ -182,6 +182,11 @@ fn faults_of_stream_ciphers_and_combined_modes_are_found() {
         (false, &["-DAT=0"][..], "test vector 1: "),
         (true, &["-DOPENS"], "test vector 101: the test is invalid, and the cipher opened it"),
         (true, &["-DANSWER=4"], "test vector 101: the cipher's answer did not come"),
+        (
+            true,
+            &["-DTAG_BEHIND"],
+            "SIGSEGV ended it as it touched memory beside a buffer, during check edges",
+        ),
         (true, &["-DBATCH=2"], "check `batch`: packet 2 of a batch differs"),
         (true, &["-DBATCH=3"], "check `batch`: packet 9 of a batch with one wrong tag is opened wrongly"),
     ] {

@@ -106,6 +106,15 @@ impl Folder {
         folder
     }
 
+    /// A folder with the toy cipher under another name.
+    pub fn named(name: &str) -> Folder {
+        let folder = Folder::with(&[&format!("-DNAME=\"{name}\"")]);
+        let text = vectors().replace("\"cipher\":\"toycipher\"", &format!("\"cipher\":\"{name}\""));
+        fs::write(folder.path("vectors.json"), text).unwrap();
+        folder.manifest(&[("\"name\":\"toycipher\"", &format!("\"name\":\"{name}\""))]);
+        folder
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

@@ -84,6 +84,20 @@ fn segments_that_overlap_are_refused() {
 }
 
 #[test]
+fn no_more_program_headers_are_read_than_a_library_has() {
+    for count in [0u16, 65, 25_000, 0xffff] {
+        let folder = Folder::with(&[]);
+        let mut octets = fs::read(folder.path("toy.so")).unwrap();
+        // e_phnum (elf(5)); with its last value the number stands in the first section.
+        octets[56..58].copy_from_slice(&count.to_le_bytes());
+        fs::write(folder.path("toy.so"), octets).unwrap();
+        folder.manifest(&[]);
+        let want = ElfError::Damaged("it has more program headers than a library has, or none");
+        assert_eq!(elf_error(&folder), want, "{count}");
+    }
+}
+
+#[test]
 fn an_undefined_symbol_is_the_dynamic_loaders_error() {
     let error = Folder::with(&["-DIN_PACKET=extern int nowhere(void);toy_sink=nowhere()"]).refused();
     assert!(error.contains("the dynamic loader refuses it") && error.contains("nowhere"), "{error}");
@@ -167,13 +181,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
     fn a_damaged_library_is_refused_or_judged_and_never_a_panic(
-        changes in proptest::collection::vec((0usize..1200, any::<u8>()), 1..8),
+        changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..8),
         cut in proptest::option::of(0usize..20_000),
     ) {
         static GOOD: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
         let good = GOOD.get_or_init(|| fs::read(Folder::with(&[]).path("toy.so")).unwrap());
         let mut octets = good.clone();
         for (at, octet) in changes {
+            let at = at.index(octets.len());
             octets[at] = octet;
         }
         octets.truncate(cut.unwrap_or(octets.len()));
