@@ -19,7 +19,7 @@ fn what_asks_the_kernel_for_something_is_named() {
         ("CONSTRUCTOR=toy_sink=open(\"/proc/self/fd/3x\",O_RDONLY)", "openat", "constructors"),
         (
             "CONSTRUCTOR=struct stat s;toy_sink=syscall(SYS_newfstatat,AT_FDCWD,\"/etc/passwd\",&s,0x1000)",
-            "newfstatat",
+            "stat",
             "constructors",
         ),
         ("CONSTRUCTOR=toy_sink=read(0,(void*)&toy_sink,1)", "read", "constructors"),
