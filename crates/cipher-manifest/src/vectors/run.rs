@@ -140,7 +140,7 @@ fn stream(key: &dyn StreamKey, nonce: &[u8], offset: u64, from: &[u8], to: &[u8]
     }
     let mut pieces = from.to_vec();
     // About a third, and an odd number, so that no border of a block is met.
-    let (first, second) = pieces.split_at_mut((from.len() / 3 | 1).min(from.len()));
+    let (first, second) = pieces.split_at_mut(((from.len() / 3) | 1).min(from.len()));
     let behind = offset + first.len() as u64;
     key.xor_batch(&mut [
         StreamOp { nonce, offset, data: first },

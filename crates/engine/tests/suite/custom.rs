@@ -160,13 +160,15 @@ fn what_an_association_gives() {
     assert_eq!(ah_config(Mode::Tunnel, sha256(), false).services(), Services::AUTHENTICATED);
 }
 
-const SERVED: Result<(), DropReason> = Ok(());
-const WEAK: Result<(), DropReason> = Err(DropReason::SaTooWeak);
-const NONE: Result<(), DropReason> = Err(DropReason::NoSa);
+type Verdict = Result<(), DropReason>;
+
+const SERVED: Verdict = Ok(());
+const WEAK: Verdict = Err(DropReason::SaTooWeak);
+const NONE: Verdict = Err(DropReason::NoSa);
 
 /// What is demanded, the suite that is named for it, and what becomes of a packet where an association of each of
 /// [`suites`] is the only one. Items and rules decide alike.
-fn served_outbound() -> [(Services, Option<SuiteId>, [Result<(), DropReason>; 5]); 6] {
+fn served_outbound() -> [(Services, Option<SuiteId>, [Verdict; 5]); 6] {
     let (authentication, encryption) = (Services::AUTHENTICATED, Services::ENCRYPTED);
     let [a, _, cascade, gcm, _] = suites();
     [

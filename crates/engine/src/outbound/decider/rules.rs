@@ -82,7 +82,7 @@ impl Decider {
         let Action::Protect(protection) = &rule.action else { return None };
         let key = PacketKey::of_flow(flow).app(app);
         let found = association(rule, protection, &key, app, flow, sad);
-        Some(found.map(|(Found::Enough(sa) | Found::Weaker(sa))| sa))
+        Some(found.map(|(Serving::Enough(sa) | Serving::Weaker(sa))| sa))
     }
 
     /// The disposition that the rules give a packet.
@@ -148,9 +148,9 @@ impl Decider {
             Action::Protect(protection) => {
                 let demanded = protection.demanded();
                 match association(rule, protection, key, app, flow, sad) {
-                    Ok(Found::Enough(sa)) => (demanded, RuleDisposition::Protect(sa)),
+                    Ok(Serving::Enough(sa)) => (demanded, RuleDisposition::Protect(sa)),
                     // The rule vouches for nothing then: a socket that asks for more asks for itself.
-                    Ok(Found::Weaker(sa)) => (Services::NONE, RuleDisposition::Protect(sa)),
+                    Ok(Serving::Weaker(sa)) => (Services::NONE, RuleDisposition::Protect(sa)),
                     Err(DropReason::NoSa) => (demanded, RuleDisposition::Missing(protection.level)),
                     Err(reason) => (demanded, RuleDisposition::Refuse(reason)),
                 }
@@ -160,8 +160,8 @@ impl Decider {
     }
 }
 
-/// The association that a rule has for a packet.
-enum Found {
+/// The association that serves a packet by a rule.
+enum Serving {
     /// It gives what the rule demands.
     Enough(SaIndex),
     /// It gives less, which a rule below mandatory prefers to clear.
@@ -176,7 +176,7 @@ fn association(
     app: AppId,
     flow: &Flow,
     sad: &OutboundSad,
-) -> Result<Found, DropReason> {
+) -> Result<Serving, DropReason> {
     let share = rule.share(key).map_err(|_| DropReason::PfpUnavailable)?;
     let find = |need: Services| {
         sad.search_for(app, flow, |sa, follows| {
@@ -193,9 +193,9 @@ fn association(
     match (find(protection.demanded()), protection.level) {
         // Less than what was asked is still better than clear.
         (Err(DropReason::SaTooWeak), Level::Optional | Level::AcceptOnly) => {
-            find(Services::NONE).map(Found::Weaker)
+            find(Services::NONE).map(Serving::Weaker)
         }
-        (found, _) => found.map(Found::Enough),
+        (found, _) => found.map(Serving::Enough),
     }
 }
 
