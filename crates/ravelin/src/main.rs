@@ -21,6 +21,10 @@ use std::process::ExitCode;
 static MEMORY: netio::secret::Wiping = netio::secret::Wiping;
 
 fn main() -> ExitCode {
+    // This program as the child of a trial: before anything else, and before any thread.
+    if std::env::args_os().nth(1).is_some_and(|word| word == cmd::cipher::TRIAL) {
+        cipher_kit::child_main();
+    }
     complete::answer();
     let arguments: Vec<_> = std::env::args_os().collect();
     exit::json_is_asked(&arguments);

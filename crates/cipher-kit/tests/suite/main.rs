@@ -1,0 +1,8 @@
+//! The checks before libraries that are good, and before libraries that each have one fault.
+#![allow(clippy::indexing_slicing, reason = "tests")]
+
+mod bad;
+mod good;
+#[path = "../../../cipher-loader/tests/suite/lab.rs"]
+mod lab;
+mod run;
