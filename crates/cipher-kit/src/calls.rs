@@ -83,7 +83,12 @@ pub(crate) fn set(cipher: &dyn CustomCipher, key: &[u8]) -> Result<CustomKey, St
 }
 
 /// Encrypt in place: blocks each for itself, the key stream of a nonce, or a packet whose tag is written.
-pub(crate) fn seal(key: &CustomKey, nonce: &[u8; NONCE_LEN], data: &mut [u8], tag: &mut [u8]) -> Result<(), String> {
+pub(crate) fn seal(
+    key: &CustomKey,
+    nonce: &[u8; NONCE_LEN],
+    data: &mut [u8],
+    tag: &mut [u8],
+) -> Result<(), String> {
     match key {
         CustomKey::Block(key) => key.encrypt_blocks(data),
         CustomKey::Stream(key) => key.xor_batch(&mut [StreamOp { nonce, offset: 0, data }]),
@@ -93,7 +98,12 @@ pub(crate) fn seal(key: &CustomKey, nonce: &[u8; NONCE_LEN], data: &mut [u8], ta
 }
 
 /// The inverse of [`seal`]; whether the tag was right.
-pub(crate) fn open(key: &CustomKey, nonce: &[u8; NONCE_LEN], data: &mut [u8], tag: &mut [u8]) -> Result<bool, String> {
+pub(crate) fn open(
+    key: &CustomKey,
+    nonce: &[u8; NONCE_LEN],
+    data: &mut [u8],
+    tag: &mut [u8],
+) -> Result<bool, String> {
     match key {
         CustomKey::Block(key) => key.decrypt_blocks(data).map(|()| true),
         CustomKey::Stream(key) => key.xor_batch(&mut [StreamOp { nonce, offset: 0, data }]).map(|()| true),

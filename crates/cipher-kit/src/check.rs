@@ -48,7 +48,8 @@ pub fn check(options: &Options) -> Result<CipherChecked, LoadError> {
     let name = examined.manifest.description.name.clone();
     let mut done = vec![(CheckName::Descriptor, outcome(options, &parent, CheckName::Descriptor))];
     let loads = done.iter().all(|(_, (ok, _))| *ok) || options.without.contains(&CheckName::Descriptor);
-    let others = CheckName::ALL.iter().copied().filter(|check| *check != CheckName::Descriptor).collect::<Vec<_>>();
+    let others =
+        CheckName::ALL.iter().copied().filter(|check| *check != CheckName::Descriptor).collect::<Vec<_>>();
     if loads {
         done.extend(at_once(options, &parent, &others));
     } else {
@@ -64,7 +65,8 @@ fn unexamined(options: &Options, error: LoadError) -> Result<CipherChecked, Load
     let at_fault = classify(&error, &manifest);
     let why = format!("{error}; {}", error.remedy());
     let done = CheckName::ALL.map(|check| {
-        let outcome = if check == at_fault { (false, why.clone()) } else { not_run(options, check, at_fault) };
+        let outcome =
+            if check == at_fault { (false, why.clone()) } else { not_run(options, check, at_fault) };
         (check, outcome)
     });
     Ok(report(manifest.description.name, options, done.to_vec()))
@@ -85,10 +87,7 @@ fn outcome(options: &Options, parent: &Parent<'_>, check: CheckName) -> Outcome 
     if let Some(outcome) = left_out(options, check) {
         return outcome;
     }
-    let t0 = std::time::Instant::now();
-    let r = parent.run(check);
-    eprintln!("TIME {check} {:?}", t0.elapsed());
-    match r {
+    match parent.run(check) {
         Ok(detail) => (true, detail),
         Err(why) => (false, why),
     }

@@ -10,7 +10,7 @@ pub enum CheckName {
     Descriptor,
     /// The known answers of the vector file.
     Vectors,
-    /// What was encrypted is decrypted again, under 100 000 keys.
+    /// What was encrypted is decrypted again, 100 000 times.
     Inverse,
     /// No two blocks have one ciphertext.
     Permutation,
@@ -88,8 +88,10 @@ impl fmt::Display for CheckName {
 
 /// A word that names no check.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no check of this name; there are descriptor, vectors, inverse, permutation, multiblock, placement, \
-         reentrancy, immutability, wipe, keys, forgery, esp, montecarlo, agreement and memory")]
+#[error(
+    "there is no check of this name; there are descriptor, vectors, inverse, permutation, multiblock, placement, \
+         reentrancy, immutability, wipe, keys, forgery, esp, montecarlo, agreement and memory"
+)]
 pub struct UnknownCheck;
 
 impl FromStr for CheckName {

@@ -41,7 +41,9 @@ pub(crate) struct Parent<'a> {
 /// The check that a fault of the files belongs to.
 pub(crate) fn classify(error: &LoadError, manifest: &Manifest) -> CheckName {
     let file = match error {
-        LoadError::File { path: file, .. } | LoadError::Digest { file, .. } | LoadError::Document { file, .. } => file,
+        LoadError::File { path: file, .. }
+        | LoadError::Digest { file, .. }
+        | LoadError::Document { file, .. } => file,
         _ => return CheckName::Descriptor,
     };
     let is_vectors = file.file_name().is_some_and(|name| name == manifest.vectors.file.as_str());
@@ -61,7 +63,8 @@ impl Parent<'_> {
 
     fn child(&self, name: &str, seconds: u64, vectors: Option<Vec<u8>>) -> Verdict {
         let assignment = Assignment { name: name.to_owned(), seconds, vectors, wrapper: Vec::new() };
-        let report = trial::assign(self.trial, self.examined, &assignment).map_err(|error| error.to_string())?;
+        let report =
+            trial::assign(self.trial, self.examined, &assignment).map_err(|error| error.to_string())?;
         report.result.map_err(|error| said(&error))
     }
 
@@ -72,7 +75,8 @@ impl Parent<'_> {
             Err(_) => self.child(CheckName::Agreement.word(), SECONDS, None),
             Ok(_) => {
                 let text = ask(&reference).map_err(|why| format!("{REFERENCE_FILE}: {why}"))?;
-                Vectors::parse(&text).map_err(|error| format!("what {REFERENCE_FILE} makes is no vector file: {error}"))?;
+                Vectors::parse(&text)
+                    .map_err(|error| format!("what {REFERENCE_FILE} makes is no vector file: {error}"))?;
                 self.child(REFERENCE, SECONDS, Some(text))
             }
         }
@@ -92,13 +96,18 @@ impl Parent<'_> {
         let name = CheckName::Memory.word().to_owned();
         let assignment = Assignment { name, seconds: SECONDS, vectors: None, wrapper };
         let report = trial::assign(&trial, self.examined, &assignment).map_err(|error| error.to_string())?;
-        if std::env::var_os("KIT_DEBUG").is_some() { eprintln!("{}", report.errors); }
-        let seen = report.errors.lines().filter(|line| line.starts_with("==")).take(4).map(told).collect::<Vec<_>>();
+        if std::env::var_os("KIT_DEBUG").is_some() {
+            eprintln!("{}", report.errors);
+        }
+        let seen =
+            report.errors.lines().filter(|line| line.starts_with("==")).take(4).map(told).collect::<Vec<_>>();
         match report.result {
             Ok(detail) if seen.is_empty() => {
                 Ok(format!("{detail}; {} saw no fault", version(&valgrind).unwrap_or("valgrind".to_owned())))
             }
-            Ok(_) | Err(TrialError::Exit { status: SEEN, .. }) => Err(format!("valgrind: {}", seen.join("; "))),
+            Ok(_) | Err(TrialError::Exit { status: SEEN, .. }) => {
+                Err(format!("valgrind: {}", seen.join("; ")))
+            }
             Err(error) if seen.is_empty() => Err(said(&error)),
             Err(error) => Err(format!("{}; valgrind: {}", said(&error), seen.join("; "))),
         }

@@ -270,13 +270,19 @@ mod tests {
         assert!(matches!(verdict(passed, status(0), 5), Ok(Record::Passed(counts)) if counts.block == 100));
         let exit = TrialError::Exit { stage: "vectors".to_owned(), status: 3 };
         assert_eq!(verdict(passed, status(3 << 8), 5), Err(exit));
-        assert_eq!(verdict(passed, None, 5), Err(TrialError::Deadline { stage: "vectors".to_owned(), seconds: 5 }));
+        assert_eq!(
+            verdict(passed, None, 5),
+            Err(TrialError::Deadline { stage: "vectors".to_owned(), seconds: 5 })
+        );
         let signal = TrialError::Signal { stage: "vectors".to_owned(), signal: 11, place: None };
         assert_eq!(verdict(passed, status(11), 5), Err(signal));
         let exit = TrialError::Exit { stage: "the start".to_owned(), status: 0 };
         assert_eq!(verdict(b"", status(0), 5), Err(exit));
         let escape = b"{\"description\":\"\\u001b[2J\\nravelin: loaded\"}\n";
-        assert_eq!(verdict(escape, status(0), 5), Err(TrialError::Description("[2Jravelin: loaded".to_owned())));
+        assert_eq!(
+            verdict(escape, status(0), 5),
+            Err(TrialError::Description("[2Jravelin: loaded".to_owned()))
+        );
         let more = [passed.as_slice(), b"garbage"].concat();
         assert_eq!(verdict(&more, status(0), 5), Err(TrialError::Answer("vectors".to_owned())));
     }

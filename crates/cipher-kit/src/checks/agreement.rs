@@ -64,9 +64,12 @@ fn same(one: &dyn CustomCipher, two: &dyn CustomCipher, name: &str) -> Result<()
             made.push(everything(key, lengths, &nonce, counter, &plain, &message)?);
         }
         if let [first, second] = made.as_slice()
-            && let Some((what, _)) = first.iter().zip(second).find(|(one, two)| one != two).map(|(one, _)| one)
+            && let Some((what, _)) =
+                first.iter().zip(second).find(|(one, two)| one != two).map(|(one, _)| one)
         {
-            return Err(format!("{what} is not the same as by {name}, for a message of {round} octets or blocks"));
+            return Err(format!(
+                "{what} is not the same as by {name}, for a message of {round} octets or blocks"
+            ));
         }
     }
     Ok(())

@@ -52,7 +52,9 @@ pub(super) fn reentrancy(subject: &Subject<'_>) -> Verdict {
                    needs belongs on its stack";
         return Err(why.to_owned());
     }
-    Ok(format!("4 threads, {ROUNDS} messages each, 3 of them with one key; no call writes the library's own memory"))
+    Ok(format!(
+        "4 threads, {ROUNDS} messages each, 3 of them with one key; no call writes the library's own memory"
+    ))
 }
 
 /// The context is read-only, and what belongs to the host stays as it is.
@@ -94,9 +96,11 @@ pub(super) fn every_call(
                     continue;
                 }
                 let mut odd = octets.take(count * 16 - count % 16).into_boxed_slice();
-                key.ctr_xor_batch(&mut [CtrOp { counter: octets.array(), data: &mut odd }]).map_err(failed)?;
+                key.ctr_xor_batch(&mut [CtrOp { counter: octets.array(), data: &mut odd }])
+                    .map_err(failed)?;
                 behind()?;
-                key.cbc_encrypt_batch(&mut [CbcOp { iv: octets.array(), data: &mut data }]).map_err(failed)?;
+                key.cbc_encrypt_batch(&mut [CbcOp { iv: octets.array(), data: &mut data }])
+                    .map_err(failed)?;
                 behind()?;
             }
             CustomKey::Stream(key) => {

@@ -27,8 +27,9 @@ pub(super) fn esp(subject: &Subject<'_>) -> Verdict {
     for suite in &suites {
         for mode in [Mode::Transport, Mode::Tunnel] {
             for v6 in [false, true] {
-                exchange(&own, &plain, *suite, mode, v6)
-                    .map_err(|why| format!("{suite}, {mode:?} mode, {}: {why}", if v6 { "IPv6" } else { "IPv4" }))?;
+                exchange(&own, &plain, *suite, mode, v6).map_err(|why| {
+                    format!("{suite}, {mode:?} mode, {}: {why}", if v6 { "IPv6" } else { "IPv4" })
+                })?;
                 packets += LENGTHS.len();
             }
         }
@@ -47,7 +48,10 @@ pub(super) fn esp(subject: &Subject<'_>) -> Verdict {
              cipher, and the others rest on the cipher's own tag or on GHASH under its key"
         )
     };
-    Ok(format!("{packets} packets of {} suites, transport and tunnel mode, IPv4 and IPv6, both ways; {forged}", suites.len()))
+    Ok(format!(
+        "{packets} packets of {} suites, transport and tunnel mode, IPv4 and IPv6, both ways; {forged}",
+        suites.len()
+    ))
 }
 
 /// Packets both ways between the library as it is and the host's modes over its mandatory functions.
@@ -60,7 +64,9 @@ fn exchange(own: &Host, plain: &Host, suite: SuiteId, mode: Mode, v6: bool) -> R
         let packet = datagram(v6, &octets.take(len))?;
         let (one, two) = (here.send(&packet)?, there.send(&packet)?);
         if one != two {
-            return Err(format!("a packet of {len} octets is another than the host makes of the mandatory functions"));
+            return Err(format!(
+                "a packet of {len} octets is another than the host makes of the mandatory functions"
+            ));
         }
         let marked = packet.get(packet.len().saturating_sub(len.min(100))..).unwrap_or_default();
         if marked.len() >= 16 && one.windows(marked.len()).any(|part| part == marked) {
@@ -70,7 +76,9 @@ fn exchange(own: &Host, plain: &Host, suite: SuiteId, mode: Mode, v6: bool) -> R
             match receiver.receive(outer)? {
                 None => return Err(format!("a packet of {len} octets that the library {way} is dropped")),
                 Some(inner) if payload(&inner, len) != payload(&packet, len) => {
-                    return Err(format!("a packet of {len} octets that the library {way} is delivered as another"));
+                    return Err(format!(
+                        "a packet of {len} octets that the library {way} is delivered as another"
+                    ));
                 }
                 Some(_) => {}
             }

@@ -33,8 +33,10 @@ pub(super) fn forgery(subject: &Subject<'_>) -> Verdict {
     let lengths = Lengths::of(&cipher);
     let mut octets = Octets::new(10);
     let CustomKey::Aead(key) = set(&cipher, &octets.take(lengths.key))? else {
-        return Ok("does not apply: the cipher has no tag; check `esp` forges packets before the host's integrity"
-            .to_owned());
+        return Ok(
+            "does not apply: the cipher has no tag; check `esp` forges packets before the host's integrity"
+                .to_owned(),
+        );
     };
     let parts: [Change; 4] = [
         ("tag", |packet| &mut packet.tag),
@@ -44,8 +46,12 @@ pub(super) fn forgery(subject: &Subject<'_>) -> Verdict {
     ];
     let mut forged = 0u32;
     for len in [0, 1, 15, 16, 17, 64, 200] {
-        let mut packet =
-            Packet { nonce: octets.array(), aad: AAD.to_vec(), data: octets.take(len), tag: vec![0; lengths.tag] };
+        let mut packet = Packet {
+            nonce: octets.array(),
+            aad: AAD.to_vec(),
+            data: octets.take(len),
+            tag: vec![0; lengths.tag],
+        };
         let Packet { nonce, aad, data, tag } = &mut packet;
         key.seal_batch(&mut [AeadOp { nonce, aad, data, tag, ok: false }]).map_err(failed)?;
         if !packet.clone().opens(&*key)? {
@@ -59,7 +65,9 @@ pub(super) fn forgery(subject: &Subject<'_>) -> Verdict {
                 }
                 forged += 1;
                 if changed.opens(&*key)? {
-                    return Err(format!("a packet of {len} octets opens with bit {bit} of its {name} changed"));
+                    return Err(format!(
+                        "a packet of {len} octets opens with bit {bit} of its {name} changed"
+                    ));
                 }
             }
         }
@@ -70,7 +78,9 @@ pub(super) fn forgery(subject: &Subject<'_>) -> Verdict {
             cut.fill(0);
             forged += 1;
             if !is_zero && short.opens(&*key)? {
-                return Err(format!("a packet of {len} octets opens with {kept} octets of its tag and zeros"));
+                return Err(format!(
+                    "a packet of {len} octets opens with {kept} octets of its tag and zeros"
+                ));
             }
         }
         if len > 0 {
@@ -84,5 +94,7 @@ pub(super) fn forgery(subject: &Subject<'_>) -> Verdict {
             }
         }
     }
-    Ok(format!("{forged} forged packets: each bit of tag, associated data, nonce and ciphertext, and cut tags"))
+    Ok(format!(
+        "{forged} forged packets: each bit of tag, associated data, nonce and ciphertext, and cut tags"
+    ))
 }

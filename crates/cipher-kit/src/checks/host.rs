@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crypto::custom::{
-    AeadKey, AeadOp, BlockKey, CbcOp, CtrOp, CustomCipher, CustomDescription, CustomKey, SetKeyError, StreamKey,
-    StreamOp,
+    AeadKey, AeadOp, BlockKey, CbcOp, CtrOp, CustomCipher, CustomDescription, CustomKey, SetKeyError,
+    StreamKey, StreamOp,
 };
 use crypto::{Registry, Secret, SuiteId, Suites, UnitFailed};
 use crypto_std::CustomProvider;
@@ -39,8 +39,9 @@ pub(super) struct Counted<C> {
 struct CountedKey<K: ?Sized>(Box<K>, Arc<AtomicU64>);
 
 impl<K: ?Sized> CountedKey<K> {
-    fn key(&self) -> &K {
-        self.1.fetch_add(1, Ordering::Relaxed);
+    /// The key, for so many packets or octets. Nothing at all reaches no cipher, and is no call of it.
+    fn key(&self, len: usize) -> &K {
+        self.1.fetch_add(u64::from(len > 0), Ordering::Relaxed);
         &self.0
     }
 }
@@ -62,35 +63,35 @@ impl<C: CustomCipher> CustomCipher for Counted<C> {
 
 impl BlockKey for CountedKey<dyn BlockKey> {
     fn encrypt_blocks(&self, blocks: &mut [u8]) -> Result<(), UnitFailed> {
-        self.key().encrypt_blocks(blocks)
+        self.key(blocks.len()).encrypt_blocks(blocks)
     }
 
     fn decrypt_blocks(&self, blocks: &mut [u8]) -> Result<(), UnitFailed> {
-        self.key().decrypt_blocks(blocks)
+        self.key(blocks.len()).decrypt_blocks(blocks)
     }
 
     fn ctr_xor_batch(&self, ops: &mut [CtrOp<'_>]) -> Result<(), UnitFailed> {
-        self.key().ctr_xor_batch(ops)
+        self.key(ops.len()).ctr_xor_batch(ops)
     }
 
     fn cbc_encrypt_batch(&self, ops: &mut [CbcOp<'_>]) -> Result<bool, UnitFailed> {
-        self.key().cbc_encrypt_batch(ops)
+        self.key(ops.len()).cbc_encrypt_batch(ops)
     }
 }
 
 impl StreamKey for CountedKey<dyn StreamKey> {
     fn xor_batch(&self, ops: &mut [StreamOp<'_>]) -> Result<(), UnitFailed> {
-        self.key().xor_batch(ops)
+        self.key(ops.len()).xor_batch(ops)
     }
 }
 
 impl AeadKey for CountedKey<dyn AeadKey> {
     fn seal_batch(&self, ops: &mut [AeadOp<'_>]) -> Result<(), UnitFailed> {
-        self.key().seal_batch(ops)
+        self.key(ops.len()).seal_batch(ops)
     }
 
     fn open_batch(&self, ops: &mut [AeadOp<'_>]) -> Result<(), UnitFailed> {
-        self.key().open_batch(ops)
+        self.key(ops.len()).open_batch(ops)
     }
 }
 
@@ -134,7 +135,8 @@ impl Host {
     /// The half that receives what [`Self::sender`] of the same association sends.
     pub(super) fn receiver(&self, config: &SaConfig) -> Result<Receiver, String> {
         let Endpoints { local, remote, local_port, remote_port } = config.endpoints;
-        let endpoints = Endpoints { local: remote, remote: local, local_port: remote_port, remote_port: local_port };
+        let endpoints =
+            Endpoints { local: remote, remote: local, local_port: remote_port, remote_port: local_port };
         let config = SaConfig { direction: Direction::Inbound, endpoints, ..config.clone() };
         let mut engine = Inbound::new(PORT);
         let sa = InboundSa::new(config, &self.registry).map_err(|error| error.to_string())?;

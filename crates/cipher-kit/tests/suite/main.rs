@@ -5,4 +5,5 @@ mod bad;
 mod good;
 #[path = "../../../cipher-loader/tests/suite/lab.rs"]
 mod lab;
+mod new;
 mod run;

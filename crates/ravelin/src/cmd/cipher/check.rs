@@ -44,11 +44,8 @@ pub fn trial() -> Trial {
 
 impl Check {
     pub fn execute(self) -> anyhow::Result<()> {
-        let options = Options {
-            manifest: self.manifest,
-            trial: trial(),
-            without: self.without.into_iter().collect(),
-        };
+        let options =
+            Options { manifest: self.manifest, trial: trial(), without: self.without.into_iter().collect() };
         let report = cipher_kit::check(&options).map_err(|error| unusable(&error))?;
         if self.json {
             output::json(&report)?;
@@ -73,9 +70,12 @@ fn table(report: &CipherChecked) -> String {
     let rows: Vec<Vec<String>> = report
         .checks
         .iter()
-        .map(|check| vec![check.name.clone(), verdict(check.ok, &check.name).to_owned(), check.detail.clone()])
+        .map(|check| {
+            vec![check.name.clone(), verdict(check.ok, &check.name).to_owned(), check.detail.clone()]
+        })
         .collect();
-    let count = |wanted: &str| rows.iter().filter(|row| row.get(1).is_some_and(|word| word == wanted)).count();
+    let count =
+        |wanted: &str| rows.iter().filter(|row| row.get(1).is_some_and(|word| word == wanted)).count();
     let words = if report.ok { "passed what was checked" } else { "did NOT pass" };
     format!(
         "{}\n{} {words}: {} ok, {} failed, {} left out. Passing says nothing of the strength of a cipher.\n",
