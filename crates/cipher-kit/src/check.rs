@@ -44,16 +44,17 @@ pub fn check(options: &Options) -> Result<CipherChecked, LoadError> {
         Ok(examined) => examined,
         Err(error) => return unexamined(options, error),
     };
-    let parent = Parent { examined: &examined, trial: &options.trial, manifest: &options.manifest };
+    let parent = Parent::new(&examined, &options.trial, &options.manifest);
     let name = examined.manifest.description.name.clone();
     let mut done = vec![(CheckName::Descriptor, outcome(options, &parent, CheckName::Descriptor))];
     let loads = done.iter().all(|(_, (ok, _))| *ok) || options.without.contains(&CheckName::Descriptor);
-    let others =
-        CheckName::ALL.iter().copied().filter(|check| *check != CheckName::Descriptor).collect::<Vec<_>>();
+    let [_, others @ .., memory] = CheckName::ALL;
     if loads {
         done.extend(at_once(options, &parent, &others));
+        done.push((memory, outcome(options, &parent, memory)));
     } else {
-        done.extend(others.into_iter().map(|check| (check, not_run(options, check, CheckName::Descriptor))));
+        let not_run = |check| (check, not_run(options, check, CheckName::Descriptor));
+        done.extend(others.into_iter().chain([memory]).map(not_run));
     }
     Ok(report(name, options, done))
 }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cipher_loader::trial::{self, Assignment, Trial};
@@ -36,6 +37,8 @@ pub(crate) struct Parent<'a> {
     pub(crate) examined: &'a Examined,
     pub(crate) trial: &'a Trial,
     pub(crate) manifest: &'a Path,
+    /// Whether the library has asked the kernel for something, in any child.
+    refused: AtomicBool,
 }
 
 /// The check that a fault of the files belongs to.
@@ -48,6 +51,12 @@ pub(crate) fn classify(error: &LoadError, manifest: &Manifest) -> CheckName {
     };
     let is_vectors = file.file_name().is_some_and(|name| name == manifest.vectors.file.as_str());
     if is_vectors { CheckName::Vectors } else { CheckName::Descriptor }
+}
+
+impl<'a> Parent<'a> {
+    pub(crate) fn new(examined: &'a Examined, trial: &'a Trial, manifest: &'a Path) -> Parent<'a> {
+        Parent { examined, trial, manifest, refused: AtomicBool::new(false) }
+    }
 }
 
 impl Parent<'_> {
@@ -65,7 +74,11 @@ impl Parent<'_> {
         let assignment = Assignment { name: name.to_owned(), seconds, vectors, wrapper: Vec::new() };
         let report =
             trial::assign(self.trial, self.examined, &assignment).map_err(|error| error.to_string())?;
-        report.result.map_err(|error| said(&error))
+        report.result.map_err(|error| {
+            let asked = matches!(error, TrialError::Refused { .. });
+            self.refused.fetch_or(asked, Ordering::Relaxed);
+            said(&error)
+        })
     }
 
     /// With the reference beside the manifest, if there is one.
@@ -82,7 +95,13 @@ impl Parent<'_> {
         }
     }
 
+    /// Under no filter, so that it comes behind all others, and not for a library that asked for anything there.
     fn memory(&self) -> Verdict {
+        if self.refused.load(Ordering::Relaxed) {
+            let why =
+                "not run: the library asks the kernel for something, and this check runs it without a filter";
+            return Err(why.to_owned());
+        }
         let valgrind = find("valgrind").ok_or_else(|| {
             "valgrind is not installed: install Debian's package valgrind, or leave the check out with --without memory"
                 .to_owned()

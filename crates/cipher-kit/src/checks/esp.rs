@@ -40,14 +40,16 @@ pub(super) fn esp(subject: &Subject<'_>) -> Verdict {
         forge(&own, *suite, alone).map_err(|why| format!("{suite}: {why}"))?;
         behind_the_host += usize::from(!alone);
     }
-    let forged = if behind_the_host == 0 {
-        format!("{FORGED} forged packets of each suite are dropped, by the cipher's own tag")
-    } else {
-        format!(
-            "{FORGED} forged packets of each suite are dropped; of {behind_the_host} suites none of them reached the \
-             cipher, and the others rest on the cipher's own tag or on GHASH under its key"
-        )
-    };
+    let alone = suites.len() - behind_the_host;
+    let mut forged = format!("{FORGED} forged packets of each suite are dropped");
+    if behind_the_host > 0 {
+        forged += &format!(
+            ", and none reached the cipher by the {behind_the_host} suites in which the host authenticates"
+        );
+    }
+    if alone > 0 {
+        forged += &format!("; {alone} rest on the cipher alone");
+    }
     Ok(format!(
         "{packets} packets of {} suites, transport and tunnel mode, IPv4 and IPv6, both ways; {forged}",
         suites.len()

@@ -2,9 +2,10 @@
 
 use std::fs;
 
-use cipher_kit::CheckName;
+use cipher_kit::{CheckName, Kind, Language};
 
 use crate::lab::{Folder, Toy, hex, vectors};
+use crate::new;
 use crate::run::{assert_fails, report, toy};
 
 #[test]
@@ -78,11 +79,32 @@ fn control_words_that_are_changed_are_found() {
 fn a_copy_of_a_key_that_is_left_is_found() {
     let keep = "-DIN_SETKEY=static volatile uint8_t kept[KEY];for(int i=0;i<KEY;i++)kept[i]=key[i]";
     assert_fails(&toy(&[keep]), "wipe", &["a copy of the key", "in memory of the library's own"]);
+    let keep = "-DIN_SETKEY=volatile uint8_t*kept=malloc(KEY);for(int i=0;i<KEY;i++)kept[i]=key[i]";
+    assert_fails(&toy(&["-DINCLUDES", keep]), "wipe", &["a copy of the key", "in memory that was allocated"]);
+    // Of the context as well, which is not the key.
+    let keep = "-DIN_PACKET=static volatile uint64_t kept[2];if(!kept[0])kept[0]=k[7]";
+    let told = report(&toy(&[keep]).path("manifest.json"), &[CheckName::Memory]);
+    let wipe = told.checks.iter().find(|check| check.name == "wipe").unwrap();
+    assert!(!wipe.ok && wipe.detail.contains("or of its context"), "{wipe:?}");
 }
 
 #[test]
 fn a_key_of_another_length_that_is_taken_is_found() {
     assert_fails(&toy(&["-DANY_LENGTH"]), "keys", &["setkey takes a key of"]);
+}
+
+#[test]
+fn a_bit_of_the_tag_that_nobody_looks_at_is_found() {
+    let (folder, skeleton) = new::finished(Language::C, Kind::Aead);
+    let source = folder.path(&skeleton.place());
+    let text = fs::read_to_string(&source).unwrap();
+    let wrong =
+        text.replace("differ |= want[i] ^ tag[i];", "differ |= (want[i] ^ tag[i]) & (i == 3 ? 0xfe : 0xff);");
+    assert_ne!(wrong, text);
+    fs::write(&source, wrong).unwrap();
+    new::make(&folder);
+    fs::rename(folder.path("mycipher.json"), folder.path("manifest.json")).unwrap();
+    assert_fails(&folder, "forgery", &["opens with bit 24 of its tag changed"]);
 }
 
 #[test]

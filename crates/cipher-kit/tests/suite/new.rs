@@ -19,7 +19,7 @@ fn begin(folder: &Folder, skeleton: &Skeleton) -> PathBuf {
     folder.path(&format!("{}.json", skeleton.name))
 }
 
-fn make(folder: &Folder) {
+pub fn make(folder: &Folder) {
     let output = Command::new("make").arg("-C").arg(&folder.0).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.stderr.is_empty(), "no warning: {}", String::from_utf8_lossy(&output.stderr));
@@ -35,6 +35,17 @@ fn follow(path: &Path, place: &str, there: &str) {
     let (comment, rest) = behind.split_once(there).unwrap();
     let (between, rest) = rest.split_once(there).unwrap();
     fs::write(path, format!("{before}{place}{comment}{there}{between}{suggested}{rest}")).unwrap();
+}
+
+/// A cipher with both places as their comments suggest, built.
+pub fn finished(language: Language, kind: Kind) -> (Folder, Skeleton) {
+    let folder = Folder::new();
+    let skeleton = Skeleton { name: "mycipher".to_owned(), language, kind };
+    begin(&folder, &skeleton);
+    follow(&folder.path(&skeleton.place()), "PLACE 1 OF 2", "return 0;");
+    follow(&folder.path("reference.py"), "PLACE 2 OF 2", "return k");
+    make(&folder);
+    (folder, skeleton)
 }
 
 /// From new to ok.

@@ -138,8 +138,11 @@ fn tried(
     };
     let crew = ManuallyDrop::new(crew);
     let mut filter = None;
-    if !free {
-        limit(order.as_ref().map_or(SECONDS, |order| order.seconds)).map_err(|e| system("limits", &e))?;
+    let seconds = order.as_ref().map_or(SECONDS, |order| order.seconds);
+    if free {
+        bare(seconds).map_err(|error| system("limits", &error))?;
+    } else {
+        limit(seconds).map_err(|error| system("limits", &error))?;
         let (answer, list) = (answer.0.as_fd().as_raw_fd(), maps.as_fd().as_raw_fd());
         let made = Filter::new(&library, answer, list, order.is_some());
         filter = Some(made.map_err(|error| system("the filter", &error))?);
@@ -166,15 +169,25 @@ fn tried(
             Err(why) => Err(Record::Check { check: order.name, why: fit(&why) }),
         };
     }
+    checked(&cipher, &vectors, answer, control)
+}
+
+/// The trial itself: vectors, then short checks.
+fn checked(
+    cipher: &LoadedCipher,
+    vectors: &Vectors,
+    answer: &Answer,
+    control: Control,
+) -> Result<Record, Record> {
     answer.stage("vectors");
-    let watched = Watched { cipher: &cipher, refusal: Mutex::new(None) };
-    let counts = vectors::run(&vectors, &watched).map_err(|error| Record::Vector {
+    let watched = Watched { cipher, refusal: Mutex::new(None) };
+    let counts = vectors::run(vectors, &watched).map_err(|error| Record::Vector {
         tc_id: error.tc_id,
         why: watched.refusal().map_or_else(|| short(&error.why), |refusal| short(&refusal)),
     })?;
     same(control, "vectors")?;
     let begin = |check: &'static str| answer.stage(&format!("check {check}"));
-    Checks { cipher: &cipher, begin: &begin, watch: &filter::watch }
+    Checks { cipher, begin: &begin, watch: &filter::watch }
         .run()
         .map_err(|error| Record::Check { check: error.check.to_owned(), why: short(&error.why) })?;
     same(control, "checks")?;
@@ -255,6 +268,20 @@ fn outside(library: &Sealed) -> Result<(), String> {
 
 /// Give up everything that can be given up.
 fn limit(seconds: u64) -> io::Result<()> {
+    bare(seconds)?;
+    for (resource, most) in [
+        (Resource::As, MEMORY),
+        (Resource::Fsize, 0),
+        (Resource::Nproc, 0),
+        (Resource::Nofile, filter::MOST_FILES),
+    ] {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    Ok(())
+}
+
+/// Give up what a program that watches this one can do without as well: rights, and time without end.
+fn bare(seconds: u64) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let none = CapabilitySet::empty();
@@ -262,17 +289,8 @@ fn limit(seconds: u64) -> io::Result<()> {
     rustix::thread::clear_ambient_capability_set()?;
     rustix::thread::set_capabilities(None, sets)?;
     rustix::thread::set_no_new_privs(true)?;
-    for (resource, most) in [
-        (Resource::As, MEMORY),
-        (Resource::Cpu, seconds),
-        (Resource::Core, 0),
-        (Resource::Fsize, 0),
-        (Resource::Nproc, 0),
-        (Resource::Nofile, filter::MOST_FILES),
-    ] {
-        // At the second limit the kernel sends SIGKILL, which does not say why.
-        let maximum = if resource == Resource::Cpu { most + 1 } else { most };
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(maximum) })?;
-    }
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    // At the second limit the kernel sends SIGKILL, which does not say why.
+    setrlimit(Resource::Cpu, Rlimit { current: Some(seconds), maximum: Some(seconds.saturating_add(1)) })?;
     Ok(())
 }

@@ -5,7 +5,7 @@ mod new;
 
 use clap::Subcommand;
 
-pub use check::{TRIAL, trial};
+pub use check::TRIAL;
 
 /// Ciphers of one's own: begin one, check it.
 ///

@@ -38,7 +38,7 @@ pub struct Check {
 }
 
 /// The command of a child, for checks and for the trial of a library.
-pub fn trial() -> Trial {
+pub(super) fn trial() -> Trial {
     Trial::own([OsString::from(TRIAL)])
 }
 
