@@ -1,7 +1,11 @@
 //! Calls into a key of any kind, and octets for them.
 
+use cipher_loader::Form;
 use crypto::UnitFailed;
 use crypto::custom::{AeadOp, CustomCipher, CustomKey, NONCE_LEN, Primitive, StreamOp};
+
+/// The way in which a cipher is called where contexts are not what is checked.
+pub(crate) const LENIENT: Form = Form { writable: true, apart: false, plain: false };
 
 /// What a check says: what it found, or what was wrong.
 pub(crate) type Verdict = Result<String, String>;

@@ -9,16 +9,12 @@ mod host;
 mod memory;
 mod montecarlo;
 
-use cipher_loader::Form;
 use cipher_loader::subject::Subject;
 use crypto::custom::{CustomCipher as _, Primitive};
 
-use crate::calls::Verdict;
+use crate::calls::{LENIENT, Verdict};
 use crate::name::CheckName;
 use crate::parent::REFERENCE;
-
-/// The way in which a cipher is called where contexts are not what is checked.
-const LENIENT: Form = Form { writable: true, apart: false, plain: false };
 
 /// Do what a parent asks for by this name.
 pub(crate) fn run(name: &str, subject: &Subject<'_>) -> Verdict {

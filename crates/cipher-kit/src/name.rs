@@ -30,7 +30,7 @@ pub enum CheckName {
     Forgery,
     /// Whole packets of every suite and mode through the engine.
     Esp,
-    /// A million iterations.
+    /// A million iterations, each on the result of the one before.
     MonteCarlo,
     /// Two implementations compute the same.
     Agreement,
@@ -39,7 +39,7 @@ pub enum CheckName {
 }
 
 impl CheckName {
-    /// All of them.
+    /// Every check, in this order.
     pub const ALL: [CheckName; 15] = [
         CheckName::Descriptor,
         CheckName::Vectors,

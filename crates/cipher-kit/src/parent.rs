@@ -60,7 +60,7 @@ impl<'a> Parent<'a> {
 }
 
 impl Parent<'_> {
-    /// Run one check.
+    /// Run one check of the cipher.
     pub(crate) fn run(&self, check: CheckName) -> Verdict {
         match check {
             CheckName::Memory => self.memory(),
@@ -151,7 +151,7 @@ fn told(line: &str) -> String {
 fn version(program: &Path) -> Option<String> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    text.lines().next().map(|line| told(line))
+    text.lines().next().map(told)
 }
 
 /// A program in the folders where programs are.

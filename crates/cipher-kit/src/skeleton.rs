@@ -11,9 +11,9 @@ use crypto::custom::{CustomDescription, DescriptionError, Primitive};
 /// The language of a library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// C11.
+    /// The language C, as of C11.
     C,
-    /// C++17.
+    /// The language C++, as of C++17.
     Cpp,
     /// Rust without its standard library.
     Rust,
@@ -22,15 +22,15 @@ pub enum Language {
 /// What a cipher supplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Blocks.
+    /// Blocks of 16 octets, each encrypted for itself.
     Block,
-    /// A key stream.
+    /// A key stream for each nonce.
     Stream,
     /// Encryption with a tag.
     Aead,
 }
 
-/// What is begun.
+/// The cipher that is begun.
 #[derive(Clone, Debug)]
 pub struct Skeleton {
     /// The name of the cipher, `[a-z][a-z0-9]{1,15}`, that of no standard one.
@@ -46,7 +46,7 @@ pub struct Skeleton {
 pub struct SkeletonFile {
     /// The path in the folder of the cipher.
     pub path: PathBuf,
-    /// The content.
+    /// The whole text of it.
     pub text: String,
 }
 

@@ -65,7 +65,7 @@ impl Checks<'_> {
         ("edges", Self::edges),
     ];
 
-    /// All checks.
+    /// Run all checks, until one fails.
     pub(crate) fn run(&self) -> Result<(), CheckError> {
         for (check, function) in Self::ALL {
             (self.begin)(check);

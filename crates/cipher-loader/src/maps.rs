@@ -78,9 +78,9 @@ impl Maps {
 /// Memory that can be written.
 #[derive(Clone, Debug)]
 pub(crate) struct Writable {
-    /// What was asked about.
+    /// The places that were asked about.
     pub(crate) own: Vec<Range<usize>>,
-    /// Everything else.
+    /// All other memory of this process.
     pub(crate) others: Vec<Range<usize>>,
 }
 

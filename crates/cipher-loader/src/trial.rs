@@ -82,7 +82,7 @@ pub struct Assignment {
 /// What a task said, and what was written to standard error behind a wrapper.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What was found.
+    /// The words of the task, or what ended it.
     pub result: Result<String, TrialError>,
     /// The text of standard error; empty without a wrapper.
     pub errors: String,

@@ -6,8 +6,7 @@ use cipher_loader::subject::Subject;
 use crypto::custom::{AeadOp, CbcOp, CtrOp, CustomCipher, CustomKey, NONCE_LEN};
 use crypto_maes::Maes512;
 
-use super::LENIENT;
-use crate::calls::{AAD, Lengths, Octets, Verdict, failed, open, seal, set};
+use crate::calls::{AAD, LENIENT, Lengths, Octets, Verdict, failed, open, seal, set};
 
 /// The names under which mAES-512 is brought as a library: that of the compiled-in form, and of the example in C.
 const MAES: [&str; 2] = [Maes512::NAME, "maes512c"];
@@ -19,13 +18,13 @@ pub(super) fn with_reference(subject: &Subject<'_>) -> Verdict {
     Ok(format!("{} new tests that reference.py made; {own}", counts.total()))
 }
 
-/// Without a reference.
+/// The comparisons that need no reference.
 pub(super) fn agreement(subject: &Subject<'_>) -> Verdict {
     let own = compared(subject)?;
     Ok(format!("{own}; there is no reference.py beside the manifest"))
 }
 
-/// Everything that needs no reference.
+/// What the library computes beside what other forms of it compute.
 fn compared(subject: &Subject<'_>) -> Verdict {
     let cipher = subject.in_form(LENIENT);
     let mut what = Vec::new();

@@ -5,17 +5,16 @@ use cipher_loader::subject::Subject;
 use crypto::custom::{CustomKey, NONCE_LEN, StreamOp};
 use zeroize::Zeroizing;
 
-use super::LENIENT;
-use crate::calls::{Lengths, Octets, Verdict, failed, open, seal, set};
+use crate::calls::{LENIENT, Lengths, Octets, Verdict, failed, open, seal, set};
 
 /// Keys of `inverse`, each with a message of its own length.
 const KEYS: usize = 10_000;
-/// Messages of each.
+/// The messages under each key.
 const MESSAGES: usize = 10;
 /// Units of the longest message there: blocks, or 16 octets.
 const MOST_UNITS: usize = 16;
 
-/// decrypt(encrypt(x)) = x.
+/// What was encrypted is decrypted again.
 pub(super) fn inverse(subject: &Subject<'_>) -> Verdict {
     subject.short("inverse", LENIENT)?;
     let cipher = subject.in_form(LENIENT);

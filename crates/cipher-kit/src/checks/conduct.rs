@@ -6,8 +6,7 @@ use cipher_loader::subject::{Job, Leftover, Subject};
 use cipher_loader::{Form, LoadedCipher};
 use crypto::custom::{AeadOp, CbcOp, CtrOp, CustomKey, NONCE_LEN, StreamOp};
 
-use super::LENIENT;
-use crate::calls::{AAD, Lengths, Octets, Verdict, failed, open, seal, set};
+use crate::calls::{AAD, LENIENT, Lengths, Octets, Verdict, failed, open, seal, set};
 
 /// Messages of each thread.
 const ROUNDS: usize = 20_000;

@@ -7,9 +7,8 @@ use cipher_loader::subject::Subject;
 use crypto::SuiteId;
 use sadb::Mode;
 
-use super::LENIENT;
 use super::host::{Host, association, datagram};
-use crate::calls::{Octets, Verdict};
+use crate::calls::{LENIENT, Octets, Verdict};
 
 /// Octets of the payload of each packet.
 const LENGTHS: [usize; 10] = [0, 1, 7, 8, 15, 16, 17, 100, 555, 1300];

@@ -3,8 +3,7 @@
 use cipher_loader::subject::Subject;
 use crypto::custom::{AeadKey, AeadOp, CustomKey, NONCE_LEN};
 
-use super::LENIENT;
-use crate::calls::{AAD, Lengths, Octets, Verdict, failed, set};
+use crate::calls::{AAD, LENIENT, Lengths, Octets, Verdict, failed, set};
 
 /// A packet as it is on its way.
 #[derive(Clone)]

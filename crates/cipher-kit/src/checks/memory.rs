@@ -3,9 +3,8 @@
 use cipher_loader::Form;
 use cipher_loader::subject::Subject;
 
-use super::LENIENT;
 use super::conduct::every_call;
-use crate::calls::{Lengths, Octets, Verdict, open, seal, set};
+use crate::calls::{LENIENT, Lengths, Octets, Verdict, open, seal, set};
 
 pub(super) fn memory(subject: &Subject<'_>) -> Verdict {
     for form in [LENIENT, Form { apart: true, ..LENIENT }, Form { plain: true, ..LENIENT }] {
@@ -20,7 +19,9 @@ pub(super) fn memory(subject: &Subject<'_>) -> Verdict {
             let (mut data, mut tag) = (plain.clone().into_boxed_slice(), vec![0; lengths.tag]);
             seal(&key, &nonce, &mut data, &mut tag)?;
             // Comparing uses every octet: one that nobody wrote is noticed.
-            if *data == *plain || !open(&key, &nonce, &mut data, &mut tag)? || *data != *plain {
+            let unchanged = *data == *plain;
+            let opens = open(&key, &nonce, &mut data, &mut tag)?;
+            if unchanged || !opens || *data != *plain {
                 return Err("what was encrypted is not decrypted again".to_owned());
             }
         }

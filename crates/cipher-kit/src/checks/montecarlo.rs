@@ -15,8 +15,7 @@ use cipher_loader::subject::Subject;
 use crypto::custom::{AeadOp, CustomCipher, CustomKey, NONCE_LEN, SetKeyError, StreamOp};
 use zeroize::Zeroizing;
 
-use super::LENIENT;
-use crate::calls::{Lengths, Verdict, failed};
+use crate::calls::{LENIENT, Lengths, Verdict, failed};
 
 const ROUNDS: usize = 1000;
 /// Octets of the text of a stream cipher and of an AEAD.

@@ -3,6 +3,7 @@
 
 mod bad;
 mod good;
+#[allow(dead_code, reason = "the tests of the loader use more of it")]
 #[path = "../../../cipher-loader/tests/suite/lab.rs"]
 mod lab;
 mod new;

@@ -74,8 +74,10 @@ fn goes_from_new_to_ok(language: Language, kind: Kind) {
     assert_eq!(failed.map(|check| &*check.name).collect::<Vec<_>>(), ["vectors", "agreement"], "{half:#?}");
     follow(&folder.path("reference.py"), "PLACE 2 OF 2", "return k");
     make(&folder);
-    let after = report(&manifest, &[]);
-    assert!(after.ok && after.checks.iter().all(|check| check.ok), "{after:#?}");
+    // Once is enough for the check that takes longest.
+    let without: &[CheckName] = if language == Language::C { &[] } else { &[CheckName::Memory] };
+    let after = report(&manifest, without);
+    assert!(after.ok && after.checks.iter().filter(|check| !check.ok).count() == without.len(), "{after:#?}");
     let agreement = after.checks.iter().find(|check| check.name == "agreement").unwrap();
     assert!(agreement.detail.contains("new tests that reference.py made"), "{agreement:?}");
 }

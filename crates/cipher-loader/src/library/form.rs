@@ -46,9 +46,14 @@ impl LoadedCipher {
         self.inner.pool.is_wiped()
     }
 
-    /// Octets from the start of a context to the end of its pages.
-    pub(crate) fn context_span(&self) -> usize {
-        self.inner.pool.span()
+    /// The words of the context that ends in front of this address. Only while its key is there.
+    pub(crate) fn context_words(&self, end: usize) -> impl Iterator<Item = u64> {
+        let size = self.inner.pool.span();
+        let start = end.saturating_sub(size);
+        (0..size / 8).map(move |number| {
+            // SAFETY: the pages of the context end there, have so many octets, and can be read while the key is there.
+            unsafe { ((start + 8 * number) as *const u64).read_unaligned() }
+        })
     }
 
     /// Whether the library says that source and destination may be one place.

@@ -12,11 +12,17 @@ pub type Job = Box<dyn FnOnce() -> Result<(), String> + Send>;
 /// The threads beside the one that gives them work.
 const THREADS: usize = 3;
 
+/// A thread that waits for work.
+struct Worker {
+    jobs: Sender<Job>,
+    done: Receiver<Result<(), String>>,
+}
+
 /// Threads that wait for work.
-pub(crate) struct Crew(Vec<(Sender<Job>, Receiver<Result<(), String>>)>);
+pub(crate) struct Crew(Vec<Worker>);
 
 impl Crew {
-    /// Nobody.
+    /// A crew without any thread.
     pub(crate) fn none() -> Crew {
         Crew(Vec::new())
     }
@@ -39,7 +45,7 @@ impl Crew {
                 }
             })?;
             from.recv().map_err(io::Error::other)?.map_err(io::Error::other)?;
-            workers.push((to, from));
+            workers.push(Worker { jobs: to, done: from });
         }
         Ok(Crew(workers))
     }
@@ -51,9 +57,9 @@ impl Crew {
             return Err(format!("{} jobs are more than the threads that there are", jobs.len() + 1));
         }
         let mut given = Vec::new();
-        for (job, (to, from)) in jobs.into_iter().zip(&self.0) {
-            to.send(job).map_err(|_| "a thread has ended".to_owned())?;
-            given.push(from);
+        for (job, worker) in jobs.into_iter().zip(&self.0) {
+            worker.jobs.send(job).map_err(|_| "a thread has ended".to_owned())?;
+            given.push(&worker.done);
         }
         let mut result = own();
         for from in given {

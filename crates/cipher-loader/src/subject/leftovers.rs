@@ -96,7 +96,8 @@ impl Subject<'_> {
             fill(number, &mut octets);
             let (key, (_, end)) = cipher.try_key(&octets).map_err(|error| error.to_string())?;
             use_it(&key)?;
-            contexts.push(cipher.context_rows(end));
+            let words = cipher.context_words(end).map(|word| word ^ CHANGE);
+            contexts.push(words.collect::<Vec<u64>>());
             needles.extend(rows(&octets));
         }
         if !cipher.contexts_are_wiped() {
@@ -129,16 +130,5 @@ impl Subject<'_> {
             found.push(Leftover::Stack);
         }
         Ok(found)
-    }
-}
-
-impl LoadedCipher {
-    /// The rows of the context that ends in front of this address, while its key is there.
-    fn context_rows(&self, end: usize) -> Vec<u64> {
-        let size = self.context_span();
-        let start = end.saturating_sub(size);
-        // SAFETY: the pages end there, have at least so many octets, and can be read while the key is there.
-        let row = |address| unsafe { (address as *const u64).read_unaligned() } ^ CHANGE;
-        (0..size / ROW).map(|number| row(start + number * ROW)).collect()
     }
 }

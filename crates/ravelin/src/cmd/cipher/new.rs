@@ -26,7 +26,7 @@ pub struct New {
     lang: Lang,
     /// What the cipher supplies: blocks of 16 octets, a key stream, or encryption with a tag.
     #[arg(long, value_name = "KIND", default_value = "block")]
-    kind: What,
+    kind: Primitive,
     /// Folder to write into, which may be there; without it a new folder of the cipher's name.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -40,7 +40,7 @@ enum Lang {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum What {
+enum Primitive {
     Block,
     Stream,
     Aead,
@@ -55,9 +55,9 @@ impl New {
                 Lang::Rust => Language::Rust,
             },
             kind: match self.kind {
-                What::Block => Kind::Block,
-                What::Stream => Kind::Stream,
-                What::Aead => Kind::Aead,
+                Primitive::Block => Kind::Block,
+                Primitive::Stream => Kind::Stream,
+                Primitive::Aead => Kind::Aead,
             },
             name: self.name,
         };
