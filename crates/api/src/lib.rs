@@ -47,8 +47,8 @@ pub use demo::{DemoCheck, DemoReport};
 pub use doctor::{Check, CheckState, Doctor};
 pub use envelope::{CommandProblem, CommandRefusal, Problem, Refusal, VERSION, Version, Versioned};
 pub use event::{
-    Acquire, Audit, Event, Expire, IcmpSeen, LostEvents, PeerMoved, Pmtu, Ready, Released, SpdChange,
-    SpdChanged, SpiAllocated,
+    Acquire, Audit, CustomSuite, Event, Expire, IcmpSeen, LostEvents, PeerMoved, Pmtu, Ready, Released,
+    SpdChange, SpdChanged, SpiAllocated, WantedSuite,
 };
 pub use explain::{
     AppRef, Decision, DropExplained, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position,

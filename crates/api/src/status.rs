@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{FlowTable, NamesState, PolicyState, Problem, TranslationState};
+use crate::{CustomSuite, FlowTable, NamesState, PolicyState, Problem, TranslationState};
 
 /// The overall state of a daemon, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -63,6 +63,9 @@ pub struct CryptoUnit {
     pub unit: String,
     /// Why it serves: `only`, `first`, `fastest` (in the measurement at start) or `preferred` (by the configuration).
     pub why: String,
+    /// What both ends must agree on, if the suite is one of a cipher of one's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom: Option<CustomSuite>,
     /// The results of the measurement at start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measured: Vec<CryptoMeasured>,

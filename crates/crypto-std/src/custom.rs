@@ -62,8 +62,7 @@ impl CustomProvider {
     /// [`CustomError`].
     pub fn new(cipher: Arc<dyn CustomCipher>, suites: &Suites) -> Result<CustomProvider, CustomError> {
         let name = &cipher.description().name;
-        let mut modes = suites.all().filter_map(SuiteId::custom);
-        let Some(mode) = modes.find(|mode| mode.cipher() == *name) else {
+        let Some(mode) = suites.all_modes().find(|mode| mode.cipher() == *name) else {
             return Err(CustomError::NotRegistered(name.clone()));
         };
         let behaviour = Behaviour::of(cipher.as_ref());
@@ -206,6 +205,10 @@ impl Provider for CustomProvider {
         }
         let made = self.made(suite, mode, keymat.expose(), extended);
         made.map_err(|why| CryptoError::CustomKey { suite, why })
+    }
+
+    fn fingerprint(&self) -> Option<&[u8; 32]> {
+        Some(self.behaviour.octets())
     }
 }
 

@@ -22,6 +22,12 @@ pub trait Provider: Send + Sync {
         extended: bool,
     ) -> Result<Box<dyn Transform>, CryptoError>;
 
+    /// The fingerprint of what a cipher of one's own computes, if the provider is one. Equal fingerprints are equal
+    /// ciphers.
+    fn fingerprint(&self) -> Option<&[u8; 32]> {
+        None
+    }
+
     /// A key for integrity alone; `keymat` has [`Integrity::keymat_len`] octets.
     ///
     /// # Errors

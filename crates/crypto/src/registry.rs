@@ -99,7 +99,12 @@ impl Registry {
         self.with(provider)
     }
 
-    /// The errors of optional providers that are not used, because each failed a known-answer test.
+    /// Note that the cipher of one's own of this name is not used. [`Registry::left_out`] has the reason.
+    pub fn leave_out(&mut self, name: &'static str, why: CryptoError) {
+        self.left_out.push((name, why));
+    }
+
+    /// The errors of optional providers that are not used, because each failed a known-answer test or could not be loaded.
     pub fn left_out(&self) -> impl Iterator<Item = &CryptoError> {
         self.left_out.iter().map(|(_, error)| error)
     }
@@ -174,6 +179,17 @@ impl Registry {
     /// The provider that serves `suite`.
     pub fn provider(&self, suite: SuiteId) -> Option<&dyn Provider> {
         self.serves(suite).map(|(provider, _)| provider)
+    }
+
+    /// The ciphers of one's own that can be used, each with the fingerprint of what it computes.
+    pub fn fingerprints(&self) -> impl Iterator<Item = (&'static str, &[u8; 32])> {
+        self.providers.iter().filter_map(|provider| Some((provider.name(), provider.fingerprint()?)))
+    }
+
+    /// The fingerprint of the cipher of one's own that a suite is made of.
+    pub fn fingerprint(&self, suite: SuiteId) -> Option<&[u8; 32]> {
+        suite.custom()?;
+        self.provider(suite)?.fingerprint()
     }
 
     fn offers(&self, suite: SuiteId) -> impl Iterator<Item = &dyn Provider> {

@@ -11,10 +11,9 @@ use defaults::bad;
 pub use options::{check_lifetime, class, limits, state};
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::str::FromStr;
 
 use api::{Direction, Mode, SaAdd, SaCounters, SaInfo, SaType, SelectorInfo, SpiRequest};
-use crypto::{Secret, SuiteId};
+use crypto::{Secret, SuiteId, Suites, UnknownSuite};
 use sadb::sa::{DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW, LifeState, Padding};
 use sadb::{Endpoints, InboundSa, OutboundSa, SaConfig, Selectors, Spi};
 use wire::{AppId, DropReason, Prefix, Time};
@@ -45,7 +44,7 @@ pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Resul
             )
             .remedy("name what authenticates: sha256, or null-sha256, which is the same"));
         }
-        name => SuiteId::from_str(name).map_err(|error| bad(error.to_string()).remedy(SUITES))?,
+        name => defaults.suites.find(name).map_err(|error| bad(error.to_string()).remedy(SUITES))?,
     };
     let octets = if keyless && request.keymat.is_empty() {
         Zeroizing::default()
@@ -138,9 +137,20 @@ fn contradictions(request: &SaAdd) -> Result<(), ApiError> {
 /// Whether a daemon could take the request; what depends on its state (an application's name, an SPI or key in use) it says
 /// itself.
 ///
+/// Without `suites`, a suite that is no standard one is left to the daemon, which knows the ciphers of one's own.
+///
 /// # Errors
 /// What is wrong with the request.
-pub fn check(request: &SaAdd) -> Result<(), ApiError> {
+pub fn check(request: &SaAdd, suites: Option<&Suites>) -> Result<(), ApiError> {
+    let standard = Suites::standard();
+    // Which ciphers of one's own there are is the daemon's to say.
+    if suites.is_none()
+        && let Err(UnknownSuite::Cipher(_)) = standard.find(&request.suite)
+        && !request.suite.is_empty()
+    {
+        return Ok(());
+    }
+    let suites = suites.unwrap_or(&standard);
     if request.sequence.is_some() {
         return Err(bad("a daemon counts from 1, never from elsewhere")
             .remedy("leave \"sequence\" out; only `ravelin replay` takes it"));
@@ -151,7 +161,14 @@ pub fn check(request: &SaAdd) -> Result<(), ApiError> {
     configuration(
         request.clone(),
         spi,
-        &Defaults { path_mtu: None, keepalive: KEEPALIVE, app: &app, random: 0, padding: Padding::Least },
+        &Defaults {
+            suites,
+            path_mtu: None,
+            keepalive: KEEPALIVE,
+            app: &app,
+            random: 0,
+            padding: Padding::Least,
+        },
     )
     .map(drop)
 }
@@ -367,7 +384,14 @@ mod tests {
         configuration(
             request,
             spi,
-            &Defaults { path_mtu: Some(1400), keepalive: 20, app: &app, random: 0, padding: Padding::Least },
+            &Defaults {
+                suites: &Suites::standard(),
+                path_mtu: Some(1400),
+                keepalive: 20,
+                app: &app,
+                random: 0,
+                padding: Padding::Least,
+            },
         )
     }
 

@@ -5,6 +5,7 @@
 //! 3 no daemon answers, 4 `policy plan` found changes, 5 not allowed (docs/man/ravelin.1.md).
 #![forbid(unsafe_code)]
 
+mod catalogue;
 mod cli;
 mod client;
 mod cmd;
@@ -21,8 +22,12 @@ use std::process::ExitCode;
 static MEMORY: netio::secret::Wiping = netio::secret::Wiping;
 
 fn main() -> ExitCode {
-    complete::answer();
     let arguments: Vec<_> = std::env::args_os().collect();
+    // A library of a cipher is tried here, in a process that has done nothing else.
+    if arguments.get(1).is_some_and(|argument| argument == documents::ciphers::TRIAL_COMMAND) {
+        documents::ciphers::trial_main();
+    }
+    complete::answer();
     exit::json_is_asked(&arguments);
     if let Err(refused) = cmd::sa::no_key_in_arguments(arguments.iter().skip(1).cloned()) {
         return exit::report(&refused);

@@ -37,6 +37,7 @@ mod names;
 mod nat;
 mod observe;
 mod operate;
+mod own_ciphers;
 mod paths;
 mod per_socket;
 mod pins;

@@ -28,6 +28,7 @@ use crate::paths::look;
 use control::channel::AskError;
 use documents::api_error::{ApiError, Blame};
 use documents::associations::{self, Defaults, SaView};
+use documents::ciphers::{Fingerprints, fingerprints};
 
 pub use query::SaQuery;
 use served::Served;
@@ -87,6 +88,23 @@ impl Associations {
         Ok(associations + HandOver::octets_beside(self.keys.used(), rules))
     }
 
+    /// The ciphers of one's own that associations use.
+    ///
+    /// # Errors
+    /// If a data thread does not answer.
+    pub(super) async fn ciphers(&self, halves: &Halves) -> Result<Fingerprints, ApiError> {
+        let inbound = |half: &mut InboundHalf| {
+            half.engine.sad().list().filter_map(|sa| sa.config().suite.custom()).collect::<Vec<_>>()
+        };
+        let outbound = |half: &mut OutboundHalf| {
+            half.engine.sad().list().filter_map(|(_, sa)| sa.config().suite.custom()).collect::<Vec<_>>()
+        };
+        let modes = [halves.ask_inbound(inbound).await?, halves.ask_outbound(outbound).await?].concat();
+        let mut used = fingerprints(self.registry());
+        used.retain(|name, _| modes.iter().any(|mode| mode.cipher() == name));
+        Ok(used)
+    }
+
     /// Every association, inbound first, by SPI.
     ///
     /// # Errors
@@ -139,6 +157,7 @@ impl Associations {
         let config = {
             let app = |name: &str| policy.app(name);
             let defaults = Defaults {
+                suites: self.keys.registry.suites(),
                 path_mtu: Some(settings.esp.path_mtu.unwrap_or(match direction {
                     // The route says how much less.
                     Direction::Out => u16::MAX,

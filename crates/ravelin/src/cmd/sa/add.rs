@@ -196,7 +196,7 @@ impl Add {
         };
         self.peer.ask(&mut request);
         // What no daemon could take needs none to be refused.
-        associations::check(&request).map_err(|refused| {
+        associations::check(&request, None).map_err(|refused| {
             let remedy = refused.remedy.map_or_else(String::new, |remedy| format!("; {remedy}"));
             Failure::bad_input(format!("{}{remedy}", refused.message))
         })?;
