@@ -11,7 +11,8 @@ association announces its end, and deletes nothing: what is behind its hard limi
 
 No key travels, and messages are authenticated with the secret; but there is no forward secrecy, so this is an example
 and not a replacement for IKE. Of a cipher of one's own (--suite maes512ctr-sha256) both ends compare the number of its
-transform, the lengths and the fingerprint of what the cipher computes, and refuse a peer whose cipher differs. Its own connection is not protected: the policy must not name this program.
+transform, the lengths and the fingerprint of what the cipher computes, and refuse a peer whose cipher differs. This
+program's own connection is not protected: the policy must not name it.
 """
 
 import argparse
@@ -222,7 +223,8 @@ def main():
                         help="the secret that both hosts share, or that this host shares with PEER (repeatable)")
     parser.add_argument("--listen", action="append", default=[], help="own address to answer on (repeatable)")
     parser.add_argument("--port", type=int, default=4599)
-    parser.add_argument("--suite", default="aes128gcm", help=f"{', '.join(KEYMAT_OCTETS)}, or one of a cipher of one's own")
+    parser.add_argument("--suite", default="aes128gcm",
+                        help=f"{', '.join(KEYMAT_OCTETS)}, or one of a cipher of one's own")
     parser.add_argument("--soft", type=int, help="seconds until a successor is asked for (default: 5/6 of --hard)")
     parser.add_argument("--hard", type=int, default=3600, help="seconds until an association ends")
     options = parser.parse_args()

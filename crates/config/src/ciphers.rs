@@ -26,7 +26,7 @@ const BUILT_IN: [&str; 1] = [crypto_maes::Maes512::NAME];
 /// The ciphers of one's own, and every suite that policy may name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CiphersConfig {
-    /// The tables, in the order of the file.
+    /// The ciphers that are named, in the order of the file.
     pub tables: Vec<CipherConfig>,
     /// The catalogue: the standard suites, and those of the ciphers whose description is known.
     pub suites: Suites,
@@ -34,24 +34,24 @@ pub struct CiphersConfig {
     pub refused: Vec<RefusedCipher>,
 }
 
-/// A table `[[cipher]]`.
+/// One cipher of one's own, from its table `[[cipher]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CipherConfig {
-    /// Where the cipher comes from.
+    /// The place that the cipher comes from.
     pub source: CipherSource,
     /// Whether suites may be used that rest on the cipher alone, also for integrity.
     pub alone: bool,
 }
 
-/// Where a cipher of one's own comes from.
+/// The place that a cipher of one's own comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CipherSource {
-    /// It is compiled in: the `y` of the paper's CONFIG line.
+    /// The cipher is compiled in: the `y` of the paper's CONFIG line.
     BuiltIn {
         /// The name of the cipher.
         name: &'static str,
     },
-    /// It is a shared library: the `m` of the paper's CONFIG line.
+    /// The cipher is in a shared library: the `m` of the paper's CONFIG line.
     Library {
         /// The path of the manifest.
         manifest: PathBuf,
@@ -65,11 +65,11 @@ pub enum CipherSource {
 /// A cipher that is not in the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedCipher {
-    /// The path of its manifest.
+    /// The path of the cipher's manifest.
     pub manifest: PathBuf,
-    /// The reason, as a sentence without its end.
+    /// The reason why the cipher is not there, without a full stop.
     pub why: String,
-    /// What to do.
+    /// The text that says what to do.
     pub remedy: String,
 }
 
@@ -88,7 +88,7 @@ impl CiphersConfig {
     }
 }
 
-/// The description of a cipher and the first of its transform ids.
+/// A cipher's description with the first of its transform ids.
 type Description = (CustomDescription, u16);
 
 impl Reader<'_> {
@@ -109,7 +109,7 @@ impl Reader<'_> {
         out
     }
 
-    /// One table. What it describes goes into the catalogue of `out`.
+    /// Read a table, and put what it describes into the catalogue of `out`.
     fn cipher(
         &mut self,
         at: Range<usize>,
@@ -216,7 +216,7 @@ impl Reader<'_> {
         Some((CipherSource::Library { manifest, sha256, name }, described))
     }
 
-    /// Where the code of a library runs. In the daemon is all that there is today.
+    /// Read where the code of a library runs. In the daemon is all that there is today.
     fn isolation(&mut self, at: Range<usize>, value: Option<&Value<'_>>) -> Option<()> {
         let remedy = "write isolation = \"none\": the library is then code of the daemon and can do what the daemon can, so its source \
                       must be as trusted as the daemon's";

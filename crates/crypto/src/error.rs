@@ -49,6 +49,12 @@ pub enum CryptoError {
         /// The reason, with a remedy.
         why: String,
     },
+    /// A cipher of one's own does not answer any more as it did, and is not used.
+    #[error("the cipher {name} gives other answers than at the start; it is not used any more")]
+    CipherChanged {
+        /// The name of the cipher.
+        name: &'static str,
+    },
     /// A provider failed its known-answer test and is not used.
     #[error("provider {provider} failed its known-answer test for {suite}; it is not used")]
     SelfTest {
@@ -128,6 +134,10 @@ impl CryptoError {
             }
             CryptoError::CipherLeftOut { .. } => Some(
                 "what needs its suites is refused until then; `ravelin cipher check` looks at a cipher and names what is wrong",
+            ),
+            CryptoError::CipherChanged { .. } => Some(
+                "its packets are dropped (unit_failed); test this machine's memory and processor, and check the cipher \
+                 (`ravelin cipher check`); a new start uses it again",
             ),
             _ => None,
         }

@@ -20,6 +20,8 @@ pub struct Registry {
     /// Names asked for; `None` for every suite.
     preferred: BTreeMap<Option<SuiteId>, &'static str>,
     measured: BTreeMap<SuiteId, Vec<Measurement>>,
+    /// The known answers that were put to ciphers of one's own since the start.
+    checked: usize,
 }
 
 /// The reason why this provider serves a suite.
@@ -190,6 +192,19 @@ impl Registry {
     pub fn fingerprint(&self, suite: SuiteId) -> Option<&[u8; 32]> {
         suite.custom()?;
         self.provider(suite)?.fingerprint()
+    }
+
+    /// Put known answers to the next cipher of one's own, in turns. Its name and the outcome; `None` if there is none.
+    pub fn check_next(&mut self) -> Option<(&'static str, Result<(), CryptoError>)> {
+        let own: Vec<_> = self.providers.iter().filter(|provider| provider.fingerprint().is_some()).collect();
+        let provider = own.get(self.checked % own.len().max(1))?;
+        self.checked = self.checked.wrapping_add(1);
+        Some((provider.name(), provider.check_again()))
+    }
+
+    /// The reasons why providers are not used any more.
+    pub fn faults(&self) -> impl Iterator<Item = CryptoError> {
+        self.providers.iter().filter_map(|provider| provider.fault())
     }
 
     fn offers(&self, suite: SuiteId) -> impl Iterator<Item = &dyn Provider> {

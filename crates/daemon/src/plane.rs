@@ -145,6 +145,11 @@ impl Plane {
         &self.rules
     }
 
+    /// Put known answers to ciphers of one's own, when it is time; `second` counts from the start.
+    pub(crate) fn check_ciphers(&mut self, second: u32) {
+        self.associations.check_ciphers(second);
+    }
+
     /// The associations, to be looked at.
     pub(crate) fn associations(&self) -> &Associations {
         &self.associations

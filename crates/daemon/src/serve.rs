@@ -321,6 +321,7 @@ impl Upkeep {
             wrong.extend(plane.refresh_executables().err().map(|refused| refused.to_string()));
         }
         plane.follow_pins(round);
+        plane.check_ciphers(self.count);
         if news || round || news_of_files {
             for text in wrong.iter().filter(|text| !self.said.contains(text)) {
                 tracing::error!("{text}");

@@ -25,7 +25,7 @@ fn with_wide(registry: Registry, wide: Option<impl Provider + 'static>) -> Regis
 
 /// What `status` and `doctor` say of units and ciphers that are not used.
 pub fn faults(registry: &Registry) -> impl Iterator<Item = api::Problem> {
-    registry.left_out().map(|error| api::Problem {
+    registry.left_out().cloned().chain(registry.faults()).map(|error| api::Problem {
         code: "failed".to_owned(),
         message: error.to_string(),
         remedy: Some(error.remedy().unwrap_or(LEFT_OUT).to_owned()),

@@ -36,6 +36,9 @@ use served::Served;
 /// How long an SPI is kept for a key manager.
 const PROMISE: std::time::Duration = std::time::Duration::from_secs(60);
 
+/// Seconds after which a cipher of one's own gets its known answers again.
+const KNOWN_ANSWERS: u32 = 600;
+
 /// What is known of associations beside the data threads, which own them.
 pub struct Associations {
     /// The registry of suites and the book of used keys.
@@ -55,6 +58,18 @@ impl Associations {
     /// The suites that associations may have.
     pub(crate) fn registry(&self) -> &Registry {
         &self.keys.registry
+    }
+
+    /// Put known answers to the ciphers of one's own, in turns: to each every ten minutes. `second` counts from the start.
+    pub(super) fn check_ciphers(&mut self, second: u32) {
+        let count = self.registry().fingerprints().count();
+        let every = u32::try_from(count).ok().and_then(|count| KNOWN_ANSWERS.checked_div(count));
+        if !every.is_some_and(|every| second.is_multiple_of(every)) {
+            return;
+        }
+        if let Some((_, Err(error))) = self.keys.registry.check_next() {
+            tracing::error!("{error}; {}", error.remedy().unwrap_or_default());
+        }
     }
 
     /// What is wrong with the book of used keys, if anything.

@@ -207,7 +207,9 @@ impl Add {
         let standard = associations::check(&request, Some(&Suites::standard()));
         let added: anyhow::Result<SaAdded> = self.ask.connect.post_secret(path::SA, request);
         let added = match (added, standard) {
-            (Err(error), Err(refused)) if exit::kind(&error) == exit::Kind::Unreachable => return Err(bad(refused)),
+            (Err(error), Err(refused)) if exit::kind(&error) == exit::Kind::Unreachable => {
+                return Err(bad(refused));
+            }
             (added, _) => added?,
         };
         self.ask.show(&added, |added| format!("{} {} added\n", added.sa.direction, added.sa.spi))
