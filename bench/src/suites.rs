@@ -8,6 +8,7 @@ mod null;
 mod paper_000;
 mod paper_001;
 mod paper_003;
+mod paper_004;
 mod path;
 mod peers;
 mod policy;
@@ -36,6 +37,7 @@ pub const ON_DEMAND: &[(&str, &[Part])] = &[
     ("floods", &[floods::run]),
     ("paper-001", &[paper_001::run]),
     ("paper-003", &[paper_003::run]),
+    ("paper-004", &[paper_004::run]),
 ];
 
 /// The report, for a part whose figures come together.
