@@ -5,8 +5,8 @@
 #![no_main]
 
 use documents::import::{Ends, Entry, ImportItem, read};
-use offline::replay::{EngineOptions, Replay, ReplayError};
 use libfuzzer_sys::fuzz_target;
+use offline::replay::{EngineOptions, Replay, ReplayError};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;
 
