@@ -1,5 +1,6 @@
 //! The suites by name, and the parts that each is made of.
 
+mod cipher;
 mod engine;
 mod floods;
 mod hooks;
@@ -38,6 +39,7 @@ pub const ON_DEMAND: &[(&str, &[Part])] = &[
     ("paper-001", &[paper_001::run]),
     ("paper-003", &[paper_003::run]),
     ("paper-004", &[paper_004::run]),
+    ("cipher", &[cipher::run]),
 ];
 
 /// The report, for a part whose figures come together.
