@@ -10,7 +10,9 @@ direction from secret and nonces, and adds an association for each direction on 
 association announces its end, and deletes nothing: what is behind its hard limit the daemon deletes itself.
 
 No key travels, and messages are authenticated with the secret; but there is no forward secrecy, so this is an example
-and not a replacement for IKE. Its own connection is not protected: the policy must not name this program.
+and not a replacement for IKE. Of a cipher of one's own (--suite maes512ctr-sha256) both ends compare the number of its
+transform, the lengths and the fingerprint of what the cipher computes, and refuse a peer whose cipher differs. This
+program's own connection is not protected: the policy must not name it.
 """
 
 import argparse
@@ -58,9 +60,23 @@ def derive(psk, label, octets):
     return out[:octets]
 
 
+def agreement(path, suite):
+    """What both ends must have alike: of a cipher of one's own all that the daemon says of it, else the name alone."""
+    if suite in KEYMAT_OCTETS:
+        return {"suite": suite, "keymat_octets": KEYMAT_OCTETS[suite]}
+    for unit in call(path, "GET", "/v1/status")["crypto"]:
+        custom = unit.get("custom")
+        if unit["suite"] == suite and custom and "fingerprint" in custom:
+            # A private number means nothing without whose it is (RFC 7296 section 3.12): the fingerprint says that.
+            agreed = {key: custom.get(key) for key in ("transform_id", "key_bits", "integrity", "keymat_octets")}
+            return {"suite": suite, "fingerprint": custom["fingerprint"], **agreed}
+    raise ValueError(f"the daemon has no suite {suite}; `ravelin status --units` lists them")
+
+
 class Keys:
     def __init__(self, options):
         self.options = options
+        self.agreed = agreement(options.control, options.suite)
         self.secrets = {}
         for argument in options.psk_file:
             peer, _, path = argument.rpartition("=")
@@ -99,7 +115,7 @@ class Keys:
 
     def install(self, local, remote, own_spi, peer_spi, offer_nonce, answer_nonce, offered_by_us):
         """Both directions, inbound first: the peer may send as soon as it has heard of us."""
-        octets = KEYMAT_OCTETS[self.options.suite]
+        octets = self.agreed["keymat_octets"]
         nonces = bytes.fromhex(offer_nonce) + bytes.fromhex(answer_nonce)
         forward = derive(self.psk(remote), b"to the answerer" + nonces, octets)
         backward = derive(self.psk(remote), b"to the offerer" + nonces, octets)
@@ -118,8 +134,11 @@ class Keys:
             nonce = os.urandom(32).hex()
             with socket.create_connection((remote, self.options.port), 5, (local, 0)) as peer:
                 message = {"kind": "offer", "from": local, "to": remote, "spi": spi, "nonce": nonce}
+                message["agreed"] = self.agreed
                 peer.sendall(self.seal(remote, message).encode() + b"\n")
                 answer = self.open(remote, peer.makefile("rb").readline(65536))
+            if answer.get("kind") == "refusal":
+                raise ValueError(f"the peer refuses: {answer.get('why')}")
             if answer.get("kind") != "answer" or answer.get("offer") != nonce:
                 raise ValueError("an answer to something else")
             self.install(local, remote, spi, answer["spi"], nonce, answer["nonce"], True)
@@ -136,6 +155,10 @@ class Keys:
             ends = (offer.get("from"), offer.get("to"))
             if offer.get("kind") != "offer" or ends != (address[0], connection.getsockname()[0]):
                 raise ValueError("an offer in somebody else's name")
+            if offer.get("agreed") != self.agreed:
+                why = f"one end has {offer.get('agreed')}, the other {self.agreed}"
+                connection.sendall(self.seal(address[0], {"kind": "refusal", "why": why}).encode() + b"\n")
+                raise ValueError(why)
             spi = call(self.options.control, "POST", "/v1/spi")["spi"]
             nonce = os.urandom(32).hex()
             self.install(offer["to"], offer["from"], spi, offer["spi"], offer["nonce"], nonce, False)
@@ -200,7 +223,8 @@ def main():
                         help="the secret that both hosts share, or that this host shares with PEER (repeatable)")
     parser.add_argument("--listen", action="append", default=[], help="own address to answer on (repeatable)")
     parser.add_argument("--port", type=int, default=4599)
-    parser.add_argument("--suite", default="aes128gcm", choices=sorted(KEYMAT_OCTETS))
+    parser.add_argument("--suite", default="aes128gcm",
+                        help=f"{', '.join(KEYMAT_OCTETS)}, or one of a cipher of one's own")
     parser.add_argument("--soft", type=int, help="seconds until a successor is asked for (default: 5/6 of --hard)")
     parser.add_argument("--hard", type=int, default=3600, help="seconds until an association ends")
     options = parser.parse_args()
@@ -212,6 +236,8 @@ def main():
         keys = Keys(options)
     except OSError as error:
         sys.exit(f"keymanager: {error.filename}: {error.strerror}")
+    except (RuntimeError, ValueError) as error:
+        sys.exit(f"keymanager: {error}")
     for address in options.listen:
         in_background(listen, keys, address, options.port)
     local_of = {}

@@ -3,18 +3,18 @@
 //! Head and checksum are put right, so that the fields are reached: whoever is at the socket can do so too.
 #![no_main]
 
-use crypto::Secret;
+use crypto::{Secret, Suites};
 use libfuzzer_sys::fuzz_target;
 use sadb::handover::HandOver;
 use std::sync::LazyLock;
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = HandOver::from_bytes(bytes);
+    let _ = HandOver::from_bytes(bytes, &Suites::standard());
     let mut sealed = HEAD.clone();
     sealed.extend((bytes.len() as u64 + 28).to_be_bytes());
     sealed.extend(bytes);
     sealed.extend(crc64(&sealed).to_be_bytes());
-    if let Ok(state) = HandOver::from_bytes(&sealed) {
+    if let Ok(state) = HandOver::from_bytes(&sealed, &Suites::standard()) {
         assert_eq!(state.to_bytes().expose(), sealed, "one state has one form");
     }
 });

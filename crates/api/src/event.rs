@@ -49,8 +49,8 @@ pub struct Acquire {
     /// What the policy demands: `authenticated` or `encrypted`.
     pub need: String,
     /// The suite that the policy demands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub suite: Option<String>,
+    #[serde(flatten)]
+    pub wanted: WantedSuite,
     /// Whether packets wait for an association. Otherwise they pass in clear meanwhile, or end, as the policy says.
     pub held: bool,
     /// The IP protocol number of the packet.
@@ -76,6 +76,38 @@ pub struct Acquire {
     /// Templates of the associations that the SPD rule wants, innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bundle: Vec<String>,
+}
+
+/// The suite that an association is to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WantedSuite {
+    /// The name of the suite; absent if any will do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite: Option<String>,
+    /// What both ends must agree on about that suite, if it is one of a cipher of one's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom: Option<Box<CustomSuite>>,
+}
+
+/// What key managers must agree on about a suite of a cipher of one's own. The number of its transform is a private
+/// one, which means nothing without whose it is (RFC 7296 section 3.12): here the fingerprint says that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CustomSuite {
+    /// The name of the cipher.
+    pub cipher: String,
+    /// The private-use number of the encryption transform (RFC 7296 section 3.3.2), 1024 to 65535.
+    pub transform_id: u16,
+    /// Bits of the encryption key, without salt.
+    pub key_bits: usize,
+    /// The integrity algorithm beside it; absent where the transform brings its own integrity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integrity: Option<String>,
+    /// Octets of the keying material of an association, salts and integrity key included.
+    pub keymat_octets: usize,
+    /// The fingerprint of what the cipher computes, 64 hexadecimal digits: equal fingerprints are equal ciphers. Absent
+    /// where the cipher is known and could not be loaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
 }
 
 /// An association that reached a limit.

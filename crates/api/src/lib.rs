@@ -49,8 +49,8 @@ pub use demo::{DemoCheck, DemoReport};
 pub use doctor::{Check, CheckState, Doctor};
 pub use envelope::{CommandProblem, CommandRefusal, Problem, Refusal, VERSION, Version, Versioned};
 pub use event::{
-    Acquire, Audit, Event, Expire, IcmpSeen, LostEvents, PeerMoved, Pmtu, Ready, Released, SpdChange,
-    SpdChanged, SpiAllocated,
+    Acquire, Audit, CustomSuite, Event, Expire, IcmpSeen, LostEvents, PeerMoved, Pmtu, Ready, Released,
+    SpdChange, SpdChanged, SpiAllocated, WantedSuite,
 };
 pub use explain::{
     AppRef, Decision, DropExplained, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position,
@@ -88,8 +88,8 @@ pub use scrubbed::{ScrubbedProfile, ScrubbedStatus};
 pub use spd::{SpdAdd, SpdAdded, SpdCount, SpdDeleted, SpdDirection, SpdList, SpdRule};
 pub use spi::{Spi, SpiRequest};
 pub use status::{
-    AppHealth, AppState, CryptoMeasured, CryptoUnit, GatewayState, Health, Status, StatusState, Traffic,
-    TunState, UplinkState,
+    AppHealth, AppState, CipherState, CryptoMeasured, CryptoUnit, GatewayState, Health, Status, StatusState,
+    Traffic, TunState, UplinkState,
 };
 pub use traffic::{Amount, AppTraffic, AppTrafficList, Arrived, HandedOver, LeftTraffic, SentTraffic};
 pub use translation::{SpdEntries, SpdEntry, TranslationState};

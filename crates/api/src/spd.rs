@@ -52,6 +52,10 @@ pub struct SpdAdd {
     /// The level of a protecting rule: `mandatory` (default) or `optional`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
+    /// The suite that one of the associations of a protecting rule must have (`"maes512ctr-sha256"`); behind one that
+    /// rests on a cipher of one's own alone stands `alone` (`"maes512gcm alone"`). If absent, any suite will do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite: Option<String>,
     /// The associations that a packet of a protecting rule passes, innermost first: each an SPI, or
     /// `PROTOCOL/MODE/LOCAL-REMOTE`. If absent, any association that serves the packet will do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -90,6 +94,9 @@ pub struct SpdRule {
     /// The level, where the rule protects: `mandatory` or `optional`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
+    /// The suite that one of the associations must have, where the rule demands one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite: Option<String>,
     /// The associations that a packet passes, innermost first, where the rule protects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bundle: Vec<String>,

@@ -7,7 +7,7 @@ use cipher_manifest::{Digest, Manifest, Vectors};
 use crate::elf;
 use crate::error::LoadError;
 use crate::files::{Folder, Trust};
-use crate::sealed::{Sealed, digest};
+use crate::sealed::Sealed;
 
 /// The digests of the three files, of what was read and not of what is on the disk now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub fn examine(manifest: &Path, sha256: Option<Digest>, trust: Trust) -> Result<
     }
     let (folder, name) = Folder::of(manifest, trust)?;
     let text = folder.read(&name, Manifest::MOST_OCTETS)?;
-    let got = digest(&text);
+    let got = Digest::of(&text);
     if let Some(want) = sha256.filter(|want| *want != got) {
         return Err(LoadError::Digest { file: manifest.to_owned(), want, got, from: "the configuration" });
     }
@@ -60,12 +60,12 @@ pub fn examine(manifest: &Path, sha256: Option<Digest>, trust: Trust) -> Result<
         if want == got { Ok(got) } else { Err(LoadError::Digest { file, want, got, from: "the manifest" }) }
     };
     let vector_text = folder.read(parsed.vectors.file.as_ref(), Vectors::MOST_OCTETS)?;
-    let vectors_digest = same(&parsed.vectors.file, parsed.vectors.sha256, digest(&vector_text))?;
+    let vectors_digest = same(&parsed.vectors.file, parsed.vectors.sha256, Digest::of(&vector_text))?;
     let vectors = Vectors::parse(&vector_text)
         .map_err(|error| LoadError::document(&folder.path(&parsed.vectors.file), error))?;
     let library = folder.seal(parsed.library.file.as_ref())?;
     let octets = library.octets().map_err(|error| LoadError::System("cannot read sealed memory", error))?;
-    let library_digest = same(&parsed.library.file, parsed.library.sha256, digest(&octets))?;
+    let library_digest = same(&parsed.library.file, parsed.library.sha256, Digest::of(&octets))?;
     elf::check(&octets).map_err(|why| LoadError::Elf { file: folder.path(&parsed.library.file), why })?;
     Ok(Examined {
         digests: Digests { manifest: got, library: library_digest, vectors: vectors_digest },

@@ -6,10 +6,8 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use cipher_manifest::Digest;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 use rustix::io::Errno;
-use sha2::{Digest as _, Sha256};
 
 /// A file in memory whose content and length are fixed for good.
 #[derive(Debug)]
@@ -69,11 +67,6 @@ impl AsFd for Sealed {
     }
 }
 
-/// The SHA-256 digest of some octets.
-pub(crate) fn digest(octets: &[u8]) -> Digest {
-    Digest(Sha256::digest(octets).into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,11 +88,5 @@ mod tests {
         let open = memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         fcntl_add_seals(&open, SealFlags::GROW | SealFlags::SHRINK).unwrap();
         assert!(Sealed::inherited(open).is_err());
-    }
-
-    #[test]
-    fn the_digest_is_that_of_fips_180() {
-        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(digest(b"abc").to_string(), abc);
     }
 }

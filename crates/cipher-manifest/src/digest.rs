@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::hex;
 
 /// The SHA-256 digest of a file, written as 64 hexadecimal digits.
@@ -12,6 +14,11 @@ pub struct Digest(pub [u8; Digest::LEN]);
 impl Digest {
     /// The number of octets of a digest.
     pub const LEN: usize = 32;
+
+    /// The digest of these octets.
+    pub fn of(octets: &[u8]) -> Digest {
+        Digest(Sha256::digest(octets).into())
+    }
 }
 
 /// A text that is no SHA-256 digest.
@@ -37,5 +44,16 @@ impl fmt::Display for Digest {
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_that_of_fips_180() {
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(Digest::of(b"abc").to_string(), abc);
     }
 }

@@ -4,10 +4,11 @@
 //! by file, line and column with a remedy. There is no place for a key in it (docs/design/0003 item 2).
 //!
 //! The configuration of a scrubber in line is read with the same [`Reader`] ([`refine`]: what it has in common with the
-//! daemon's).
+//! daemon's). The manifests of ciphers of one's own are read as well, since they say which suites there are.
 #![forbid(unsafe_code)]
 
 mod audit;
+mod ciphers;
 mod flows;
 mod gateway;
 mod icmp;
@@ -25,6 +26,7 @@ mod translation;
 
 pub use self::scrub::ScrubConfig;
 pub use audit::AuditConfig;
+pub use ciphers::{CipherConfig, CipherSource, CiphersConfig, RefusedCipher};
 pub use flows::FlowsConfig;
 pub use gateway::GatewayConfig;
 pub use icmp::IcmpConfig;
@@ -111,6 +113,8 @@ pub struct CryptoConfig {
     pub unit: Option<String>,
     /// Units for single suites.
     pub units: Vec<(crypto::SuiteId, String)>,
+    /// The ciphers of one's own, and the catalogue of suites, from the `[[cipher]]` tables.
+    pub ciphers: CiphersConfig,
 }
 
 /// The settings of the TUN, from `[tun]`.
@@ -192,6 +196,16 @@ impl Config {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         Config::parse(path, &text)
+    }
+
+    /// The ciphers of one's own in a configuration file, whatever else is in it: for whoever checks a policy.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is no TOML, or has faults in its `[[cipher]]` tables.
+    pub fn load_ciphers(path: &Path) -> Result<CiphersConfig, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        read::walk(path, &text, |reader, root| Some(reader.ciphers(root))).map_err(ConfigError::Bad)
     }
 
     /// Check a text that came from `path`; relative paths in it start at the folder of `path`.

@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crypto::UnknownSuite;
+
 use super::{
-    Config, CryptoConfig, ENC_NAME, ESP_PORT, EspConfig, INSTANCE, KEEPALIVE, LogLevel, Report, TUN_NAME,
-    TUN_QUEUE, TunConfig,
+    CiphersConfig, Config, CryptoConfig, ENC_NAME, ESP_PORT, EspConfig, INSTANCE, KEEPALIVE, LogLevel,
+    Report, TUN_NAME, TUN_QUEUE, TunConfig,
 };
 use crate::suggestion::suggestion;
 
-const TOP: [&str; 23] = [
+const TOP: [&str; 24] = [
     "instance",
     "policy",
     "translation",
@@ -37,6 +39,7 @@ const TOP: [&str; 23] = [
     "ipip",
     "scrub",
     "crypto",
+    "cipher",
 ];
 const CRYPTO: [&str; 3] = ["legacy", "unit", "units"];
 const TUN: [&str; 2] = ["name", "queue"];
@@ -121,7 +124,8 @@ impl Reader<'_> {
         let socket_requests = self.socket_requests(root.get("socket_requests"));
         let log = self.log(root.get("log"));
         let translation = self.translation(root.get("translation"), root.get("per_socket"));
-        let crypto = self.crypto(root.get("crypto"));
+        let ciphers = self.ciphers(root);
+        let crypto = self.crypto(root.get("crypto"), ciphers);
         let policy = match root.get("policy") {
             Some(value) => self.path(value, "policy"),
             None => {
@@ -421,8 +425,8 @@ impl Reader<'_> {
         esp
     }
 
-    fn crypto(&mut self, value: Option<&Value<'_>>) -> CryptoConfig {
-        let mut crypto = CryptoConfig::default();
+    fn crypto(&mut self, value: Option<&Value<'_>>, ciphers: CiphersConfig) -> CryptoConfig {
+        let mut crypto = CryptoConfig { ciphers, ..CryptoConfig::default() };
         let Some(table) = self.table(value, "crypto", &CRYPTO) else { return crypto };
         if let Some(value) = table.get("legacy") {
             match value.get_ref().as_bool() {
@@ -443,7 +447,7 @@ impl Reader<'_> {
             return crypto;
         };
         for (name, unit) in units.iter() {
-            match name.get_ref().parse() {
+            match crypto.ciphers.suites.find(name.get_ref()) {
                 // A suite may have two names.
                 Ok(suite) if crypto.units.iter().any(|(known, _)| *known == suite) => {
                     self.fault(
@@ -457,8 +461,10 @@ impl Reader<'_> {
                         crypto.units.push((suite, unit.to_owned()));
                     }
                 }
+                // It may be a suite of a cipher whose manifest is missing, which must not stop the daemon.
+                Err(UnknownSuite::Cipher(_) | UnknownSuite::CipherOrOwn { .. })
+                    if !crypto.ciphers.refused.is_empty() => {}
                 Err(error) => {
-                    let error: crypto::UnknownSuite = error;
                     self.fault(
                         name.span(),
                         error.to_string(),

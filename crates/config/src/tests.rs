@@ -361,3 +361,136 @@ fn names_have_servers_and_times() {
         assert!(report.contains(text), "{lines}: {report}");
     }
 }
+
+/// A folder of this test's own with a manifest in it, gone at the end.
+struct Manifests(PathBuf);
+
+impl Manifests {
+    fn new(name: &str) -> Manifests {
+        let folder = std::env::temp_dir().join(format!("ravelin-ciphers-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Manifests(folder)
+    }
+
+    /// Write the manifest of a cipher; its path and its digest.
+    fn write(&self, file: &str, name: &str, transform_id: u16) -> (String, String) {
+        let digest = "00".repeat(32);
+        let text = format!(
+            r#"{{"name":"{name}","version":"1","vendor":"test","kind":"block","block":16,"key":32,"constant_time":true,
+                "transform_id":{transform_id},"library":{{"file":"a.so","sha256":"{digest}"}},
+                "vectors":{{"file":"v.json","sha256":"{digest}"}},"source":"here","licence":"none"}}"#
+        );
+        let path = self.0.join(file);
+        std::fs::write(&path, &text).unwrap();
+        (path.display().to_string(), cipher_manifest::Digest::of(text.as_bytes()).to_string())
+    }
+}
+
+impl Drop for Manifests {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn ciphers_of_ones_own_bring_their_suites() {
+    let manifests = Manifests::new("good");
+    let (path, digest) = manifests.write("gost.json", "gost", 50_000);
+    let config = parse(&format!(
+        "policy = \"p\"\n[[cipher]]\nbuiltin = \"maes512\"\nalone = true\n[[cipher]]\nmanifest = \"{path}\"\nsha256 = \
+         \"{digest}\"\nisolation = \"none\"\n[crypto.units]\n\"gostctr-sha256\" = \"gost\"\n"
+    ))
+    .unwrap();
+    assert!(config.crypto.ciphers.refused.is_empty() && config.crypto.ciphers.has_built_in("maes512"));
+    assert_eq!(config.crypto.ciphers.tables.len(), 2);
+    let names: Vec<_> = config.crypto.ciphers.suites.own().map(|cipher| cipher.name.clone()).collect();
+    assert_eq!(names, ["maes512", "gost"]);
+    let find = |name: &str| config.crypto.ciphers.suites.find(name);
+    assert!(find("maes512gcm").is_ok() && find("maes512ctr-sha256").is_ok());
+    assert!(find("gostctr-aes256gcm").is_ok() && find("gostgcm").is_err());
+    assert_eq!(config.crypto.units, [(find("gostctr-sha256").unwrap(), "gost".to_owned())]);
+    // Whoever checks a policy gets the same catalogue, whatever else is in the file.
+    let file = manifests.0.join("ravelin.toml");
+    std::fs::write(&file, "unknown = 3\n[[cipher]]\nbuiltin = \"maes512\"\n").unwrap();
+    let loaded = Config::load_ciphers(&file).unwrap();
+    assert!(loaded.suites.find("maes512ctr-sha256").is_ok());
+    std::fs::write(&file, "[[cipher]]\nbuiltin = \"maes5\"\n").unwrap();
+    assert!(Config::load_ciphers(&file).unwrap_err().to_string().contains("did you mean \"maes512\"?"));
+}
+
+#[test]
+fn a_manifest_that_is_not_there_stops_nothing() {
+    let manifests = Manifests::new("gone");
+    let (path, digest) = manifests.write("gost.json", "gost", 50_000);
+    let table = |path: &str, digest: &str| {
+        format!(
+            "policy = \"p\"\n[[cipher]]\nmanifest = \"{path}\"\nsha256 = \"{digest}\"\nisolation = \"none\"\n\
+             [crypto.units]\n\"gostctr-sha256\" = \"gost\"\n"
+        )
+    };
+    let folder = manifests.0.display().to_string();
+    let (broken, broken_digest) = manifests.write("broken.json", "Gost", 50_000);
+    for (path, digest, why) in [
+        (format!("{path}.gone"), digest.as_str(), "cannot be read"),
+        (path.clone(), &"11".repeat(32), "and the configuration wants 1111"),
+        (folder, digest.as_str(), "no regular file"),
+        (broken, broken_digest.as_str(), "Gost"),
+    ] {
+        let config = parse(&table(&path, digest)).unwrap_or_else(|report| panic!("{report}"));
+        assert_eq!(config.crypto.ciphers.suites, crypto::Suites::standard());
+        assert_eq!(config.crypto.ciphers.refused.len(), 1);
+        let told = config.crypto.ciphers.refused[0].to_string();
+        assert!(told.contains(why) && told.starts_with(&path), "{told}");
+        // The unit of a suite that is not there is no reason to stay away either.
+        assert!(config.crypto.units.is_empty());
+    }
+    assert_eq!(parse(&table(&path, &digest)).unwrap().crypto.ciphers.refused, []);
+}
+
+#[test]
+fn tables_of_ciphers_that_contradict_are_faults() {
+    let manifests = Manifests::new("bad");
+    let (path, digest) = manifests.write("gost.json", "gost", 50_000);
+    let (same_id, same_id_digest) = manifests.write("other.json", "other", 50_002);
+    let (same_name, same_name_digest) = manifests.write("maes.json", "maes512", 51_000);
+    let loaded = |path: &str, digest: &str| {
+        format!("[[cipher]]\nmanifest = \"{path}\"\nsha256 = \"{digest}\"\nisolation = \"none\"\n")
+    };
+    let good = loaded(&path, &digest);
+    for (text, line, word) in [
+        ("cipher = 3\n".to_owned(), 2, "[[cipher]], in two brackets"),
+        ("[cipher]\nbuiltin = \"maes512\"\n".to_owned(), 2, "[[cipher]], in two brackets"),
+        ("[[cipher]]\n".to_owned(), 2, "neither `builtin` nor `manifest`"),
+        ("[[cipher]]\nbuiltin = \"rot13\"\n".to_owned(), 3, "compiled in: maes512"),
+        ("[[cipher]]\nbuiltin = \"maes512\"\nmanifest = \"m\"\n".to_owned(), 3, "not both"),
+        (
+            "[[cipher]]\nbuiltin = \"maes512\"\nisolation = \"none\"\n".to_owned(),
+            4,
+            "does not go with `builtin`",
+        ),
+        ("[[cipher]]\nbuiltin = \"maes512\"\nsha256 = \"00\"\n".to_owned(), 4, "does not go with `builtin`"),
+        ("[[cipher]]\nbuiltin = \"maes512\"\nalone = 1\n".to_owned(), 4, "must be true or false"),
+        ("[[cipher]]\nbuiltin = \"maes512\"\nalon = true\n".to_owned(), 4, "did you mean `alone`?"),
+        (format!("[[cipher]]\nmanifest = \"{path}\"\nisolation = \"none\"\n"), 2, "needs the digest"),
+        (good.replace(&digest, "12"), 4, "64 hexadecimal digits"),
+        (good.replace("isolation = \"none\"\n", ""), 2, "isolation = \"none\""),
+        (good.replace("\"none\"", "\"worker\""), 5, "not there yet"),
+        (good.replace("\"none\"", "\"chroot\""), 5, "no isolation is called \"chroot\""),
+        (format!("{good}{good}"), 6, "gost"),
+        (format!("{good}{}", loaded(&same_id, &same_id_digest)), 6, "gost has some of them"),
+        (
+            format!("[[cipher]]\nbuiltin = \"maes512\"\n{}", loaded(&same_name, &same_name_digest)),
+            4,
+            "cannot both be configured",
+        ),
+        (
+            "[[cipher]]\nbuiltin = \"maes512\"\n[crypto.units]\nmaes512gcm = \"x\"\n".to_owned(),
+            5,
+            "alone = true",
+        ),
+    ] {
+        let report = parse(&format!("policy = \"p\"\n{text}")).unwrap_err();
+        assert!(report.to_string().contains(word), "{text}\n{report}");
+        assert_eq!(report.findings()[0].line, line, "{text}\n{report}");
+    }
+}

@@ -14,6 +14,7 @@ mod behaviour;
 mod cascade;
 mod combined;
 mod modes;
+mod trusted;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use crate::Ring;
 use crate::rustcrypto::{EncryptThenMac, KEY_SETUP_STACK, Mac, PacketCipher, packet_mac};
 
 pub use behaviour::Behaviour;
+use trusted::{Trust, Trusted};
 
 /// The label of keys that are bound to a cipher's behaviour.
 const LABEL: &[u8] = b"ravelin cipher v1";
@@ -37,6 +39,7 @@ pub struct CustomProvider {
     cipher: Arc<dyn CustomCipher>,
     name: &'static str,
     behaviour: Behaviour,
+    trust: Trust,
 }
 
 /// The reason why a cipher cannot be a provider.
@@ -62,18 +65,22 @@ impl CustomProvider {
     /// [`CustomError`].
     pub fn new(cipher: Arc<dyn CustomCipher>, suites: &Suites) -> Result<CustomProvider, CustomError> {
         let name = &cipher.description().name;
-        let mut modes = suites.all().filter_map(SuiteId::custom);
-        let Some(mode) = modes.find(|mode| mode.cipher() == *name) else {
+        let Some(mode) = suites.all_modes().find(|mode| mode.cipher() == *name) else {
             return Err(CustomError::NotRegistered(name.clone()));
         };
         let behaviour = Behaviour::of(cipher.as_ref());
         let behaviour = behaviour.map_err(|why| CustomError::Behaviour { name: name.clone(), why })?;
-        Ok(CustomProvider { name: mode.cipher(), cipher, behaviour })
+        Ok(CustomProvider { name: mode.cipher(), cipher, behaviour, trust: Trust::new() })
     }
 
     /// The fingerprint of what the cipher computes.
     pub fn behaviour(&self) -> &Behaviour {
         &self.behaviour
+    }
+
+    /// Use the cipher no more: packets under its keys end as [`UnitFailed`], and no key is made.
+    pub fn withdraw(&self) {
+        self.trust.withdraw();
     }
 
     fn mode(&self, suite: SuiteId) -> Option<CustomMode> {
@@ -204,8 +211,27 @@ impl Provider for CustomProvider {
         if keymat.len() != suite.keymat_len() {
             return Err(CryptoError::KeyLength { suite, want: suite.keymat_len(), got: keymat.len() });
         }
+        if let Some(fault) = self.fault() {
+            return Err(fault);
+        }
         let made = self.made(suite, mode, keymat.expose(), extended);
-        made.map_err(|why| CryptoError::CustomKey { suite, why })
+        let key = made.map_err(|why| CryptoError::CustomKey { suite, why })?;
+        Ok(Box::new(Trusted { key, trust: self.trust.clone() }))
+    }
+
+    fn check_again(&self) -> Result<(), CryptoError> {
+        if Behaviour::of(self.cipher.as_ref()) != Ok(self.behaviour) {
+            self.withdraw();
+        }
+        self.fault().map_or(Ok(()), Err)
+    }
+
+    fn fault(&self) -> Option<CryptoError> {
+        (!self.trust.holds()).then_some(CryptoError::CipherChanged { name: self.name })
+    }
+
+    fn fingerprint(&self) -> Option<&[u8; 32]> {
+        Some(self.behaviour.octets())
     }
 }
 

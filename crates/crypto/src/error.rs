@@ -41,6 +41,20 @@ pub enum CryptoError {
         /// The reason of the cipher.
         why: SetKeyError,
     },
+    /// A cipher of one's own could not be loaded and is not used.
+    #[error("the cipher {name} is not used: {why}")]
+    CipherLeftOut {
+        /// The name of the cipher, or the path of its manifest where that could not be read.
+        name: String,
+        /// The reason, with a remedy.
+        why: String,
+    },
+    /// A cipher of one's own does not answer any more as it did, and is not used.
+    #[error("the cipher {name} gives other answers than at the start; it is not used any more")]
+    CipherChanged {
+        /// The name of the cipher.
+        name: &'static str,
+    },
     /// A provider failed its known-answer test and is not used.
     #[error("provider {provider} failed its known-answer test for {suite}; it is not used")]
     SelfTest {
@@ -114,6 +128,16 @@ impl CryptoError {
             ),
             CryptoError::LegacyAuthenticator { .. } => Some(
                 "use sha256 instead, or set `legacy = true` in the configuration to repeat old measurements with it",
+            ),
+            CryptoError::NoProvider(suite) if suite.custom().is_some() => {
+                Some("`ravelin status` and `ravelin doctor` say why the cipher is not used")
+            }
+            CryptoError::CipherLeftOut { .. } => Some(
+                "what needs its suites is refused until then; `ravelin cipher check` looks at a cipher and names what is wrong",
+            ),
+            CryptoError::CipherChanged { .. } => Some(
+                "its packets are dropped (unit_failed); test this machine's memory and processor, and check the cipher \
+                 (`ravelin cipher check`); a new start uses it again",
             ),
             _ => None,
         }

@@ -22,6 +22,26 @@ pub trait Provider: Send + Sync {
         extended: bool,
     ) -> Result<Box<dyn Transform>, CryptoError>;
 
+    /// Put known answers to the provider again, which may take some ten milliseconds. One that fails is not used from
+    /// then on. Only ciphers of one's own are asked while they are in use: their code is not the house's.
+    ///
+    /// # Errors
+    /// What [`Self::fault`] says from then on.
+    fn check_again(&self) -> Result<(), CryptoError> {
+        Ok(())
+    }
+
+    /// The reason why the provider is not used any more, if it is not.
+    fn fault(&self) -> Option<CryptoError> {
+        None
+    }
+
+    /// The fingerprint of what a cipher of one's own computes, if the provider is one. Equal fingerprints are equal
+    /// ciphers.
+    fn fingerprint(&self) -> Option<&[u8; 32]> {
+        None
+    }
+
     /// A key for integrity alone; `keymat` has [`Integrity::keymat_len`] octets.
     ///
     /// # Errors

@@ -20,6 +20,8 @@ pub struct Registry {
     /// Names asked for; `None` for every suite.
     preferred: BTreeMap<Option<SuiteId>, &'static str>,
     measured: BTreeMap<SuiteId, Vec<Measurement>>,
+    /// The known answers that were put to ciphers of one's own since the start.
+    checked: usize,
 }
 
 /// The reason why this provider serves a suite.
@@ -99,7 +101,12 @@ impl Registry {
         self.with(provider)
     }
 
-    /// The errors of optional providers that are not used, because each failed a known-answer test.
+    /// Note that the cipher of one's own of this name is not used. [`Registry::left_out`] has the reason.
+    pub fn leave_out(&mut self, name: &'static str, why: CryptoError) {
+        self.left_out.push((name, why));
+    }
+
+    /// The errors of optional providers that are not used, because each failed a known-answer test or could not be loaded.
     pub fn left_out(&self) -> impl Iterator<Item = &CryptoError> {
         self.left_out.iter().map(|(_, error)| error)
     }
@@ -174,6 +181,30 @@ impl Registry {
     /// The provider that serves `suite`.
     pub fn provider(&self, suite: SuiteId) -> Option<&dyn Provider> {
         self.serves(suite).map(|(provider, _)| provider)
+    }
+
+    /// The ciphers of one's own that can be used, each with the fingerprint of what it computes.
+    pub fn fingerprints(&self) -> impl Iterator<Item = (&'static str, &[u8; 32])> {
+        self.providers.iter().filter_map(|provider| Some((provider.name(), provider.fingerprint()?)))
+    }
+
+    /// The fingerprint of the cipher of one's own that a suite is made of.
+    pub fn fingerprint(&self, suite: SuiteId) -> Option<&[u8; 32]> {
+        suite.custom()?;
+        self.provider(suite)?.fingerprint()
+    }
+
+    /// Put known answers to the next cipher of one's own, in turns. Its name and the outcome; `None` if there is none.
+    pub fn check_next(&mut self) -> Option<(&'static str, Result<(), CryptoError>)> {
+        let own: Vec<_> = self.providers.iter().filter(|provider| provider.fingerprint().is_some()).collect();
+        let provider = own.get(self.checked % own.len().max(1))?;
+        self.checked = self.checked.wrapping_add(1);
+        Some((provider.name(), provider.check_again()))
+    }
+
+    /// The reasons why providers are not used any more.
+    pub fn faults(&self) -> impl Iterator<Item = CryptoError> {
+        self.providers.iter().filter_map(|provider| provider.fault())
     }
 
     fn offers(&self, suite: SuiteId) -> impl Iterator<Item = &dyn Provider> {

@@ -228,6 +228,14 @@ impl SuiteId {
         }
     }
 
+    /// Whether integrity rests on a cipher of one's own and on nothing else, so that policy must say `alone`.
+    pub const fn is_alone(self) -> bool {
+        match self.cipher {
+            Cipher::Custom(mode) => mode.kind().is_alone(),
+            _ => false,
+        }
+    }
+
     /// Whether it hides the payload.
     pub const fn encrypts(self) -> bool {
         !matches!(self.cipher, Cipher::Null)

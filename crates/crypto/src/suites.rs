@@ -19,7 +19,7 @@ const OUTER_KEY: usize = 32;
 const GCM_ICV: usize = 16;
 
 /// A cipher of one's own as the catalogue holds it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     description: CustomDescription,
     name: &'static str,
@@ -28,7 +28,7 @@ struct Entry {
 }
 
 /// The standard suites, and those of configured ciphers of one's own.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suites {
     own: Vec<Entry>,
 }
@@ -160,13 +160,22 @@ impl Suites {
         self.own.iter().map(|own| &own.description)
     }
 
+    /// The modes of ciphers of one's own, also those that may not be used.
+    pub fn all_modes(&self) -> impl Iterator<Item = CustomMode> {
+        self.own.iter().flat_map(|own| own.modes.iter().copied())
+    }
+
+    /// The modes of ciphers of one's own that may be used.
+    pub fn modes(&self) -> impl Iterator<Item = CustomMode> {
+        let usable = |own: &Entry, mode: CustomMode| own.alone || !mode.kind().is_alone();
+        self.own.iter().flat_map(move |own| own.modes.iter().copied().filter(move |mode| usable(own, *mode)))
+    }
+
     /// Every suite: the standard ones, then those of ciphers of one's own that may be used.
     pub fn all(&self) -> impl Iterator<Item = SuiteId> {
-        let own = self.own.iter().flat_map(|own| {
-            own.modes.iter().filter(|mode| own.alone || !mode.kind().is_alone()).flat_map(|mode| {
-                let cipher = Cipher::Custom(*mode);
-                Integrity::ALL.iter().filter_map(move |integrity| SuiteId::new(cipher, *integrity))
-            })
+        let own = self.modes().flat_map(|mode| {
+            let cipher = Cipher::Custom(mode);
+            Integrity::ALL.iter().filter_map(move |integrity| SuiteId::new(cipher, *integrity))
         });
         SuiteId::all().chain(own)
     }

@@ -30,6 +30,7 @@ pub fn checks(config: Option<&Config>) -> Vec<Check> {
     let mut out = quick_checks(config);
     if let Some(config) = config {
         out.push(policy(config));
+        out.extend(ciphers(config));
         out.extend(firewall::check(config));
         out.extend(tun_owner(config));
     }
@@ -85,7 +86,11 @@ fn policy(config: &Config) -> Check {
     let result = match std::fs::read(&config.policy) {
         Err(error) => Err(format!("{file}: {error}")),
         Ok(text) => {
-            let parsed = policy::parse_bytes_for(&file, &text, &host_files::HostFiles::here());
+            let parsed = policy::parse_bytes_for(
+                &file,
+                &text,
+                &host_files::HostFiles::here(&config.crypto.ciphers.suites),
+            );
             let errors = parsed.diagnostics.iter().filter(|one| one.is_error());
             let list: Vec<String> = errors
                 .take(4)
@@ -166,6 +171,27 @@ fn suites() -> Check {
     let result = documents::crypto_units::all().map_err(|error| error.to_string()).and_then(known);
     let remedy = "this machine computes wrong answers: do not encrypt on it; test its memory and processor";
     check("cipher suites", result, remedy)
+}
+
+/// The ciphers of one's own that the configuration names, each loaded as `run` would load it.
+fn ciphers(config: &Config) -> Vec<Check> {
+    if config.crypto.ciphers.tables.is_empty() {
+        return Vec::new();
+    }
+    let registry = documents::ciphers::add(&config.crypto.ciphers, crypto::Registry::new());
+    let loaded = registry.fingerprints().map(|(name, _)| Check {
+        name: format!("cipher {name}"),
+        state: CheckState::Ok,
+        found: "its vectors and checks are right".to_owned(),
+        remedy: None,
+    });
+    let refused = registry.left_out().map(|error| Check {
+        name: "cipher".to_owned(),
+        state: CheckState::Fail,
+        found: error.to_string(),
+        remedy: error.remedy().map(str::to_owned),
+    });
+    loaded.chain(refused).collect()
 }
 
 /// A TUN of a name of its own, gone when its descriptor is.
@@ -259,7 +285,7 @@ fn uplinks(config: &Config) -> Check {
 /// The policy as the file has it, as far as it can be read.
 fn policy_of(config: &Config) -> Option<policy::Compiled> {
     let text = std::fs::read(&config.policy).ok()?;
-    let host = host_files::HostFiles::here();
+    let host = host_files::HostFiles::here(&config.crypto.ciphers.suites);
     let parsed = policy::parse_bytes_for(&config.policy.display().to_string(), &text, &host);
     Some(policy::compile(&parsed, &mut policy::AppTable::new(), 1))
 }

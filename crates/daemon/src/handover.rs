@@ -14,7 +14,7 @@
 //!
 //! The old daemon wipes before it sends: if the new one fails after that, the keys are lost, never doubled. It
 //! measures before that: what scrubbers know is left out where the whole is too long, and a sum that is too long
-//! without is refused. It shows its rules before that too, which is all of the hand-over that the new one's
+//! without is refused. It looks whether the new one has the same ciphers of one's own, and shows its rules before that too, which is all of the hand-over that the new one's
 //! configuration must fit. The kernel half stays as it is throughout, so traffic is refused in between, not let out.
 //!
 //! A daemon that does not ask to be shown the rules gets everything at once, and one that shows nothing gives
@@ -26,7 +26,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crypto::Secret;
+use crypto::{Secret, Suites};
+use documents::ciphers::Fingerprints;
 use sadb::handover::{HandOver, HandOverError};
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +65,10 @@ pub struct Request {
     /// Whether the new daemon wants to look at the rules before anything is given.
     #[serde(default)]
     look: bool,
+    /// The ciphers of one's own that the new daemon has, each with the fingerprint of what it computes in hexadecimal
+    /// digits.
+    #[serde(default, skip_serializing_if = "Fingerprints::is_empty")]
+    ciphers: Fingerprints,
 }
 
 fn unsaid() -> u64 {
@@ -82,7 +87,14 @@ impl Request {
             most: MAX_SEALED,
             secret: true,
             look: true,
+            ciphers: Fingerprints::new(),
         }
+    }
+
+    /// The same request of a daemon that has these ciphers of one's own.
+    #[must_use]
+    pub fn with_ciphers(self, ciphers: Fingerprints) -> Request {
+        Request { ciphers, ..self }
     }
 
     /// Why a daemon that has `self` cannot hand over to one that asks for `other`.
@@ -177,13 +189,14 @@ pub struct TakenOver {
 }
 
 /// Take over from the running daemon. Returns when that one has ended. `fits` looks at its rules while it still goes
-/// on, and says why this daemon cannot have them, if it cannot.
+/// on, and says why this daemon cannot have them, if it cannot. Associations may have what `suites` has.
 ///
 /// # Errors
 /// [`TakeError`].
 pub fn take(
     run_dir: &Path,
     request: &Request,
+    suites: &Suites,
     fits: impl FnOnce(&[u8]) -> Result<(), String>,
 ) -> Result<TakenOver, TakeError> {
     let stream = UnixStream::connect(socket(run_dir)).map_err(TakeError::Nobody)?;
@@ -213,7 +226,7 @@ pub fn take(
     let (Some(memory), Some(tun)) = (fds.next(), fds.next()) else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "descriptors are missing").into());
     };
-    let state = HandOver::from_bytes(control::handover::unseal(memory, MAX_SEALED)?.expose())?;
+    let state = HandOver::from_bytes(control::handover::unseal(memory, MAX_SEALED)?.expose(), suites)?;
     // The end of the old process closes the connection.
     (&stream).read_to_end(&mut Vec::new())?;
     Ok(TakenOver { state, tun, udp: fds.collect() })
@@ -235,6 +248,7 @@ pub struct Giving {
     most: usize,
     secret: bool,
     look: bool,
+    ciphers: Fingerprints,
 }
 
 impl Giving {
@@ -249,15 +263,18 @@ impl Giving {
         control::handover::peer_is_root(&stream)?;
         let (text, _) = control::handover::receive(&stream)?;
         let request = serde_json::from_slice::<Request>(&text);
-        let (refusal, most, secret, look) = match request {
-            Ok(request) => {
-                (have.differs(&request), request.most.min(MAX_SEALED), request.secret, request.look)
-            }
-            Err(_) => {
-                (Some("the request is not one that this version understands".to_owned()), 0, false, false)
-            }
+        let (refusal, request) = match request {
+            Ok(request) => (have.differs(&request), Some(request)),
+            Err(_) => (Some("the request is not one that this version understands".to_owned()), None),
         };
-        let giving = Giving { stream, most: usize::try_from(most).unwrap_or(usize::MAX), secret, look };
+        let most = request.as_ref().map_or(0, |request| request.most.min(MAX_SEALED));
+        let giving = Giving {
+            stream,
+            most: usize::try_from(most).unwrap_or(usize::MAX),
+            secret: request.as_ref().is_some_and(|request| request.secret),
+            look: request.as_ref().is_some_and(|request| request.look),
+            ciphers: request.map(|request| request.ciphers).unwrap_or_default(),
+        };
         match refusal {
             None => Ok(giving),
             Some(reason) => {
@@ -292,6 +309,27 @@ impl Giving {
         );
         self.refuse(&text);
         Err(text)
+    }
+
+    /// Whether the other end computes the same as this daemon under the names of these ciphers of one's own; else it is
+    /// refused, and this daemon goes on with its keys.
+    pub fn has_ciphers(self, used: &Fingerprints) -> Result<Giving, String> {
+        let fault = used.iter().find_map(|(name, fingerprint)| match self.ciphers.get(name) {
+            None => Some(format!("associations use the cipher {name}, which the new daemon does not have")),
+            Some(other) if other != fingerprint => Some(format!(
+                "associations use the cipher {name}, and the cipher of that name in the new daemon computes something else"
+            )),
+            Some(_) => None,
+        });
+        match fault {
+            None => Ok(self),
+            Some(text) => {
+                self.refuse(&format!(
+                    "{text}; configure it in the new daemon, or delete the associations first (`ravelin sa list`)"
+                ));
+                Err(text)
+            }
+        }
     }
 
     /// Show the rules to a daemon that asked for it, and wait until it says whether it can go on with them: for some

@@ -47,6 +47,7 @@ use context::Context;
 use crate::monitor::Monitor;
 use config::Config;
 use documents::api_error::{ApiError, Blame};
+use documents::ciphers::fingerprints;
 
 /// The control plane's state, by owners.
 pub struct Plane {
@@ -107,15 +108,15 @@ impl Plane {
         observers: Observers,
     ) -> Plane {
         Plane {
-            rules: Rules::new(config.gateway.is_some()),
+            rules: Rules::new(config.gateway.is_some(), &config.crypto.ciphers.suites),
             started: netio::clock::monotonic(),
             config,
             halves,
             monitor,
             host,
+            observers: observers.knowing(fingerprints(associations.registry())),
             associations,
             policy,
-            observers,
         }
     }
 
@@ -142,6 +143,11 @@ impl Plane {
     /// The rules of the SPD.
     pub(crate) fn rules(&self) -> &Rules {
         &self.rules
+    }
+
+    /// Put known answers to ciphers of one's own, when it is time; `second` counts from the start.
+    pub(crate) fn check_ciphers(&mut self, second: u32) {
+        self.associations.check_ciphers(second);
     }
 
     /// The associations, to be looked at.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use api::{Decision, Position, RefusedBlock};
+use crypto::Suites;
 use policy::{AppTable, Compiled, Executables, Image, Parsed};
 use sadb::spd::{Order, RuleId};
 use wire::{AppId, Flow};
@@ -50,6 +51,8 @@ pub struct Previous {
 /// The policy in force.
 pub struct PolicyStore {
     file: PathBuf,
+    /// The suites that a policy may name.
+    suites: Suites,
     numbers: Option<PathBuf>,
     table: AppTable,
     renamed: Renamed,
@@ -88,7 +91,7 @@ impl PolicyStore {
     ///
     /// # Errors
     /// If the numbers of an earlier daemon are there and cannot be read: its marks would then change their meaning.
-    pub fn new(file: &Path, run_dir: Option<&Path>) -> Result<PolicyStore, Unreadable> {
+    pub fn new(file: &Path, run_dir: Option<&Path>, suites: &Suites) -> Result<PolicyStore, Unreadable> {
         let numbers = run_dir.map(|dir| dir.join(NUMBERS));
         let table = match &numbers {
             Some(path) => read_numbers(path).map_err(|source| Unreadable { path: path.clone(), source })?,
@@ -116,6 +119,7 @@ impl PolicyStore {
             text: Arc::default(),
             sound: true,
             file: file.to_owned(),
+            suites: suites.clone(),
             numbers,
             compiled,
             table,
@@ -155,7 +159,7 @@ impl PolicyStore {
     /// If the text's own tests speak against it.
     pub fn read_text(&self, name: &str, octets: &[u8]) -> Result<Candidate, Unreadable> {
         let unreadable = |text| Unreadable { path: name.into(), source: io::Error::other(text) };
-        let parsed = policy::parse_over(name, octets, &HostFiles::here(), &self.compiled);
+        let parsed = policy::parse_over(name, octets, &HostFiles::here(&self.suites), &self.compiled);
         if parsed.tests_failed() {
             let text = format!("its tests fail, so nothing of it is loaded\n{}", parsed.render(false));
             return Err(unreadable(text));

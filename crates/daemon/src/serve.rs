@@ -152,11 +152,13 @@ async fn measured(plane: &Shared, tun: &Tun, giving: Giving) -> Result<Giving, S
         return Err(text);
     }
     let measured = match plane.get().await {
-        Ok(plane) => plane.octets_to_hand_over().await.map(|octets| (octets, plane.handed_rules())),
+        Ok(plane) => plane.measured().await,
         Err(refused) => Err(refused),
     };
     match measured {
-        Ok((octets, rules)) => giving.takes(octets)?.show(&rules)?.is_awaited(),
+        Ok((octets, ciphers, rules)) => {
+            giving.takes(octets)?.has_ciphers(&ciphers)?.show(&rules)?.is_awaited()
+        }
         Err(refused) => {
             giving.refuse(&refused.to_string());
             Err(refused.to_string())
@@ -319,6 +321,7 @@ impl Upkeep {
             wrong.extend(plane.refresh_executables().err().map(|refused| refused.to_string()));
         }
         plane.follow_pins(round);
+        plane.check_ciphers(self.count);
         if news || round || news_of_files {
             for text in wrong.iter().filter(|text| !self.said.contains(text)) {
                 tracing::error!("{text}");

@@ -101,12 +101,12 @@ pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> 
     let run_dir = state::make(&config.instance, options.take_over)?;
     // A daemon that runs goes on with its policy, where the one that would take over has none.
     let fall_back = !options.take_over;
-    let mut first = First::read(&config.policy, &run_dir, fall_back)?;
+    let mut first = First::read(&config.policy, &config.crypto.ciphers.suites, &run_dir, fall_back)?;
     let outputs = Outputs::open(&config, &run_dir)?;
     if options.take_over {
         rehearsal::rehearse(&config, &run_dir, &uplinks, &mut first.candidate)?;
     }
-    let (lock, taken) = become_the_daemon(&config, &run_dir, options)?;
+    let (lock, taken) = become_the_daemon(&config, &run_dir, options, &registry)?;
     let is_taken = taken.is_some();
     let instance = config.instance.clone();
     let up = first.settle_trial(fall_back).and_then(|()| {
@@ -357,6 +357,7 @@ fn become_the_daemon(
     config: &Config,
     run_dir: &Path,
     options: RunOptions,
+    registry: &Registry,
 ) -> Result<(Lock, Option<TakenOver>), RunError> {
     if !options.take_over {
         return match socket::lock(run_dir) {
@@ -367,8 +368,9 @@ fn become_the_daemon(
             Err(error) => Err(error.into()),
         };
     }
-    let request = handover::Request::new(&config.instance, &config.tun.name, config.esp.port);
-    let taken = handover::take(run_dir, &request, |rules| {
+    let request = handover::Request::new(&config.instance, &config.tun.name, config.esp.port)
+        .with_ciphers(documents::ciphers::fingerprints(registry));
+    let taken = handover::take(run_dir, &request, registry.suites(), |rules| {
         let handed = HandedRules::read(rules).map_err(|refused| refused.to_string())?;
         gateway::first_rules(config, Some(&handed)).map(drop).map_err(|error| error.to_string())
     })?;

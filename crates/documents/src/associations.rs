@@ -11,17 +11,17 @@ use defaults::bad;
 pub use options::{check_lifetime, class, limits, state};
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::str::FromStr;
 
 use api::{Direction, Mode, SaAdd, SaCounters, SaInfo, SaType, SelectorInfo, SpiRequest};
-use crypto::{Secret, SuiteId};
+use crypto::{Secret, SuiteId, Suites, UnknownSuite};
 use sadb::sa::{DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW, LifeState, Padding};
 use sadb::{Endpoints, InboundSa, OutboundSa, SaConfig, Selectors, Spi};
 use wire::{AppId, DropReason, Prefix, Time};
 use zeroize::Zeroizing;
 
 use crate::api_error::{ApiError, Blame};
-use config::KEEPALIVE;
+use crate::ciphers::isolation_of;
+use config::{CiphersConfig, KEEPALIVE};
 
 /// The suite of a chain's member without key; it is never used.
 const NO_SUITE: SuiteId = SuiteId::AES_128_GCM;
@@ -45,7 +45,7 @@ pub fn configuration(request: SaAdd, spi: Spi, defaults: &Defaults<'_>) -> Resul
             )
             .remedy("name what authenticates: sha256, or null-sha256, which is the same"));
         }
-        name => SuiteId::from_str(name).map_err(|error| bad(error.to_string()).remedy(SUITES))?,
+        name => defaults.suites.find(name).map_err(|error| bad(error.to_string()).remedy(SUITES))?,
     };
     let octets = if keyless && request.keymat.is_empty() {
         Zeroizing::default()
@@ -138,9 +138,20 @@ fn contradictions(request: &SaAdd) -> Result<(), ApiError> {
 /// Whether a daemon could take the request; what depends on its state (an application's name, an SPI or key in use) it says
 /// itself.
 ///
+/// Without `suites`, a suite that is no standard one is left to the daemon, which knows the ciphers of one's own.
+///
 /// # Errors
 /// What is wrong with the request.
-pub fn check(request: &SaAdd) -> Result<(), ApiError> {
+pub fn check(request: &SaAdd, suites: Option<&Suites>) -> Result<(), ApiError> {
+    let standard = Suites::standard();
+    // Which ciphers of one's own there are is the daemon's to say.
+    if suites.is_none()
+        && let Err(UnknownSuite::Cipher(_)) = standard.find(&request.suite)
+        && !request.suite.is_empty()
+    {
+        return Ok(());
+    }
+    let suites = suites.unwrap_or(&standard);
     if request.sequence.is_some() {
         return Err(bad("a daemon counts from 1, never from elsewhere")
             .remedy("leave \"sequence\" out; only `ravelin replay` takes it"));
@@ -151,7 +162,14 @@ pub fn check(request: &SaAdd) -> Result<(), ApiError> {
     configuration(
         request.clone(),
         spi,
-        &Defaults { path_mtu: None, keepalive: KEEPALIVE, app: &app, random: 0, padding: Padding::Least },
+        &Defaults {
+            suites,
+            path_mtu: None,
+            keepalive: KEEPALIVE,
+            app: &app,
+            random: 0,
+            padding: Padding::Least,
+        },
     )
     .map(drop)
 }
@@ -247,10 +265,11 @@ impl SaView {
         self.app
     }
 
-    /// What is told about the association, with the name of its application.
-    pub fn named(self, name: impl FnOnce(AppId) -> String) -> SaInfo {
+    /// What is told about the association, with the name of its application and the place of its cipher.
+    pub fn named(self, name: impl FnOnce(AppId) -> String, ciphers: &CiphersConfig) -> SaInfo {
         let mut info = self.info;
         info.selectors.app = self.app.map(name);
+        info.isolation = isolation_of(ciphers, &info.suite).map(str::to_owned);
         info
     }
 
@@ -268,6 +287,7 @@ impl SaView {
             kind: options::kind(config.options.protocol),
             encapsulation: options::encapsulation(config.options.encapsulation),
             suite: if config.options.protocol.is_keyed() { config.suite.to_string() } else { String::new() },
+            isolation: None,
             esn: config.options.extended_sequence,
             lifetime: options::lifetime_info(config.options.lifetime),
             state: options::state(life),
@@ -367,7 +387,14 @@ mod tests {
         configuration(
             request,
             spi,
-            &Defaults { path_mtu: Some(1400), keepalive: 20, app: &app, random: 0, padding: Padding::Least },
+            &Defaults {
+                suites: &Suites::standard(),
+                path_mtu: Some(1400),
+                keepalive: 20,
+                app: &app,
+                random: 0,
+                padding: Padding::Least,
+            },
         )
     }
 

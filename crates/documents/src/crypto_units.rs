@@ -5,6 +5,8 @@ use crypto_mb::Wide;
 
 use config::{Config, CryptoConfig};
 
+use crate::ciphers;
+
 /// Every unit of the house that this machine can run, each of which knows its answers. The wide one is left out if it does not:
 /// the others have all that it has.
 ///
@@ -21,12 +23,12 @@ fn with_wide(registry: Registry, wide: Option<impl Provider + 'static>) -> Regis
     }
 }
 
-/// What `status` and `doctor` say of units that are not used because they computed wrong answers.
+/// What `status` and `doctor` say of units and ciphers that are not used.
 pub fn faults(registry: &Registry) -> impl Iterator<Item = api::Problem> {
-    registry.left_out().map(|error| api::Problem {
+    registry.left_out().cloned().chain(registry.faults()).map(|error| api::Problem {
         code: "failed".to_owned(),
         message: error.to_string(),
-        remedy: Some(LEFT_OUT.to_owned()),
+        remedy: Some(error.remedy().unwrap_or(LEFT_OUT).to_owned()),
         ..api::Problem::default()
     })
 }
@@ -41,7 +43,7 @@ const LEFT_OUT: &str = "the other units serve its suites, which is slower; this 
 pub fn registry(config: &Config) -> Result<Registry, CryptoError> {
     let mut registry = untimed(&config.crypto)?;
     for error in registry.left_out() {
-        tracing::warn!("{error}; {LEFT_OUT}");
+        tracing::warn!("{error}; {}", error.remedy().unwrap_or(LEFT_OUT));
     }
     registry.choose(&mut || netio::clock::monotonic().0);
     Ok(registry)
@@ -52,7 +54,7 @@ pub fn registry(config: &Config) -> Result<Registry, CryptoError> {
 /// # Errors
 /// As [`registry`].
 pub fn untimed(config: &CryptoConfig) -> Result<Registry, CryptoError> {
-    let mut registry = all()?;
+    let mut registry = ciphers::add(&config.ciphers, all()?);
     if config.legacy {
         registry.allow_legacy(true)?;
     }
@@ -60,7 +62,11 @@ pub fn untimed(config: &CryptoConfig) -> Result<Registry, CryptoError> {
         registry.prefer(None, unit)?;
     }
     for (suite, unit) in &config.units {
-        registry.prefer(Some(*suite), unit)?;
+        match registry.prefer(Some(*suite), unit) {
+            // It is told of already, and no cipher of one's own keeps a daemon from starting.
+            Err(CryptoError::CipherLeftOut { .. }) => {}
+            preferred => preferred?,
+        }
     }
     Ok(registry)
 }
@@ -68,6 +74,7 @@ pub fn untimed(config: &CryptoConfig) -> Result<Registry, CryptoError> {
 /// Who serves each suite, for `status`.
 pub fn report(registry: &Registry, legacy: bool) -> Vec<api::CryptoUnit> {
     let shown = |suite: SuiteId| legacy || !suite.is_legacy();
+    let fingerprints = ciphers::fingerprints(registry);
     registry
         .units()
         .filter(|unit| shown(unit.suite))
@@ -81,6 +88,7 @@ pub fn report(registry: &Registry, legacy: bool) -> Vec<api::CryptoUnit> {
                 crypto::ChoiceReason::Preferred => "preferred",
             }
             .to_owned(),
+            custom: ciphers::agreement(unit.suite, &fingerprints),
             measured: unit
                 .measured
                 .iter()

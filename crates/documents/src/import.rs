@@ -14,6 +14,7 @@ use api::{
     Direction, Encapsulation, Keymat, Lifetime, Limits, Mode, SaAdd, SaType, SpdAdd, SpdDirection, Spi,
     SpiRequest, Verdict,
 };
+use crypto::Suites;
 use sadb::rules::Template;
 use sadb::sa::SaProtocol;
 use sadb::setkey::{
@@ -64,15 +65,15 @@ struct RuleLine {
     rule: SpdAdd,
 }
 
-/// Read a file; its first statement says which of the two languages it is in.
+/// Read a file; its first statement says which of the two languages it is in. A setkey file may name what `suites` has.
 ///
 /// # Errors
 /// The first line that is wrong.
-pub fn read(text: &str, ends: Ends<'_>) -> Result<Vec<Entry>, ImportError> {
+pub fn read(text: &str, ends: Ends<'_>, suites: &Suites) -> Result<Vec<Entry>, ImportError> {
     let first = text.lines().map(str::trim_start).find(|line| !line.is_empty() && !line.starts_with('#'));
     match first {
         Some(line) if line.starts_with('{') => json_lines(text),
-        _ => setkey_file(text, ends),
+        _ => setkey_file(text, ends, suites),
     }
 }
 
@@ -108,8 +109,8 @@ fn rule_fault(line: &str, error: &serde_json::Error) -> String {
     }
 }
 
-fn setkey_file(text: &str, ends: Ends<'_>) -> Result<Vec<Entry>, ImportError> {
-    let statements = setkey::parse(text).map_err(|error| at(error.line, error.text))?;
+fn setkey_file(text: &str, ends: Ends<'_>, suites: &Suites) -> Result<Vec<Entry>, ImportError> {
+    let statements = setkey::parse(text, suites).map_err(|error| at(error.line, error.text))?;
     let bundles = Bundles::of(&statements, ends)?;
     let mut entries = Vec::new();
     let mut policies = HashMap::new();
@@ -257,6 +258,7 @@ fn rule(policy: &PolicyStatement, number: usize, bundles: &Bundles) -> Result<Sp
         service: None,
         level: None,
         bundle: Vec::new(),
+        suite: None,
         scrub: None,
     };
     match &policy.action {
@@ -327,6 +329,10 @@ mod tests {
         spdadd 10.1.0.0/16[443] 10.2.0.0/16 tcp -P out ipsec esp/tunnel/192.0.2.1-192.0.2.2/unique:7;\n\
         spdadd 10.2.0.0/16 10.1.0.0/16 icmp,8,0 -P in ipsec esp/tunnel/192.0.2.2-192.0.2.1/use;\n\
         spdadd 0.0.0.0/0 0.0.0.0/0 any -P in discard;\n";
+
+    fn read(text: &str, ends: Ends<'_>) -> Result<Vec<Entry>, ImportError> {
+        super::read(text, ends, &Suites::standard())
+    }
 
     fn sas(entries: &[Entry]) -> Vec<&SaAdd> {
         entries
@@ -510,7 +516,8 @@ mod tests {
     fn a_number_binds_what_comes_in_too() {
         let own = [ALICE.parse().unwrap()];
         let read = |text: &str| {
-            super::read(text, Ends::Local(&own)).map(|entries| rules(&entries)[0].bundle.clone())
+            super::read(text, Ends::Local(&own), &Suites::standard())
+                .map(|entries| rules(&entries)[0].bundle.clone())
         };
         let policy =
             "spdadd 192.0.2.2 192.0.2.1 any -P in ipsec esp/transport//unique:7 ah/transport//unique:7;\n";
@@ -571,7 +578,7 @@ mod tests {
             assert!(!entries.is_empty(), "{text}");
             for sa in sas(&entries) {
                 let sa = SaAdd { sequence: None, ..sa.clone() };
-                crate::associations::check(&sa).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+                crate::associations::check(&sa, None).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
             }
             let mut book = crate::rules::SpdRules::default();
             for rule in rules(&entries) {

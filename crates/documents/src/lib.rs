@@ -19,6 +19,7 @@
 
 pub mod api_error;
 pub mod associations;
+pub mod ciphers;
 pub mod crypto_units;
 pub mod decision;
 pub mod import;

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use api::{SpdAdd, SpdCount, SpdDirection, SpdRule, Verdict};
+use crypto::{SuiteId, Suites};
 use engine::{SPD_RULE, Traffic};
 use sadb::Selectors;
 use sadb::rules::{
@@ -32,6 +33,8 @@ pub struct SpdRules {
     next: u32,
     /// What no rule matches passes in clear.
     bypass_the_rest: bool,
+    /// The suites that rules may name.
+    suites: Suites,
 }
 
 /// What each rule decided, both ways.
@@ -46,11 +49,22 @@ pub struct RuleCounts {
 impl Default for SpdRules {
     fn default() -> SpdRules {
         // The classifier in use does not hash, so nothing depends on the seed.
-        SpdRules { table: RuleTable::new(0), names: HashMap::new(), next: 1, bypass_the_rest: false }
+        SpdRules {
+            table: RuleTable::new(0),
+            names: HashMap::new(),
+            next: 1,
+            bypass_the_rest: false,
+            suites: Suites::standard(),
+        }
     }
 }
 
 impl SpdRules {
+    /// No rules yet, and these suites that they may name.
+    pub fn with_suites(suites: &Suites) -> SpdRules {
+        SpdRules { suites: suites.clone(), ..SpdRules::default() }
+    }
+
     /// Add a rule; its name.
     ///
     /// # Errors
@@ -75,7 +89,7 @@ impl SpdRules {
                 .remedy("choose another name, or delete that rule first"));
         }
         let place = self.place(request.place.as_deref())?;
-        let rule = Rule { label: name.clone(), ..rule(key, request)? };
+        let rule = Rule { label: name.clone(), ..rule(key, request, &self.suites)? };
         users::check(&rule)?;
         if is_new {
             check_ports(&rule)?;
@@ -189,7 +203,7 @@ impl SpdRules {
         named
             .enumerate()
             .map(|(position, rule)| {
-                let SpdAdd { direction, selectors, action, service, level, bundle, scrub, .. } =
+                let SpdAdd { direction, selectors, action, service, level, suite, bundle, scrub, .. } =
                     document(rule);
                 SpdRule {
                     position,
@@ -199,6 +213,7 @@ impl SpdRules {
                     action,
                     service,
                     level,
+                    suite,
                     bundle,
                     scrub,
                     outbound: count(&outbound, rule.key),
@@ -217,8 +232,8 @@ impl SpdRules {
     ///
     /// # Errors
     /// What is wrong with one.
-    pub fn of(documents: &[SpdAdd]) -> Result<SpdRules, ApiError> {
-        let mut book = SpdRules::default();
+    pub fn of(documents: &[SpdAdd], suites: &Suites) -> Result<SpdRules, ApiError> {
+        let mut book = SpdRules::with_suites(suites);
         for document in documents {
             book.put(document, false)?;
         }
@@ -281,7 +296,7 @@ fn word_error(field: &str, word: &str, allowed: &str) -> ApiError {
     ApiError::new(Blame::BadRequest, format!("{field} cannot be {word:?}")).remedy(format!("write {allowed}"))
 }
 
-fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, ApiError> {
+fn rule(key: RuleKey, request: &SpdAdd, suites: &Suites) -> Result<Rule, ApiError> {
     let bad = |text: String| ApiError::new(Blame::BadRequest, text);
     // A variable that a script left empty must not make a rule for every packet.
     if request.selectors.iter().any(|text| text.trim().is_empty()) {
@@ -290,10 +305,13 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, ApiError> {
     }
     let selectors = request.selectors.iter().map(|text| text.parse::<TrafficSelector>());
     let selectors: Vec<_> = selectors.collect::<Result<_, _>>().map_err(|error| bad(error.to_string()))?;
-    let asks = request.service.is_some() || request.level.is_some() || !request.bundle.is_empty();
+    let asks = request.service.is_some()
+        || request.level.is_some()
+        || request.suite.is_some()
+        || !request.bundle.is_empty();
     let action = match request.action {
         Verdict::Bypass | Verdict::Discard if asks => {
-            return Err(bad("service, level and bundle belong to rules that protect".to_owned())
+            return Err(bad("service, level, suite and bundle belong to rules that protect".to_owned())
                 .remedy("leave them out, or make the action protect"));
         }
         Verdict::Bypass => Action::Bypass,
@@ -315,7 +333,12 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, ApiError> {
             if bundle.is_empty() {
                 bundle.push(Template::ANY);
             }
-            Action::Protect(Protection { bundle, services, level, suite: None })
+            let suite = request.suite.as_deref().map(|text| suite_of(text, suites)).transpose()?;
+            if let Some(suite) = suite.filter(|suite| services.encrypts() && !suite.encrypts()) {
+                return Err(bad(format!("suite {suite} does not encrypt"))
+                    .remedy("name a suite that encrypts, or ask for the service authentication"));
+            }
+            Action::Protect(Protection { bundle, services, level, suite })
         }
     };
     let direction = match request.direction {
@@ -325,6 +348,32 @@ fn rule(key: RuleKey, request: &SpdAdd) -> Result<Rule, ApiError> {
     };
     let scrub = scrub_of(request)?;
     Ok(Rule { key, label: String::new(), names: Vec::new(), direction, selectors, action, scrub })
+}
+
+/// The suite that a rule demands, with the word `alone` behind it where integrity rests on a cipher of one's own.
+fn suite_of(text: &str, suites: &Suites) -> Result<SuiteId, ApiError> {
+    let bad = |text: String| ApiError::new(Blame::BadRequest, text);
+    let (name, alone) = match text.strip_suffix(" alone") {
+        Some(name) => (name, true),
+        None => (text, false),
+    };
+    let suite = suites
+        .find(name)
+        .map_err(|error| bad(error.to_string()).remedy("`ravelin status --units` lists the suites"))?;
+    match (suite.is_alone(), alone) {
+        (true, false) => {
+            Err(bad(format!("suite {suite} rests on a cipher of one's own alone, also for integrity"))
+                .remedy(format!("write \"{suite} alone\" if that is meant")))
+        }
+        (false, true) => Err(bad(format!("suite {suite} does not rest on a cipher of one's own alone"))
+            .remedy("leave alone out")),
+        _ => Ok(suite),
+    }
+}
+
+/// A suite as a rule demands it.
+fn suite_text(suite: SuiteId) -> String {
+    if suite.is_alone() { format!("{suite} alone") } else { suite.to_string() }
 }
 
 /// Whether some packet can be inside each selector.
@@ -387,6 +436,7 @@ fn document(rule: &Rule) -> SpdAdd {
         service: protection.map(|p| if encrypts(p) { "encryption" } else { "authentication" }.to_owned()),
         level: protection
             .map(|p| if p.level == Level::Mandatory { "mandatory" } else { "optional" }.to_owned()),
+        suite: protection.and_then(|p| p.suite).map(suite_text),
         bundle: protection.map(|p| p.bundle.iter().map(ToString::to_string).collect()).unwrap_or_default(),
         scrub: Profile::of_id(rule.scrub).map(|profile| profile.name().to_owned()),
     }
@@ -406,8 +456,46 @@ mod tests {
             service: None,
             level: None,
             bundle: vec!["esp/tunnel/192.0.2.1-192.0.2.2".into(), "0x1001".into()],
+            suite: None,
             scrub: None,
         }
+    }
+
+    #[test]
+    fn a_rule_may_name_a_suite_also_of_a_cipher_of_ones_own() {
+        let mut suites = Suites::standard();
+        suites.register(&crypto_maes::description(), crypto_maes::TRANSFORM_ID, true).unwrap();
+        let asks = |suite: &str, service: &str| SpdAdd {
+            suite: Some(suite.to_owned()),
+            service: Some(service.to_owned()),
+            bundle: Vec::new(),
+            ..request("site", "last")
+        };
+        for suite in ["aes256gcm", "maes512ctr-sha256", "maes512ctr-aes256gcm", "maes512gcm alone"] {
+            let mut book = SpdRules::with_suites(&suites);
+            book.add(&asks(suite, "encryption")).unwrap();
+            assert_eq!(book.documents()[0].suite.as_deref(), Some(suite));
+            // A daemon that takes over reads the same, if it has the cipher.
+            let again = SpdRules::of(&book.documents(), &suites).unwrap();
+            assert_eq!(again.documents(), book.documents());
+            let elsewhere = SpdRules::of(&book.documents(), &Suites::standard());
+            assert_eq!(elsewhere.is_err(), suite.starts_with("maes"), "{suite}");
+        }
+        for (suite, service, want) in [
+            ("maes512gcm", "encryption", "rests on a cipher of one's own alone"),
+            ("aes256gcm alone", "encryption", "does not rest on"),
+            ("maes512", "encryption", "a suite names its mode"),
+            ("rot13", "encryption", "no cipher is called"),
+            ("null-sha256", "encryption", "does not encrypt"),
+        ] {
+            let refused = SpdRules::with_suites(&suites).add(&asks(suite, service)).unwrap_err();
+            assert!(refused.message.contains(want), "{suite}: {}", refused.message);
+            assert!(refused.remedy.is_some(), "{suite}");
+        }
+        assert!(SpdRules::default().add(&asks("null-sha256", "authentication")).is_ok());
+        let bypass = SpdAdd { action: Verdict::Bypass, service: None, level: None, ..asks("aes256gcm", "x") };
+        let bypass = SpdAdd { service: None, ..bypass };
+        assert!(SpdRules::default().add(&bypass).unwrap_err().message.contains("suite"));
     }
 
     #[test]
@@ -424,13 +512,13 @@ mod tests {
         assert_eq!(order(&book), ["a", "b", "f", "c", "d", "e"]);
         let unnamed = SpdAdd { name: None, ..request("x", "last") };
         assert_eq!(book.add(&unnamed).unwrap(), "rule-7");
-        let again = SpdRules::of(&book.documents()).unwrap();
+        let again = SpdRules::of(&book.documents(), &Suites::standard()).unwrap();
         assert_eq!(again.documents(), book.documents());
         assert_eq!(again.documents()[0].bundle[0], "esp/tunnel/192.0.2.1-192.0.2.2");
         // An earlier daemon may have taken what is refused now.
         let old = SpdAdd { selectors: vec!["proto gre remote-port 80".into()], ..request("old", "last") };
         assert!(book.add(&old).is_err());
-        assert_eq!(SpdRules::of(std::slice::from_ref(&old)).unwrap().len(), 1);
+        assert_eq!(SpdRules::of(std::slice::from_ref(&old), &Suites::standard()).unwrap().len(), 1);
         book.remove("f").unwrap();
         assert_eq!(order(&book).len(), 6);
         assert_eq!(book.remove("f").unwrap_err().fault, Blame::NotFound);
@@ -504,7 +592,7 @@ mod tests {
         let selectors = vec!["remote 198.51.100.0/24".to_owned()];
         let clear = SpdAdd { selectors, action, bundle, ..request("clear", "last") };
         book.add(&SpdAdd { scrub: Some("observe".into()), ..clear }).unwrap();
-        let again = SpdRules::of(&book.documents()).unwrap();
+        let again = SpdRules::of(&book.documents(), &Suites::standard()).unwrap();
         for book in [&book, &again] {
             let ids: Vec<ScrubId> = book.in_order().iter().map(|rule| rule.scrub).collect();
             assert_eq!(ids, [ScrubId::NONE, Profile::Strict.id(), Profile::Observe.id()]);

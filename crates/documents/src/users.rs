@@ -59,6 +59,7 @@ mod tests {
             service: None,
             level: None,
             bundle: Vec::new(),
+            suite: None,
             scrub: None,
         }
     }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::foreign::Asker;
-use crate::programs::Programs;
+use crate::programs::{Listings, Programs};
+use crypto::Suites;
 use policy::ProgramFile;
 
 /// Where unit files are looked for, the first that has one first (systemd.unit(5)).
@@ -24,17 +25,25 @@ pub struct HostFiles {
     root: PathBuf,
     /// Programs may be in directories of others, which need not answer.
     programs: Arc<Mutex<Asker>>,
+    suites: Suites,
+    /// What the standard directories held when they were first looked at.
+    listings: Arc<Listings>,
 }
 
 impl HostFiles {
-    /// The files of this host.
-    pub fn here() -> HostFiles {
-        HostFiles::under(Path::new("/"))
+    /// The files of this host, for a policy that may name `suites`.
+    pub fn here(suites: &Suites) -> HostFiles {
+        HostFiles::under(Path::new("/"), suites)
     }
 
     /// The host whose files are under `root`.
-    pub fn under(root: &Path) -> HostFiles {
-        HostFiles { root: root.to_owned(), programs: Arc::default() }
+    pub fn under(root: &Path, suites: &Suites) -> HostFiles {
+        HostFiles {
+            root: root.to_owned(),
+            programs: Arc::default(),
+            suites: suites.clone(),
+            listings: Arc::default(),
+        }
     }
 
     fn text(&self, path: &str) -> Option<String> {
@@ -48,7 +57,8 @@ impl HostFiles {
         L: FnOnce(&Programs<'_>, &str) -> T + Send + 'static,
     {
         let (root, own) = (self.root.clone(), name.to_owned());
-        let look = move || look(&Programs { root: &root }, &own);
+        let listings = Arc::clone(&self.listings);
+        let look = move || look(&Programs { root: &root, listings: &listings }, &own);
         self.programs.lock().unwrap_or_else(PoisonError::into_inner).ask(Path::new(name), look)
     }
 
@@ -76,6 +86,10 @@ impl HostFiles {
 }
 
 impl policy::Host for HostFiles {
+    fn suites(&self) -> &Suites {
+        &self.suites
+    }
+
     fn user(&self, name: &str) -> Option<u32> {
         let text = self.text("etc/passwd")?;
         let line = text.lines().find(|line| line.split(':').next() == Some(name))?;
@@ -125,7 +139,7 @@ mod tests {
         write("etc/systemd/system/web.service.d/20-x.conf", "[Service]\nSlice=c.slice\n");
         write("etc/systemd/system/web.service.d/10-x.conf", "[Service]\n");
         write("lib/systemd/system/worker@.service", "[Service]\nSlice=d.slice\n");
-        let host = HostFiles::under(&root);
+        let host = HostFiles::under(&root, &Suites::standard());
         assert_eq!(
             ["root", "alice", "bad", "carol"].map(|u| host.user(u)),
             [Some(0), Some(1000), None, None]

@@ -161,7 +161,7 @@ impl Replay {
             },
             inbound: Inbound::new(esp_port),
             policy,
-            rules: SpdRules::default(),
+            rules: SpdRules::with_suites(registry.suites()),
             app,
             way: options.way,
             hex: options.hex,
@@ -419,7 +419,7 @@ fn policy_of(config: &Config) -> Result<Compiled, ReplayError> {
     let bad = |text: String| ReplayError::BadInput(text);
     let name = config.policy.display().to_string();
     let octets = std::fs::read(&config.policy).map_err(|source| bad(format!("{name}: {source}")))?;
-    let parsed = policy::parse_bytes_for(&name, &octets, &HostFiles::here());
+    let parsed = policy::parse_bytes_for(&name, &octets, &HostFiles::here(&config.crypto.ciphers.suites));
     if parsed.tests_failed() {
         let text = parsed.render(false);
         return Err(bad(format!("{name}: its tests fail, so nothing of it is loaded\n{text}")));

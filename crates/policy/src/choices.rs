@@ -1,7 +1,7 @@
 //! The words that can stand at a place of the text. Only tokens are read, so that there is an answer in the middle of a
 //! statement.
 
-use crypto::SuiteId;
+use crypto::{SuiteId, Suites};
 use scrub::Profile;
 
 use crate::lexer::Kind;
@@ -33,8 +33,8 @@ enum Construct {
 }
 
 /// The words that can stand where the word at `offset` stands or would start, in alphabetical order. `text` is that of
-/// the tree.
-pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
+/// the tree, and `suites` is what it may name behind `suite`.
+pub fn choices(tree: &Tree, text: &str, offset: usize, suites: &Suites) -> Vec<String> {
     let mut inside = vec![Construct::File];
     let mut words: Vec<&str> = Vec::new();
     // Where the last of them ends: what stands behind it may be in no statement yet.
@@ -102,7 +102,7 @@ pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
             _ => Vec::new(),
         },
         (Construct::Block, _) => Vec::new(),
-        (Construct::Protection, _) => item(&words),
+        (Construct::Protection, _) => item(&words, suites),
         (Construct::Test, None) => Vec::new(),
         (Construct::Test, _) => match last {
             Some("encryption" | "authentication") => fixed(&LEVELS),
@@ -113,7 +113,7 @@ pub fn choices(tree: &Tree, text: &str, offset: usize) -> Vec<String> {
 }
 
 /// The words of an item that can follow these words.
-fn item(words: &[&str]) -> Vec<String> {
+fn item(words: &[&str], suites: &Suites) -> Vec<String> {
     let fixed = |list: &[&str]| list.iter().map(ToString::to_string).collect();
     let selector = words.iter().rev().find(|word| matches!(**word, "protocol" | "localport" | "remoteport"));
     match (words.last().copied(), selector.copied()) {
@@ -123,15 +123,23 @@ fn item(words: &[&str]) -> Vec<String> {
         }
         (Some("encryption" | "authentication"), _) => fixed(&LEVELS),
         (Some("suite"), _) => {
-            sorted(SuiteId::all().filter(|suite| !suite.is_legacy()).map(|suite| suite.to_string()).collect())
+            sorted(suites.all().filter(|suite| !suite.is_legacy()).map(|suite| suite.to_string()).collect())
         }
         (Some("while-negotiating"), _) => fixed(&["drop", "hold", "pass"]),
         (Some("on-failure"), _) => fixed(&["drop", "pass"]),
         (Some("scrub"), _) => sorted(Profile::ALL.map(|profile| profile.name().to_string()).to_vec()),
+        // Nothing else may stand behind a suite that rests on the cipher of one's own alone.
+        (Some(word), _) if words.iter().rev().nth(1) == Some(&"suite") && needs_alone(suites, word) => {
+            fixed(&["alone"])
+        }
         _ if words.iter().any(|word| matches!(*word, "mandatory" | "require")) => fixed(&OPTIONS_PROTECTED),
         _ if words.iter().any(|word| LEVELS.contains(word)) => fixed(&OPTIONS),
         _ => fixed(&ITEM),
     }
+}
+
+fn needs_alone(suites: &Suites, word: &str) -> bool {
+    suites.find(word).is_ok_and(SuiteId::is_alone)
 }
 
 /// The protections that a network at this place can name.

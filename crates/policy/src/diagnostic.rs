@@ -106,6 +106,7 @@ codes! {
     BadDigest "RVL-P215" Error "not a digest";
     PinWithoutPath "RVL-P216" Error "digest without a path";
     BadScrub "RVL-P217" Error "not a scrub profile";
+    BadAlone "RVL-P218" Error "`alone` missing or out of place";
     BadLimit "RVL-P221" Error "not a limit";
     DuplicateApplication "RVL-P301" Error "application has two blocks";
     DuplicateProtection "RVL-P302" Error "protection named twice";

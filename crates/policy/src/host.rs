@@ -1,7 +1,17 @@
 //! The questions that a policy asks about the host it is meant for. This crate reads no file: the caller answers.
 
+use crypto::Suites;
+
+/// The suites of a host about which nothing is known.
+static STANDARD: Suites = Suites::standard();
+
 /// Answers to questions about one host.
 pub trait Host {
+    /// The catalogue of suites: the standard ones, and those of the ciphers that this host has configured.
+    fn suites(&self) -> &Suites {
+        &STANDARD
+    }
+
     /// The number of a user.
     fn user(&self, name: &str) -> Option<u32>;
 

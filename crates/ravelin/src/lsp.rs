@@ -14,12 +14,14 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::Duration;
 
 use clap::Args;
+use crypto::Suites;
 use lsp_server::{ErrorCode, Message, Notification, Request, Response};
 use lsp_types as lsp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::catalogue::Catalogue;
 use crate::client::Connect;
 use crate::exit::{Failure, Kind};
 use document::{Document, Encoding, MAX_DOCUMENT, Text};
@@ -39,6 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct Lsp {
     #[command(flatten)]
     connect: Connect,
+    #[command(flatten)]
+    catalogue: Catalogue,
 }
 
 impl Lsp {
@@ -56,6 +60,7 @@ impl Lsp {
         let mut server = Server {
             output: io::stdout(),
             connect: self.connect,
+            suites: self.catalogue.suites()?,
             encoding: Encoding::Utf16,
             state: State::New,
             documents: BTreeMap::new(),
@@ -90,6 +95,8 @@ type Answered = Result<Value, Fault>;
 struct Server<W> {
     output: W,
     connect: Connect,
+    /// The suites that a policy may name, as of the start.
+    suites: Suites,
     encoding: Encoding,
     state: State,
     /// The open documents, by their URIs as the client wrote them.
@@ -239,7 +246,7 @@ impl<W: Write> Server<W> {
                 let at = read::<lsp::CompletionParams>(params)?.text_document_position;
                 let (text, analysis) = self.opened(&at.text_document.uri)?;
                 let offset = text.offset(at.position);
-                write(answers::completions(&analysis.parsed.tree, &analysis.parsed.text, offset))
+                write(answers::completions(analysis, offset))
             }
             _ => Err(Fault::new(ErrorCode::MethodNotFound, "this server does not do that")),
         }
@@ -249,7 +256,11 @@ impl<W: Write> Server<W> {
     fn opened(&mut self, uri: &lsp::Uri) -> Result<(&Text, &document::Analysis), Fault> {
         let unknown = || Fault::new(ErrorCode::InvalidParams, "no such document is open");
         let lost = || Fault::new(ErrorCode::InvalidParams, too_long());
-        self.documents.get_mut(uri.as_str()).ok_or_else(unknown)?.analysed(uri.as_str()).ok_or_else(lost)
+        self.documents
+            .get_mut(uri.as_str())
+            .ok_or_else(unknown)?
+            .analysed(uri.as_str(), &self.suites)
+            .ok_or_else(lost)
     }
 
     fn told(&mut self, told: Notification) -> io::Result<()> {
@@ -333,8 +344,9 @@ impl<W: Write> Server<W> {
             }
             let Ok(uri) = name.parse::<lsp::Uri>() else { continue };
             let version = document.version;
-            let list =
-                document.analysed(name).map(|(text, analysis)| answers::diagnostics(&uri, text, analysis));
+            let list = document
+                .analysed(name, &self.suites)
+                .map(|(text, analysis)| answers::diagnostics(&uri, text, analysis));
             shown.push((uri, Some(version), list.unwrap_or_default()));
         }
         shown.into_iter().try_for_each(|(uri, version, list)| self.show(uri, version, list))

@@ -5,6 +5,7 @@
 //! 3 no daemon answers, 4 `policy plan` found changes, 5 not allowed (docs/man/ravelin.1.md).
 #![forbid(unsafe_code)]
 
+mod catalogue;
 mod cli;
 mod client;
 mod cmd;
@@ -21,12 +22,12 @@ use std::process::ExitCode;
 static MEMORY: netio::secret::Wiping = netio::secret::Wiping;
 
 fn main() -> ExitCode {
-    // This program as the child of a trial: before anything else, and before any thread.
-    if std::env::args_os().nth(1).is_some_and(|word| word == cmd::cipher::TRIAL) {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    // A library of a cipher is tried or checked here, in a process that has done nothing else.
+    if arguments.get(1).is_some_and(|argument| argument == documents::ciphers::TRIAL_COMMAND) {
         cipher_kit::child_main();
     }
     complete::answer();
-    let arguments: Vec<_> = std::env::args_os().collect();
     exit::json_is_asked(&arguments);
     if let Err(refused) = cmd::sa::no_key_in_arguments(arguments.iter().skip(1).cloned()) {
         return exit::report(&refused);

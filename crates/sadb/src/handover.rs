@@ -16,7 +16,7 @@ mod options;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crypto::{Secret, SuiteId};
+use crypto::{Secret, SuiteId, Suites};
 use wire::{AppId, Prefix, ScrubId, Time};
 
 use crate::sa::{InboundState, OutboundState};
@@ -111,11 +111,11 @@ impl HandOver {
         out.finish()
     }
 
-    /// Read what [`HandOver::to_bytes`] wrote.
+    /// Read what [`HandOver::to_bytes`] wrote. Associations may have what `suites` has.
     ///
     /// # Errors
     /// [`HandOverError`].
-    pub fn from_bytes(bytes: &[u8]) -> Result<HandOver, HandOverError> {
+    pub fn from_bytes(bytes: &[u8], suites: &Suites) -> Result<HandOver, HandOverError> {
         let mut head = Reader::new(bytes);
         if head.array::<8>("magic").ok() != Some(MAGIC) {
             return Err(HandOverError::NotOurs);
@@ -135,7 +135,7 @@ impl HandOver {
             return Err(HandOverError::Checksum);
         }
         let body = covered.get(HEAD..).ok_or(HandOverError::Field("length"))?;
-        read_body(&mut Reader::new(body))
+        read_body(&mut Reader::new(body), suites)
     }
 
     /// An upper bound of the octets that [`HandOver::to_bytes`] needs. A buffer that grew would leave keys behind.
@@ -155,11 +155,11 @@ impl HandOver {
     }
 }
 
-fn read_body(body: &mut Reader<'_>) -> Result<HandOver, HandOverError> {
+fn read_body(body: &mut Reader<'_>, suites: &Suites) -> Result<HandOver, HandOverError> {
     let fingerprint_key = Secret::new(body.string("fingerprint key")?.to_vec());
     let used_keys = body.list("used keys", KeyBook::CAPACITY, |r| r.array("used keys"))?;
-    let inbound = body.list("inbound associations", MAX_SAS, read_inbound)?;
-    let outbound = body.list("outbound associations", MAX_SAS, read_outbound)?;
+    let inbound = body.list("inbound associations", MAX_SAS, |r| read_inbound(r, suites))?;
+    let outbound = body.list("outbound associations", MAX_SAS, |r| read_outbound(r, suites))?;
     let rules = body.list("rules", MAX_RULES_OCTETS, |r| r.u8("rules"))?;
     let scrubbed = body.list("scrubbers", MAX_SCRUBBERS, |r| {
         let profile = ScrubId(r.u8("scrubbers")?);
@@ -183,9 +183,9 @@ fn put_inbound(out: &mut Writer, state: &InboundState) {
     options::put_life(out, state.added, state.first_used, state.life);
 }
 
-fn read_inbound(r: &mut Reader<'_>) -> Result<InboundState, HandOverError> {
+fn read_inbound(r: &mut Reader<'_>, suites: &Suites) -> Result<InboundState, HandOverError> {
     const WORDS: usize = (ReplayWindow::MAX / u64::BITS) as usize;
-    let config = read_config(r)?;
+    let config = read_config(r, suites)?;
     let size = r.u32("replay window")?;
     let top = r.u64("replay window")?;
     let seen = r.list("replay window", WORDS, |r| r.u64("replay window"))?;
@@ -202,8 +202,8 @@ fn put_outbound(out: &mut Writer, state: &OutboundState) {
     options::put_life(out, state.added, state.first_used, state.life);
 }
 
-fn read_outbound(r: &mut Reader<'_>) -> Result<OutboundState, HandOverError> {
-    let config = read_config(r)?;
+fn read_outbound(r: &mut Reader<'_>, suites: &Suites) -> Result<OutboundState, HandOverError> {
+    let config = read_config(r, suites)?;
     let next_sequence = r.u64("sequence number")?;
     let (packets, bytes, last_used) = read_use(r)?;
     let (added, first_used, life) = options::read_life(r)?;
@@ -243,12 +243,12 @@ fn put_config(out: &mut Writer, config: &SaConfig) {
     options::put(out, &config.options);
 }
 
-fn read_suite(r: &mut Reader<'_>) -> Result<SuiteId, HandOverError> {
+fn read_suite(r: &mut Reader<'_>, suites: &Suites) -> Result<SuiteId, HandOverError> {
     let name = std::str::from_utf8(r.string("suite")?).map_err(|_| HandOverError::Field("suite"))?;
-    name.parse().map_err(|_| HandOverError::Field("suite"))
+    suites.find(name).map_err(|error| HandOverError::Suite(error.to_string()))
 }
 
-fn read_config(r: &mut Reader<'_>) -> Result<SaConfig, HandOverError> {
+fn read_config(r: &mut Reader<'_>, suites: &Suites) -> Result<SaConfig, HandOverError> {
     Ok(SaConfig {
         spi: Spi(r.u32("SPI")?),
         direction: match r.u8("direction")? {
@@ -262,7 +262,7 @@ fn read_config(r: &mut Reader<'_>) -> Result<SaConfig, HandOverError> {
             3 => Mode::Beet,
             _ => return Err(HandOverError::Field("mode")),
         },
-        suite: read_suite(r)?,
+        suite: read_suite(r, suites)?,
         keymat: Secret::new(r.string("keying material")?.to_vec()),
         endpoints: Endpoints {
             local: read_addr(r)?,

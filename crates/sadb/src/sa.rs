@@ -10,6 +10,7 @@ mod counters;
 pub(crate) mod identification;
 mod inbound;
 mod key;
+mod key_limit;
 mod name;
 mod nat;
 mod options;

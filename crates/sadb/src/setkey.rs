@@ -11,7 +11,7 @@ mod words;
 
 use std::net::IpAddr;
 
-use crypto::{Secret, SuiteId};
+use crypto::{Secret, SuiteId, Suites};
 
 use crate::sa::{Encapsulation, Lifetime, SaProtocol};
 use crate::{Mode, Spi};
@@ -87,19 +87,19 @@ pub struct AddStatement {
     pub keymat: Secret,
 }
 
-/// Read a whole file.
+/// Read a whole file. Its associations may name the ciphers of one's own that `suites` has: `maes512-ctr`.
 ///
 /// # Errors
 /// The first thing that is wrong, with its line.
-pub fn parse(text: &str) -> Result<Vec<Statement>, SetkeyError> {
-    token::statements(text)?.iter().map(|tokens| statement(tokens)).collect()
+pub fn parse(text: &str, suites: &Suites) -> Result<Vec<Statement>, SetkeyError> {
+    token::statements(text)?.iter().map(|tokens| statement(tokens, suites)).collect()
 }
 
-fn statement(tokens: &[Token<'_>]) -> Result<Statement, SetkeyError> {
+fn statement(tokens: &[Token<'_>], suites: &Suites) -> Result<Statement, SetkeyError> {
     let mut words = Words::new(tokens);
     let command = words.take("a command")?;
     let done = match command.text {
-        "add" => Statement::Add(Box::new(add(&mut words, command.line)?)),
+        "add" => Statement::Add(Box::new(add(&mut words, command.line, suites)?)),
         "delete" => {
             words.skip_flags();
             let (src, dst) = (words.address("the source")?, words.address("the destination")?);
@@ -160,7 +160,7 @@ fn spi(words: &mut Words<'_, '_>) -> Result<Spi, SetkeyError> {
     })
 }
 
-fn add(words: &mut Words<'_, '_>, line: u32) -> Result<AddStatement, SetkeyError> {
+fn add(words: &mut Words<'_, '_>, line: u32, suites: &Suites) -> Result<AddStatement, SetkeyError> {
     words.skip_flags();
     let (src, dst) = (words.address("the source")?, words.address("the destination")?);
     let (protocol, encapsulation) = protocol(words)?;
@@ -192,7 +192,7 @@ fn add(words: &mut Words<'_, '_>, line: u32) -> Result<AddStatement, SetkeyError
             "-bs" => add.lifetime.soft.bytes = words.number("the octets behind -bs")?,
             // What padding holds is fixed by RFC 4303, and sequence numbers never wrap here.
             "-f" => extension(words.take("the word behind -f")?)?,
-            "-E" | "-A" | "-C" => algorithms.read(option.text, words)?,
+            "-E" | "-A" | "-C" => algorithms.read(option.text, words, suites)?,
             _ => {
                 return Err(SetkeyError::at(
                     option.line,

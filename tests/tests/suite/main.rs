@@ -37,6 +37,8 @@ mod names;
 mod nat;
 mod observe;
 mod operate;
+mod own_ciphers;
+mod own_gateways;
 mod paths;
 mod per_socket;
 mod pins;

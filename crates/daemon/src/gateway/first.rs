@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::GatewayError;
 use config::{Config, GatewayConfig};
+use crypto::Suites;
 use documents::api_error::{ApiError, Blame};
 use documents::import::{self, Ends, ImportItem};
 use documents::rules::SpdRules;
@@ -44,8 +45,9 @@ impl HandedRules {
 /// # Errors
 /// If the file cannot be read, or a line of it is wrong, or what was handed over is.
 pub fn first_rules(config: &Config, handed: Option<&HandedRules>) -> Result<SpdRules, GatewayError> {
+    let suites = &config.crypto.ciphers.suites;
     let file = match &config.gateway {
-        Some(GatewayConfig { rules: Some(file), .. }) => Some(read_file(file)),
+        Some(GatewayConfig { rules: Some(file), .. }) => Some(read_file(file, suites)),
         _ => None,
     };
     let stays = |handed: &&HandedRules| file.is_none() || handed.gateway && !handed.rules.is_empty();
@@ -54,7 +56,8 @@ pub fn first_rules(config: &Config, handed: Option<&HandedRules>) -> Result<SpdR
             if let Some(difference) = difference(handed, file.as_ref().map(Result::as_ref)) {
                 tracing::warn!("{difference}");
             }
-            SpdRules::of(&handed.rules).map_err(|refused| GatewayError::Handed(refused.in_a_line()))?
+            SpdRules::of(&handed.rules, suites)
+                .map_err(|refused| GatewayError::Handed(refused.in_a_line()))?
         }
         (None, Some(file)) => {
             if handed.is_some_and(|handed| !handed.rules.is_empty()) {
@@ -64,7 +67,7 @@ pub fn first_rules(config: &Config, handed: Option<&HandedRules>) -> Result<SpdR
             }
             file?
         }
-        (None, None) => SpdRules::default(),
+        (None, None) => SpdRules::with_suites(suites),
     };
     book.set_bypass_the_rest(config.gateway.as_ref().is_some_and(|gateway| gateway.bypass_the_rest));
     Ok(book)
@@ -87,19 +90,19 @@ fn difference(handed: &HandedRules, file: Option<Result<&SpdRules, &GatewayError
     ))
 }
 
-fn read_file(file: &std::path::Path) -> Result<SpdRules, GatewayError> {
+fn read_file(file: &std::path::Path, suites: &Suites) -> Result<SpdRules, GatewayError> {
     let fault = |text: String| GatewayError::Rules { file: file.display().to_string(), text };
     let mut text = String::new();
     let read = File::open(file).and_then(|f| f.take(import::MAX_FILE).read_to_string(&mut text));
     read.map_err(|error| fault(error.to_string()))?;
-    rules_of(&text)
+    rules_of(&text, suites)
         .map_err(|(line, text)| GatewayError::Rules { file: format!("{}:{line}", file.display()), text })
 }
 
 /// The rules of a text, or the first line that is wrong.
-pub(super) fn rules_of(text: &str) -> Result<SpdRules, (usize, String)> {
-    let mut book = SpdRules::default();
-    let entries = import::read(text, Ends::Both).map_err(|error| (error.line, error.text))?;
+pub(super) fn rules_of(text: &str, suites: &Suites) -> Result<SpdRules, (usize, String)> {
+    let mut book = SpdRules::with_suites(suites);
+    let entries = import::read(text, Ends::Both, suites).map_err(|error| (error.line, error.text))?;
     for entry in entries {
         match entry.what {
             ImportItem::Rule(rule) => {
@@ -135,7 +138,7 @@ mod tests {
     fn handed(gateway: bool, prefixes: &[&str]) -> HandedRules {
         let line = |prefix: &&str| FILE.replace("10.2.0.0/16", prefix);
         let text = prefixes.iter().map(line).collect::<Vec<_>>().join("\n");
-        let rules = rules_of(&text).unwrap().documents();
+        let rules = rules_of(&text, &Suites::standard()).unwrap().documents();
         let handed = HandedRules { gateway, rules };
         HandedRules::read(&serde_json::to_vec(&handed).unwrap()).unwrap()
     }
@@ -172,10 +175,10 @@ mod tests {
     #[test]
     fn a_file_that_does_not_count_is_said_where_it_differs() {
         let (same, more) = (handed(true, &["10.2.0.0/16"]), handed(true, &["10.9.0.0/16", "10.2.0.0/16"]));
-        let mut file = rules_of(FILE).unwrap();
+        let mut file = rules_of(FILE, &crypto::Suites::standard()).unwrap();
         assert_eq!(difference(&same, Some(Ok(&file))), None);
         // Commands may have taken rules away before, so the numbers in their names differ.
-        file = rules_of(&format!("{FILE}\n{}", FILE.replace("10.2", "10.3"))).unwrap();
+        file = rules_of(&format!("{FILE}\n{}", FILE.replace("10.2", "10.3")), &Suites::standard()).unwrap();
         file.remove("rule-1").unwrap();
         assert!(difference(&same, Some(Ok(&file))).is_some());
         assert!(difference(&more, Some(Ok(&file))).unwrap().contains("not put in force"));

@@ -43,7 +43,7 @@ fn state_and_descriptors_arrive_and_the_new_daemon_waits_for_the_end_of_the_old(
         let open = giving.give(state(), devices.0.as_fd(), &[devices.1.as_fd(), devices.0.as_fd()]).unwrap();
         drop(open);
     });
-    let taken = take(&folder.0, &request, |_| Ok(())).unwrap();
+    let taken = take(&folder.0, &request, &crypto::Suites::standard(), |_| Ok(())).unwrap();
     old.join().unwrap();
     assert_eq!(taken.state, state());
     assert_eq!(taken.udp.len(), 2);
@@ -67,7 +67,7 @@ fn rules_are_shown_before_anything_is_given_and_who_cannot_have_them_leaves_the_
             Ok::<(), String>(())
         });
         let mut shown = Vec::new();
-        let taken = take(&folder.0, &request, |rules| {
+        let taken = take(&folder.0, &request, &crypto::Suites::standard(), |rules| {
             shown = rules.to_vec();
             verdict.map_err(str::to_owned)
         });
@@ -184,7 +184,7 @@ fn what_is_too_long_is_left_out_before_anything_is_wiped() {
             let devices = UnixStream::pair().unwrap();
             drop(giving.give(given, devices.0.as_fd(), &[devices.1.as_fd()]).unwrap());
         });
-        let taken = take(&folder.0, &request, |_| Ok(())).unwrap();
+        let taken = take(&folder.0, &request, &crypto::Suites::standard(), |_| Ok(())).unwrap();
         old.join().unwrap();
         assert_eq!(taken.state, octets(&want), "{name}");
     }
@@ -201,7 +201,7 @@ fn what_cannot_be_left_out_and_is_too_long_is_refused_and_the_old_daemon_goes_on
         giving.takes(101).map(drop).unwrap_err()
     });
     assert!(
-        matches!(take(&folder.0, &request, |_| Ok(())), Err(TakeError::Refused(text)) if text.contains("101 octets"))
+        matches!(take(&folder.0, &request, &crypto::Suites::standard(), |_| Ok(())), Err(TakeError::Refused(text)) if text.contains("101 octets"))
     );
     old.join().unwrap();
 }
@@ -230,7 +230,13 @@ fn a_request_for_something_else_is_refused_and_nothing_is_given() {
             let have = Request::new("main", "rvl0", 4500);
             Giving::answer(listener.accept().unwrap().0, &have).map(drop).unwrap_err()
         });
-        assert!(matches!(take(&folder.0, &request, |_| Ok(())), Err(TakeError::Refused(_))), "{name}");
+        assert!(
+            matches!(
+                take(&folder.0, &request, &crypto::Suites::standard(), |_| Ok(())),
+                Err(TakeError::Refused(_))
+            ),
+            "{name}"
+        );
         old.join().unwrap();
     }
 }
@@ -238,7 +244,10 @@ fn a_request_for_something_else_is_refused_and_nothing_is_given() {
 #[test]
 fn without_a_daemon_there_is_nothing_to_take() {
     let folder = Folder::new("nobody");
-    let refused = take(&folder.0, &Request::new("main", "rvl0", 4500), |_| Ok(())).map(drop).unwrap_err();
+    let refused =
+        take(&folder.0, &Request::new("main", "rvl0", 4500), &crypto::Suites::standard(), |_| Ok(()))
+            .map(drop)
+            .unwrap_err();
     assert!(refused.to_string().contains("start without --take-over"), "{refused}");
 }
 

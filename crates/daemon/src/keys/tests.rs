@@ -37,6 +37,7 @@ fn config(key: u8) -> SaConfig {
         "mode": "transport", "suite": "aes128gcm", "keymat": format!("{key:02x}").repeat(20),
     }));
     let defaults = Defaults {
+        suites: &crypto::Suites::standard(),
         path_mtu: None,
         keepalive: 20,
         app: &|_| None,

@@ -28,12 +28,16 @@ use crate::paths::look;
 use control::channel::AskError;
 use documents::api_error::{ApiError, Blame};
 use documents::associations::{self, Defaults, SaView};
+use documents::ciphers::{Fingerprints, fingerprints};
 
 pub use query::SaQuery;
 use served::Served;
 
 /// How long an SPI is kept for a key manager.
 const PROMISE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Seconds after which a cipher of one's own gets its known answers again.
+const KNOWN_ANSWERS: u32 = 600;
 
 /// What is known of associations beside the data threads, which own them.
 pub struct Associations {
@@ -54,6 +58,18 @@ impl Associations {
     /// The suites that associations may have.
     pub(crate) fn registry(&self) -> &Registry {
         &self.keys.registry
+    }
+
+    /// Put known answers to the ciphers of one's own, in turns: to each every ten minutes. `second` counts from the start.
+    pub(super) fn check_ciphers(&mut self, second: u32) {
+        let count = self.registry().fingerprints().count();
+        let every = u32::try_from(count).ok().and_then(|count| KNOWN_ANSWERS.checked_div(count));
+        if !every.is_some_and(|every| second.is_multiple_of(every)) {
+            return;
+        }
+        if let Some((_, Err(error))) = self.keys.registry.check_next() {
+            tracing::error!("{error}; {}", error.remedy().unwrap_or_default());
+        }
     }
 
     /// What is wrong with the book of used keys, if anything.
@@ -85,6 +101,23 @@ impl Associations {
         };
         let associations = halves.ask_inbound(inbound).await? + halves.ask_outbound(outbound).await?;
         Ok(associations + HandOver::octets_beside(self.keys.used(), rules))
+    }
+
+    /// The ciphers of one's own that associations use.
+    ///
+    /// # Errors
+    /// If a data thread does not answer.
+    pub(super) async fn ciphers(&self, halves: &Halves) -> Result<Fingerprints, ApiError> {
+        let inbound = |half: &mut InboundHalf| {
+            half.engine.sad().list().filter_map(|sa| sa.config().suite.custom()).collect::<Vec<_>>()
+        };
+        let outbound = |half: &mut OutboundHalf| {
+            half.engine.sad().list().filter_map(|(_, sa)| sa.config().suite.custom()).collect::<Vec<_>>()
+        };
+        let modes = [halves.ask_inbound(inbound).await?, halves.ask_outbound(outbound).await?].concat();
+        let mut used = fingerprints(self.registry());
+        used.retain(|name, _| modes.iter().any(|mode| mode.cipher() == name));
+        Ok(used)
     }
 
     /// Every association, inbound first, by SPI.
@@ -139,6 +172,7 @@ impl Associations {
         let config = {
             let app = |name: &str| policy.app(name);
             let defaults = Defaults {
+                suites: self.keys.registry.suites(),
                 path_mtu: Some(settings.esp.path_mtu.unwrap_or(match direction {
                     // The route says how much less.
                     Direction::Out => u16::MAX,

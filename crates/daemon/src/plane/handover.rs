@@ -5,14 +5,18 @@ use crypto::Secret;
 use super::Plane;
 use control::channel::AskError;
 use documents::api_error::ApiError;
+use documents::ciphers::Fingerprints;
 
 impl Plane {
-    /// At most so many octets a hand-over of all that must not be left out takes.
+    /// The most octets that a hand-over of all that must not be left out takes, the ciphers of one's own that
+    /// associations use, and the rules.
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(crate) async fn octets_to_hand_over(&self) -> Result<usize, ApiError> {
-        self.associations.octets_to_hand_over(self.handed_rules().len(), &self.halves).await
+    pub(crate) async fn measured(&self) -> Result<(usize, Fingerprints, Vec<u8>), ApiError> {
+        let rules = self.handed_rules();
+        let octets = self.associations.octets_to_hand_over(rules.len(), &self.halves).await?;
+        Ok((octets, self.associations.ciphers(&self.halves).await?, rules))
     }
 
     /// The rules, as they go to the next daemon.

@@ -27,6 +27,7 @@ use crate::health::{Ended, HealthBook};
 use crate::json_log::LogCounts;
 use crate::probing::Probing;
 use crate::scrubbed::Scrubbed;
+use documents::ciphers::Fingerprints;
 
 use captures::Captures;
 pub(crate) use probing::Turns;
@@ -36,6 +37,8 @@ pub(crate) use traffic::queue_drops;
 pub struct Observers {
     /// Who hears of events.
     hub: EventBus,
+    /// The ciphers of one's own, for key managers.
+    fingerprints: Fingerprints,
     /// The writer of the audit log.
     auditor: Auditor,
     /// Captures that run, and the last that ended.
@@ -59,6 +62,7 @@ impl Observers {
     pub(crate) fn new(auditor: Auditor, flows: FlowLog, scrubbed: Scrubbed) -> Observers {
         Observers {
             hub: EventBus::default(),
+            fingerprints: Fingerprints::new(),
             auditor,
             captures: Arc::default(),
             denials: Denials::default(),
@@ -68,6 +72,12 @@ impl Observers {
             probing: Probing::default(),
             handed: (0, 0),
         }
+    }
+
+    /// The same, who know these ciphers of one's own.
+    #[must_use]
+    pub(super) fn knowing(self, fingerprints: Fingerprints) -> Observers {
+        Observers { fingerprints, ..self }
     }
 
     /// The writer of the audit log.

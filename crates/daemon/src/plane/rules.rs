@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use api::{SpdAdd, SpdRule};
+use crypto::Suites;
 use sadb::rules::Snapshot;
 use sockmon::Span;
 
@@ -26,9 +27,9 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// No rules yet; `gateway`: packets are forwarded.
-    pub(crate) fn new(gateway: bool) -> Rules {
-        Rules { book: SpdRules::default(), gateway }
+    /// No rules yet, which may name these suites; `gateway`: packets are forwarded.
+    pub(crate) fn new(gateway: bool, suites: &Suites) -> Rules {
+        Rules { book: SpdRules::with_suites(suites), gateway }
     }
 
     /// The number of rules.
@@ -213,6 +214,7 @@ mod tests {
             service: None,
             level: None,
             bundle: Vec::new(),
+            suite: None,
             scrub: None,
         }
     }
@@ -223,7 +225,7 @@ mod tests {
         let recorder = Recorder::default();
         let plane = plane_over(recorder.clone(), folder.config(), None);
         let monitor = Monitor::new(recorder.clone());
-        let mut rules = Rules::new(false);
+        let mut rules = Rules::new(false, &Suites::standard());
         rules.add(&request("uid 1000", Verdict::Discard), &plane.halves, &monitor).await.unwrap();
         let first = vec![RangeInclusive::new(1000, 1000)];
         assert_eq!(recorder.users(), first);
@@ -247,7 +249,7 @@ mod tests {
         let recorder = Recorder::default();
         let plane = plane_over(recorder.clone(), folder.config(), None);
         let monitor = Monitor::new(recorder.clone());
-        let mut rules = Rules::new(true);
+        let mut rules = Rules::new(true, &Suites::standard());
         let bypass =
             SpdAdd { direction: SpdDirection::Both, ..request("remote 192.0.2.0/24", Verdict::Bypass) };
         rules.add(&bypass, &plane.halves, &monitor).await.unwrap();
@@ -258,7 +260,7 @@ mod tests {
         let calls = [Call::NarrowSpans(Vec::new()), Call::SetUsers(Vec::new()), Call::SetSpans(Vec::new())];
         assert_eq!(recorder.take_calls(), calls);
         // A daemon that forwards nothing has no spans.
-        rules = Rules::new(false);
+        rules = Rules::new(false, &Suites::standard());
         rules.add(&bypass, &plane.halves, &monitor).await.unwrap();
         assert_eq!(recorder.take_calls(), [Call::SetUsers(Vec::new())]);
     }

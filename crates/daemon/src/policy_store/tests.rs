@@ -11,7 +11,7 @@ impl Scene {
     fn new(name: &str) -> Scene {
         let dir = std::env::temp_dir().join(format!("ravelin-policy-{}-{name}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
-        let store = PolicyStore::new(&dir.join("policy"), Some(&dir)).unwrap();
+        let store = PolicyStore::new(&dir.join("policy"), Some(&dir), &crypto::Suites::standard()).unwrap();
         Scene { dir, store }
     }
 
@@ -159,7 +159,8 @@ fn numbers_outlive_the_store_and_are_not_given_out_twice() {
     let mut scene = Scene::new("numbers");
     scene.put(GOOD);
     let wget = scene.store.app("wget").unwrap();
-    let mut later = PolicyStore::new(scene.store.file(), Some(&scene.dir)).unwrap();
+    let mut later =
+        PolicyStore::new(scene.store.file(), Some(&scene.dir), &crypto::Suites::standard()).unwrap();
     fs::write(
         scene.store.file(),
         "application new { network 0.0.0.0/0 trusted; }\napplication wget { network 0.0.0.0/0 trusted; }",
@@ -171,7 +172,7 @@ fn numbers_outlive_the_store_and_are_not_given_out_twice() {
     assert_eq!(later.app("wget"), Some(wget));
     assert!(later.app("new").unwrap().0 > 2);
     fs::write(scene.dir.join(NUMBERS), "not json").unwrap();
-    assert!(PolicyStore::new(scene.store.file(), Some(&scene.dir)).is_err());
+    assert!(PolicyStore::new(scene.store.file(), Some(&scene.dir), &crypto::Suites::standard()).is_err());
 }
 
 #[test]
@@ -212,7 +213,7 @@ fn a_renamed_application_lends_its_policy_to_its_old_number() {
     scene.store.adopt(candidate, 1);
 
     // Once more, and by a later daemon.
-    let later = PolicyStore::new(scene.store.file(), Some(&scene.dir)).unwrap();
+    let later = PolicyStore::new(scene.store.file(), Some(&scene.dir), &crypto::Suites::standard()).unwrap();
     let mut again = later.read().unwrap();
     again.follow(&[]);
     assert_eq!(again.compiled.spd.get(curl), again.compiled.spd.get(path));

@@ -1,6 +1,7 @@
 //! Before the network is up: the kernel half and the TUN with the last policy, and no daemon yet (docs/design/0016). What must be
 //! protected is refused until one runs; it takes over what this leaves, as it does after one that died.
 
+use crypto::Registry;
 use std::path::{Path, PathBuf};
 
 use netio::cgroup::Cgroup;
@@ -42,7 +43,7 @@ pub fn boot(config: &Config) -> Result<Booted, RunError> {
     privileges::begin().map_err(|source| RunError::System { doing: "giving up privileges", source })?;
     fit(doctor::quick_checks(None))?;
     let run_dir = state::make(&config.instance, false)?;
-    let (lock, _) = become_the_daemon(config, &run_dir, RunOptions::default())?;
+    let (lock, _) = become_the_daemon(config, &run_dir, RunOptions::default(), &Registry::new())?;
     let before = Before::look(config, &run_dir)?;
     if before.pins {
         return Ok(Booted::Already);
@@ -93,13 +94,14 @@ fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Boote
 /// The last policy in force; without one, or if it cannot be read any more, that of the file.
 fn last(config: &Config, run_dir: &Path) -> Result<(PathBuf, First), RunError> {
     let kept = last_policy::path(&config.policy);
+    let suites = &config.crypto.ciphers.suites;
     if kept.exists() {
-        match First::read(&kept, run_dir, false) {
+        match First::read(&kept, suites, run_dir, false) {
             Ok(first) => return Ok((kept, first)),
             Err(error) => tracing::warn!("the policy of the last daemon: {error}; going on with the file"),
         }
     }
-    Ok((config.policy.clone(), First::read(&config.policy, run_dir, false)?))
+    Ok((config.policy.clone(), First::read(&config.policy, suites, run_dir, false)?))
 }
 
 /// The devices that are there already.

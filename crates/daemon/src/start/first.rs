@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crypto::Suites;
+
 use super::error::RunError;
 use crate::last_policy;
 use crate::policy_store::{Candidate, PolicyStore};
@@ -19,9 +21,14 @@ impl First {
     ///
     /// # Errors
     /// If there is neither, or what an earlier daemon wrote down cannot be read.
-    pub(super) fn read(file: &Path, run_dir: &Path, fall_back: bool) -> Result<First, RunError> {
+    pub(super) fn read(
+        file: &Path,
+        suites: &Suites,
+        run_dir: &Path,
+        fall_back: bool,
+    ) -> Result<First, RunError> {
         let read = |error: crate::policy_store::Unreadable| RunError::Policy(error.to_string());
-        let store = PolicyStore::new(file, Some(run_dir)).map_err(read)?;
+        let store = PolicyStore::new(file, Some(run_dir), suites).map_err(read)?;
         let (candidate, instead) = choose(&store, fall_back)?;
         if candidate.compiled.applications.is_empty() {
             tracing::warn!("{} names no application: nothing is protected", candidate.compiled.file);

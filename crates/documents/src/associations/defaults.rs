@@ -1,5 +1,6 @@
 //! The values that a request for an association leaves to its surroundings, and the refusal of one.
 
+use crypto::Suites;
 use sadb::sa::Padding;
 use wire::AppId;
 
@@ -7,6 +8,8 @@ use crate::api_error::{ApiError, Blame};
 
 /// What a request leaves to its surroundings.
 pub struct Defaults<'d> {
+    /// The suites that a request may name.
+    pub suites: &'d Suites,
     /// The MTU for requests that name none.
     pub path_mtu: Option<u16>,
     /// Seconds of silence for requests that ask for keepalives and say no number.

@@ -106,6 +106,7 @@ pub(super) const RULE: &[Field] = &[
     required(field("action", is::<Verdict>, "\"protect\", \"bypass\" or \"discard\"")),
     field("service", is::<Option<String>>, "\"authentication\" or \"encryption\""),
     field("level", is::<Option<String>>, "\"mandatory\" or \"optional\""),
+    field("suite", is::<Option<String>>, "the name of a suite, as \"aes256gcm\""),
     field("bundle", is::<Vec<String>>, "a list: [\"esp/transport\", \"0x1001\"]"),
     field("scrub", is::<Option<String>>, "\"observe\", \"minimal\", \"standard\" or \"strict\""),
 ];

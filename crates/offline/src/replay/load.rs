@@ -30,7 +30,7 @@ impl Replay {
         let read = file.take(import::MAX_FILE).read_to_string(&mut text);
         read.map_err(|error| ReplayError::BadInput(format!("{name}: {error}")))?;
         let ends = if local.is_empty() { Ends::Both } else { Ends::Local(local) };
-        let read = import::read(&text, ends);
+        let read = import::read(&text, ends, registry.suites());
         let mut entries = read.map_err(|error| ReplayError::BadInput(format!("{name}:{error}")))?;
         widen(&mut entries);
         let mut lines = HashMap::new();
@@ -74,7 +74,9 @@ impl Replay {
         let sequence = request.sequence;
         // As other implementations pad, so that packets can be compared.
         let padding = Padding::Least;
-        let defaults = Defaults { path_mtu, keepalive: config::KEEPALIVE, app: &app, random: 0, padding };
+        let suites = registry.suites();
+        let defaults =
+            Defaults { suites, path_mtu, keepalive: config::KEEPALIVE, app: &app, random: 0, padding };
         let config = associations::configuration(request, spi, &defaults)?;
         match config.direction {
             sadb::Direction::Inbound => {

@@ -151,8 +151,14 @@ fn fragments_inside_an_association_have_ends_too() {
 fn seal_each(line: &Line, pieces: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let request = serde_json::from_str(&line.text("out")).unwrap();
     let nobody = |_: &str| None;
-    let defaults =
-        Defaults { path_mtu: None, keepalive: 20, app: &nobody, random: 0, padding: Padding::Least };
+    let defaults = Defaults {
+        suites: &crypto::Suites::standard(),
+        path_mtu: None,
+        keepalive: 20,
+        app: &nobody,
+        random: 0,
+        padding: Padding::Least,
+    };
     let config = associations::configuration(request, sadb::Spi(0x1001), &defaults).unwrap();
     let mut sa = sadb::OutboundSa::new(config, registry()).unwrap();
     let mut pool = Pool::new(engine::BUF_CAPACITY, engine::HEADROOM, 4);

@@ -154,7 +154,10 @@ impl Item {
             Demand::Never => words.push("never".into()),
             Demand::Protect { service, level, suite, negotiating, failure, scrub } => {
                 words.push(format!("{} {}", service.word(), level_word(level)));
-                words.extend(suite.map(|suite| format!("suite {suite}")));
+                words.extend(suite.map(|suite| {
+                    let alone = if suite.is_alone() { " alone" } else { "" };
+                    format!("suite {suite}{alone}")
+                }));
                 words.extend(negotiating.map(|n| format!("while-negotiating {}", negotiating_word(n))));
                 words.extend(failure.map(|f| format!("on-failure {}", failure_word(f))));
                 words.extend(scrub.map(|profile| format!("scrub {}", profile.name())));

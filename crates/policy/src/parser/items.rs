@@ -380,8 +380,9 @@ impl Parser<'_> {
             return Err(self.unexpected(Code::ExpectedOption, &["a suite"], help));
         };
         self.bump();
-        match word.parse::<SuiteId>() {
+        match self.host.suites().find(word) {
             Ok(suite) => {
+                self.alone(suite, span);
                 if let Some(status) = suite.legacy_status() {
                     self.sink.push(
                         Diagnostic::new(
@@ -397,9 +398,8 @@ impl Parser<'_> {
             }
             Err(error) => {
                 let message = format!("`{}` is not a suite", show(word));
-                let near = suggest::nearest(word, ["aes128gcm", "aes256gcm", "chacha20poly1305"])
-                    .filter(|_| matches!(error, UnknownSuite::Cipher(_)));
-                let help = match near {
+                let is_word = matches!(error, UnknownSuite::Cipher(_) | UnknownSuite::CipherOrOwn { .. });
+                let help = match self.near_suite(word).filter(|_| is_word) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => error.to_string(),
                 };
@@ -407,6 +407,44 @@ impl Parser<'_> {
                 Err(Abandon)
             }
         }
+    }
+
+    /// The suite that a misspelt one may be meant for: a common one, or one of a cipher of one's own.
+    fn near_suite(&self, word: &str) -> Option<String> {
+        let own = self.host.suites().all().filter(|suite| suite.custom().is_some());
+        let own: Vec<String> = own.map(|suite| suite.to_string()).collect();
+        let known = ["aes128gcm", "aes256gcm", "chacha20poly1305"].into_iter();
+        suggest::nearest(word, known.chain(own.iter().map(String::as_str))).map(str::to_owned)
+    }
+
+    /// The word `alone` behind a suite. It must be there if integrity rests on a cipher of one's own, and only then.
+    fn alone(&mut self, suite: SuiteId, span: Span) {
+        let word = self.here();
+        let has = self.value() == Some("alone");
+        if has {
+            self.bump();
+        }
+        let wrong = match (suite.is_alone(), has) {
+            (true, false) => Diagnostic::new(
+                Code::BadAlone,
+                span,
+                format!("suite `{suite}` rests on a cipher of one's own alone, also for integrity"),
+            )
+            .label("`alone` is missing behind it")
+            .help(format!(
+                "write `suite {suite} alone` if that is meant; a suite with an integrity algorithm of its own, or a cascade, does \
+                 not need it"
+            )),
+            (false, true) => Diagnostic::new(
+                Code::BadAlone,
+                word,
+                format!("suite `{suite}` does not rest on a cipher of one's own alone"),
+            )
+            .label("out of place")
+            .help("leave `alone` out"),
+            _ => return,
+        };
+        self.error(wrong);
     }
 
     fn choice<T: Copy>(&mut self, all: &[T], word_of: fn(T) -> &'static str) -> Step<T> {

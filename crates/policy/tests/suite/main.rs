@@ -25,4 +25,5 @@ mod reload;
 mod robust;
 mod scrub;
 mod subjects;
+mod suites;
 mod tree;

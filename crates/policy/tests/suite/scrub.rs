@@ -188,7 +188,7 @@ fn what_is_written_is_read_again() {
 fn it_is_offered_where_it_can_stand() {
     let offered = |item: &str| {
         let text = format!("application a {{ protection P {{ {item} ");
-        choices(&parse("p", &text).tree, &text, text.len())
+        choices(&parse("p", &text).tree, &text, text.len(), &crypto::Suites::standard())
     };
     assert!(offered("encryption require").contains(&"scrub".to_string()));
     for item in ["encryption prefer", "encryption optional", "encryption accept-only"] {

@@ -5,8 +5,6 @@ mod new;
 
 use clap::Subcommand;
 
-pub use check::TRIAL;
-
 /// Ciphers of one's own: begin one, check it.
 ///
 /// No daemon is asked, and nothing of the host is changed.

@@ -13,12 +13,14 @@ use api::{
     SpdDeleted, SpdList, Spi, SpiRequest, path,
 };
 use clap::Args;
+use crypto::Suites;
 use documents::api_error::{ApiError, Blame};
 use documents::associations;
 use documents::import::{self, Ends, Entry, ImportItem, MAX_FILE, SETKEY_RULE};
 use documents::rules::SpdRules;
 use zeroize::Zeroizing;
 
+use crate::catalogue::Catalogue;
 use crate::client::Connect;
 use crate::exit::{self, Failure};
 use crate::output;
@@ -31,6 +33,8 @@ use crate::output;
 pub struct Import {
     #[command(flatten)]
     connect: Connect,
+    #[command(flatten)]
+    catalogue: Catalogue,
     /// The file (`-`: standard input). Nobody but its owner may be able to read it.
     file: PathBuf,
     /// An address of this host: says which way each association of a setkey file goes. May be repeated [default: all
@@ -59,10 +63,11 @@ impl Import {
             true => import::host_addresses().context("listing the addresses of this host")?,
             false => self.local.clone(),
         };
-        let entries = import::read(&text, Ends::Local(&own))
+        let suites = self.catalogue.suites()?;
+        let entries = import::read(&text, Ends::Local(&own), &suites)
             .map_err(|error| Failure::bad_input(format!("{name}:{error}")))?;
         drop(text);
-        check(&name, &entries)?;
+        check(&name, &entries, &suites)?;
         if self.check && self.json {
             let count = |is: fn(&ImportItem) -> bool| entries.iter().filter(|entry| is(&entry.what)).count();
             return output::json(&ImportChecked {
@@ -242,12 +247,12 @@ fn found_by(request: &SaAdd) -> Option<(Direction, Spi, Option<IpAddr>, Option<I
 }
 
 /// Whether a daemon could take every entry; what depends on its state (a name, an SPI in use) it says itself.
-fn check(name: &str, entries: &[Entry]) -> anyhow::Result<()> {
-    let mut book = SpdRules::default();
+fn check(name: &str, entries: &[Entry], suites: &Suites) -> anyhow::Result<()> {
+    let mut book = SpdRules::with_suites(suites);
     let mut named = HashMap::new();
     for entry in entries {
         let checked = match &entry.what {
-            ImportItem::Sa(request) => associations::check(request).and_then(|()| {
+            ImportItem::Sa(request) => associations::check(request, Some(suites)).and_then(|()| {
                 let Some(before) = found_by(request).and_then(|by| named.insert(by, entry.line)) else {
                     return Ok(());
                 };

@@ -18,6 +18,9 @@ use clap_complete::ArgValueCandidates;
 use host_files::HostFiles;
 use policy::{AppTable, Host, Parsed, Process, ProgramFile, RunningProgram, Target, counted};
 
+use crypto::Suites;
+
+use crate::catalogue::Catalogue;
 use crate::client::Connect;
 use crate::color;
 use crate::complete;
@@ -50,6 +53,8 @@ pub enum Policy {
 pub struct Check {
     /// The policy (`-`: standard input).
     file: PathBuf,
+    #[command(flatten)]
+    catalogue: Catalogue,
     /// Print JSON, for programs.
     #[arg(long)]
     json: bool,
@@ -60,6 +65,8 @@ pub struct Check {
 pub struct Explain {
     /// The policy (`-`: standard input).
     file: PathBuf,
+    #[command(flatten)]
+    catalogue: Catalogue,
     /// The program: a name, a path or `anonymous`.
     #[arg(long, value_name = "PROGRAM", add = ArgValueCandidates::new(complete::applications))]
     app: String,
@@ -94,6 +101,8 @@ pub struct Explain {
 pub struct Fmt {
     /// The policy (`-`: standard input, to standard output).
     file: PathBuf,
+    #[command(flatten)]
+    catalogue: Catalogue,
     /// Change nothing; exit status 1 if it is not in the usual form.
     #[arg(long)]
     check: bool,
@@ -149,14 +158,14 @@ fn read(file: &Path) -> anyhow::Result<(String, Vec<u8>)> {
     Ok((file.display().to_string(), octets))
 }
 
-fn parse(file: &Path) -> anyhow::Result<Parsed> {
+fn parse(file: &Path, catalogue: &Catalogue) -> anyhow::Result<Parsed> {
     let (name, octets) = read(file)?;
-    Ok(policy::parse_bytes_for(&name, &octets, &HostFiles::here()))
+    Ok(policy::parse_bytes_for(&name, &octets, &HostFiles::here(&catalogue.suites()?)))
 }
 
 impl Check {
     fn execute(self) -> anyhow::Result<()> {
-        let parsed = parse(&self.file)?;
+        let parsed = parse(&self.file, &self.catalogue)?;
         let compiled = policy::compile(&parsed, &mut AppTable::new(), 1);
         let place = |at: policy::Position| Place { line: at.line, column: at.column };
         let related = |r: &policy::Related| Related { message: r.message.clone(), at: place(r.at) };
@@ -227,7 +236,7 @@ fn some(names: &[String]) -> String {
 impl Explain {
     /// The process asked about, if more than its program is said.
     fn process(&self) -> anyhow::Result<Option<Process>> {
-        let host = HostFiles::here();
+        let host = HostFiles::here(&Suites::standard());
         if self.parent.is_empty() && self.cgroup.is_none() && self.unit.is_none() && self.uid.is_none() {
             return Ok(None);
         }
@@ -249,7 +258,7 @@ impl Explain {
 
     /// What the program asked about is on this host, if no process has it as its executable.
     fn on_this_host(&self) -> Option<String> {
-        let host = HostFiles::here();
+        let host = HostFiles::here(&Suites::standard());
         let near = || host.near_program(&self.app);
         match host.program(&self.app) {
             _ if self.app == "anonymous" => None,
@@ -267,7 +276,7 @@ impl Explain {
     }
 
     fn execute(self) -> anyhow::Result<()> {
-        let parsed = parse(&self.file)?;
+        let parsed = parse(&self.file, &self.catalogue)?;
         let mut compiled = policy::compile(&parsed, &mut AppTable::new(), 1);
         let mut known = policy::Names::default();
         for (name, addr) in &self.name {
@@ -310,7 +319,7 @@ impl Explain {
 impl Fmt {
     fn execute(self) -> anyhow::Result<()> {
         let (name, octets) = read(&self.file)?;
-        let parsed = policy::parse_bytes_for(&name, &octets, &HostFiles::here());
+        let parsed = policy::parse_bytes_for(&name, &octets, &HostFiles::here(&self.catalogue.suites()?));
         if parsed.has_errors() {
             eprint!("{}", parsed.render(color::on_stderr()));
         }

@@ -72,6 +72,10 @@ pub struct Add {
     /// To protect: whether packets may pass clear where there is no association [default: mandatory].
     #[arg(long, value_enum)]
     level: Option<Level>,
+    /// To protect: the suite that one of the associations must have; "NAME alone" for one that rests on a cipher of one's
+    /// own alone [default: any].
+    #[arg(long, value_name = "SUITE")]
+    suite: Option<String>,
     /// To protect: an association of the bundle, by its SPI or as PROTOCOL/MODE/LOCAL-REMOTE; repeated, innermost first
     /// [default: any that serves the packet].
     #[arg(long = "by", value_name = "ASSOCIATION")]
@@ -151,6 +155,7 @@ impl Add {
                 Level::Mandatory => "mandatory".to_owned(),
                 Level::Optional => "optional".to_owned(),
             }),
+            suite: self.suite,
             bundle: self.bundle,
             scrub: self.scrub.map(|profile| profile.of_scrubber().name().to_owned()),
         };
@@ -232,8 +237,9 @@ fn table(rules: &[SpdRule]) -> String {
 
 fn row(rule: &SpdRule) -> Vec<String> {
     let scrub = rule.scrub.as_ref().map(|profile| format!("scrub {profile}"));
+    let suite = rule.suite.as_ref().map(|suite| format!("suite {suite}"));
     let terms: Vec<String> =
-        [rule.service.clone(), rule.level.clone(), scrub].into_iter().flatten().collect();
+        [rule.service.clone(), rule.level.clone(), suite, scrub].into_iter().flatten().collect();
     let action = match terms.as_slice() {
         [] => rule.action.to_string(),
         terms => format!("{} ({})", rule.action, terms.join(", ")),
@@ -266,6 +272,7 @@ mod tests {
             action: level.map_or(Verdict::Bypass, |_| Verdict::Protect),
             service: level.map(|_| "encryption".into()),
             level: level.map(Into::into),
+            suite: None,
             bundle: Vec::new(),
             scrub: scrub.map(Into::into),
             outbound: api::SpdCount::default(),

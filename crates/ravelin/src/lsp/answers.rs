@@ -6,7 +6,7 @@ use lsp_types::{
     NumberOrString, Range, SymbolKind, TextEdit, Uri, WorkspaceEdit,
 };
 use policy::tree::{NodeKind, Tree};
-use policy::{Kind, Severity, Span};
+use policy::{Kind, Parsed, Severity, Span};
 use std::collections::HashMap;
 
 use super::document::{Analysis, Text};
@@ -192,13 +192,14 @@ fn squeezed(text: &str) -> String {
 }
 
 /// Words that can stand at an octet.
-pub fn completions(tree: &Tree, text: &str, offset: usize) -> Vec<CompletionItem> {
+pub fn completions(analysis: &Analysis, offset: usize) -> Vec<CompletionItem> {
     let item = |label: String| CompletionItem {
         label,
         kind: Some(CompletionItemKind::KEYWORD),
         ..CompletionItem::default()
     };
-    policy::choices(tree, text, offset).into_iter().map(item).collect()
+    let Parsed { tree, text, .. } = &analysis.parsed;
+    policy::choices(tree, text, offset, &analysis.suites).into_iter().map(item).collect()
 }
 
 /// The whole text in the usual form, if it is not.

@@ -1,5 +1,6 @@
 //! An open document: its text as the client edits it, and what the policy room says of it.
 
+use crypto::Suites;
 use lsp_types::{Position, Range, TextDocumentContentChangeEvent};
 use policy::{AppTable, Compiled, Parsed, Span};
 
@@ -146,6 +147,8 @@ impl Text {
 pub struct Analysis {
     pub parsed: Parsed,
     pub compiled: Compiled,
+    /// The suites that the text may name.
+    pub suites: Suites,
 }
 
 /// A document that the client has open.
@@ -164,13 +167,13 @@ impl Document {
     }
 
     /// The text as of now and what is said of it.
-    pub fn analysed(&mut self, name: &str) -> Option<(&Text, &Analysis)> {
+    pub fn analysed(&mut self, name: &str, suites: &Suites) -> Option<(&Text, &Analysis)> {
         let text = self.text.as_ref()?;
         let analysis = self.analysis.get_or_insert_with(|| {
-            let host = host_files::HostFiles::here();
+            let host = host_files::HostFiles::here(suites);
             let parsed = policy::parse_for(name, text.as_str(), &host);
             let compiled = policy::compile(&parsed, &mut AppTable::new(), 1);
-            Analysis { parsed, compiled }
+            Analysis { parsed, compiled, suites: suites.clone() }
         });
         Some((text, analysis))
     }

@@ -3,7 +3,7 @@
 use super::form::VERSION;
 
 /// Why octets are not a hand-over. Whatever it is, no association is taken over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandOverError {
     /// The octets do not begin like a hand-over.
@@ -33,6 +33,12 @@ pub enum HandOverError {
     /// The CRC shows that octets changed on the way.
     #[error("the hand-over is damaged; start without --take-over and add the associations anew")]
     Checksum,
+    /// An association has a suite that this program does not know.
+    #[error(
+        "an association of the running daemon has a suite that is not known here: {0}; configure the cipher as the running \
+         daemon has it"
+    )]
+    Suite(String),
     /// A field has a value that the sender cannot have meant.
     #[error(
         "the hand-over contradicts itself ({0}); start without --take-over and add the associations anew"

@@ -9,6 +9,7 @@ use wire::{DropReason, Flow, Time};
 use super::config::{SaConfig, Selectors, is_host};
 use super::counters::Counters;
 use super::key::{Key, Shape};
+use super::key_limit::lifetime_within;
 use super::name::{Direction, SaName, Spi};
 use super::nat::NatChecksum;
 use super::options::{Encapsulation, KeyClass, Life, LifeState, Lifetime, Mode};
@@ -82,6 +83,8 @@ impl InboundSa {
         if config.direction != Direction::Inbound {
             return Err(SadError::Direction { spi: config.spi, got: config.direction });
         }
+        let mut config = config;
+        config.options.lifetime = lifetime_within(config.suite, config.options.lifetime);
         Ok(InboundSa {
             key: Key::new(&config, registry)?,
             shape: Shape::of(config.suite),
@@ -229,8 +232,9 @@ impl InboundSa {
         self.life.take_change()
     }
 
-    /// Replace the limits of its life.
+    /// Replace the limits of its life. A limit of its suite stays.
     pub fn set_lifetime(&mut self, lifetime: Lifetime) {
+        let lifetime = lifetime_within(self.config.suite, lifetime);
         self.config.options.lifetime = lifetime;
         self.life.set_lifetime(lifetime);
     }

@@ -9,6 +9,7 @@ use super::config::{SaConfig, Selectors, is_host};
 use super::counters::Counters;
 use super::identification::{Identification, Identifications};
 use super::key::{Key, Shape};
+use super::key_limit::{lifetime_within, packets_within};
 use super::name::{Direction, Spi};
 use super::options::{Encapsulation, Life, LifeState, Lifetime, Mode};
 use super::path_mtu::{PathMtu, PathMtuLimits, PathMtuUpdate};
@@ -70,9 +71,15 @@ impl OutboundSa {
         if config.direction != Direction::Outbound {
             return Err(SadError::Direction { spi: config.spi, got: config.direction });
         }
+        let mut config = config;
+        config.options.lifetime = lifetime_within(config.suite, config.options.lifetime);
+        let last_sequence = if config.options.extended_sequence { LAST_EXTENDED } else { LAST_SEQUENCE };
         Ok(OutboundSa {
             next_sequence: 1,
-            last_sequence: if config.options.extended_sequence { LAST_EXTENDED } else { LAST_SEQUENCE },
+            // Dummy packets take a number and are counted nowhere else.
+            last_sequence: packets_within(config.suite, &config.options)
+                .unwrap_or(last_sequence)
+                .min(last_sequence),
             key: Key::new(&config, registry)?,
             shape: Shape::of(config.suite).padded(config.options.padding),
             spi: config.spi,
@@ -203,8 +210,9 @@ impl OutboundSa {
         self.life.take_change()
     }
 
-    /// Replace the limits of its life.
+    /// Replace the limits of its life. A limit of its suite stays.
     pub fn set_lifetime(&mut self, lifetime: Lifetime) {
+        let lifetime = lifetime_within(self.config.suite, lifetime);
         self.config.options.lifetime = lifetime;
         self.life.set_lifetime(lifetime);
     }

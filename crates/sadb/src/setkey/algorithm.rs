@@ -1,6 +1,6 @@
 //! The algorithms of `-E`, `-A` and `-C` by their names in setkey, and their keys.
 
-use crypto::{Cipher, Integrity, Secret, SuiteId};
+use crypto::{Cipher, CustomMode, Integrity, ModeKind, Secret, SuiteId, Suites};
 use zeroize::Zeroizing;
 
 use super::error::SetkeyError;
@@ -11,7 +11,7 @@ use crate::sa::SaProtocol;
 /// The algorithms and keys that the options of one `add` said so far.
 #[derive(Default)]
 pub struct Algorithms {
-    cipher: Option<(CipherName, Zeroizing<Vec<u8>>, u32)>,
+    cipher: Option<(Family, Zeroizing<Vec<u8>>, u32)>,
     integrity: Option<(Integrity, Zeroizing<Vec<u8>>, u32)>,
     compression: bool,
 }
@@ -21,6 +21,54 @@ pub struct Algorithms {
 struct CipherName {
     name: &'static str,
     members: &'static [Cipher],
+}
+
+/// The ciphers that a name behind `-E` may mean.
+#[derive(Clone, Debug)]
+enum Family {
+    /// The members of a standard family.
+    Standard(CipherName),
+    /// A mode of a cipher of one's own.
+    Custom(String, CustomMode),
+}
+
+impl Family {
+    /// The family of this name.
+    fn find(text: &str, suites: &Suites) -> Option<Family> {
+        let standard = CIPHERS.iter().find(|family| family.name == text).copied().map(Family::Standard);
+        let custom = || suites.modes().map(custom).find(|(name, _)| name == text);
+        standard.or_else(|| custom().map(|(name, mode)| Family::Custom(name, mode)))
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Family::Standard(family) => family.name,
+            Family::Custom(name, _) => name,
+        }
+    }
+
+    fn members(&self) -> Vec<Cipher> {
+        match self {
+            Family::Standard(family) => family.members.to_vec(),
+            Family::Custom(_, mode) => vec![Cipher::Custom(*mode)],
+        }
+    }
+}
+
+/// A mode of a cipher of one's own, and its name here: the cipher, then the mode where there are several.
+fn custom(mode: CustomMode) -> (String, CustomMode) {
+    let cipher = mode.cipher();
+    let name = match mode.kind() {
+        ModeKind::Ctr => format!("{cipher}-ctr"),
+        ModeKind::Cbc => format!("{cipher}-cbc"),
+        ModeKind::Gcm => format!("{cipher}-gcm"),
+        ModeKind::Stream | ModeKind::Aead => cipher.to_owned(),
+        ModeKind::Cascade => match mode.word().strip_prefix(cipher) {
+            Some(behind) => format!("{cipher}-{}", behind.trim_start_matches('-')),
+            None => mode.word().to_owned(),
+        },
+    };
+    (name, mode)
 }
 
 const CIPHERS: &[CipherName] = &[
@@ -71,19 +119,27 @@ const INTEGRITIES: &[(&str, &[Integrity])] = &[
 
 impl Algorithms {
     /// Read one option and its words.
-    pub(super) fn read(&mut self, option: &str, words: &mut Words<'_, '_>) -> Result<(), SetkeyError> {
+    pub(super) fn read(
+        &mut self,
+        option: &str,
+        words: &mut Words<'_, '_>,
+        suites: &Suites,
+    ) -> Result<(), SetkeyError> {
         let token = words.take("the algorithm")?;
         match option {
             "-E" => {
-                let found = CIPHERS.iter().find(|c| c.name == token.text);
-                let name = *found.ok_or_else(|| unknown(token, CIPHERS.iter().map(|c| c.name)))?;
-                let key = key(words, name.name == "null")?;
-                self.cipher = Some((name, key, token.line));
+                let known = || {
+                    let standard = CIPHERS.iter().map(|family| family.name.to_owned());
+                    standard.chain(suites.modes().map(|mode| custom(mode).0))
+                };
+                let family = Family::find(token.text, suites).ok_or_else(|| unknown(token, known()))?;
+                let key = key(words, family.name() == "null")?;
+                self.cipher = Some((family, key, token.line));
             }
             "-A" => {
                 let found = INTEGRITIES.iter().find(|(name, _)| *name == token.text);
-                let (name, members) =
-                    *found.ok_or_else(|| unknown(token, INTEGRITIES.iter().map(|(name, _)| *name)))?;
+                let (name, members) = *found
+                    .ok_or_else(|| unknown(token, INTEGRITIES.iter().map(|(name, _)| (*name).to_owned())))?;
                 let key = key(words, false)?;
                 let member = members.iter().find(|m| m.keymat_len() == key.len());
                 let lengths = members.iter().map(|m| m.keymat_len());
@@ -92,7 +148,7 @@ impl Algorithms {
             }
             _ => {
                 if token.text != "deflate" {
-                    return Err(unknown(token, ["deflate"].into_iter()));
+                    return Err(unknown(token, ["deflate".to_owned()].into_iter()));
                 }
                 self.compression = true;
                 // -R: no compression header on the wire, which only the kernel of its time knew.
@@ -133,11 +189,12 @@ impl Algorithms {
     fn esp(self, line: u32) -> Result<(Option<SuiteId>, Secret), SetkeyError> {
         let (cipher, mut keymat) = match self.cipher {
             None => (Cipher::Null, Zeroizing::new(Vec::new())),
-            Some((name, key, line)) => {
+            Some((family, key, line)) => {
                 let len = |c: &Cipher| c.key_len() + c.salt_len();
-                let member = name.members.iter().find(|c| len(c) == key.len());
-                let lengths = name.members.iter().map(len);
-                (*member.ok_or_else(|| wrong_length(line, name.name, lengths, key.len()))?, key)
+                let members = family.members();
+                let member = members.iter().find(|c| len(c) == key.len());
+                let lengths = members.iter().map(len);
+                (*member.ok_or_else(|| wrong_length(line, family.name(), lengths, key.len()))?, key)
             }
         };
         let integrity = match self.integrity {
@@ -165,7 +222,7 @@ impl Algorithms {
     }
 }
 
-fn unknown(token: &Token<'_>, known: impl Iterator<Item = &'static str>) -> SetkeyError {
+fn unknown(token: &Token<'_>, known: impl Iterator<Item = String>) -> SetkeyError {
     let known: Vec<_> = known.collect();
     SetkeyError::at(token.line, format!("{} is no algorithm here; known: {}", shown(token), known.join(", ")))
 }

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::{near_addr, near_ports, near_selectors, registry};
-use crypto::{Secret, SuiteId};
+use crypto::{Secret, SuiteId, Suites};
 use proptest::prelude::*;
 use sadb::handover::{HandOver, HandOverError};
 use sadb::sa::{
@@ -202,7 +202,7 @@ fn an_empty_house_hands_over() {
     };
     let octets = empty.to_bytes();
     assert_eq!(octets.expose(), sealed(&[0; 22]));
-    assert_eq!(HandOver::from_bytes(octets.expose()), Ok(empty));
+    assert_eq!(HandOver::from_bytes(octets.expose(), &Suites::standard()), Ok(empty));
 }
 
 #[test]
@@ -211,33 +211,54 @@ fn each_kind_of_damage_has_its_name() {
     let with = |at: usize, octet: u8| {
         let mut octets = good.clone();
         octets[at] = octet;
-        HandOver::from_bytes(&octets)
+        HandOver::from_bytes(&octets, &Suites::standard())
     };
-    assert_eq!(HandOver::from_bytes(b""), Err(HandOverError::NotOurs));
-    assert_eq!(HandOver::from_bytes(b"RVLNHAN"), Err(HandOverError::NotOurs));
+    assert_eq!(HandOver::from_bytes(b"", &Suites::standard()), Err(HandOverError::NotOurs));
+    assert_eq!(HandOver::from_bytes(b"RVLNHAN", &Suites::standard()), Err(HandOverError::NotOurs));
     assert_eq!(with(0, b'r'), Err(HandOverError::NotOurs));
     assert_eq!(with(11, 3), Err(HandOverError::Version { got: 3 }));
     assert_eq!(with(19, 51), Err(HandOverError::Length { said: 51, got: 50 }));
     assert_eq!(with(20, 1), Err(HandOverError::Checksum));
     assert_eq!(with(49, !good[49]), Err(HandOverError::Checksum));
-    assert_eq!(HandOver::from_bytes(&good[..49]), Err(HandOverError::Length { said: 50, got: 49 }));
-    // True checksums over nonsense.
-    assert_eq!(HandOver::from_bytes(&sealed(&[])), Err(HandOverError::Field("fingerprint key")));
-    assert_eq!(HandOver::from_bytes(&sealed(&[0, 5, 1, 2])), Err(HandOverError::Field("fingerprint key")));
     assert_eq!(
-        HandOver::from_bytes(&sealed(&[0; 23])),
+        HandOver::from_bytes(&good[..49], &Suites::standard()),
+        Err(HandOverError::Length { said: 50, got: 49 })
+    );
+    // True checksums over nonsense.
+    assert_eq!(
+        HandOver::from_bytes(&sealed(&[]), &Suites::standard()),
+        Err(HandOverError::Field("fingerprint key"))
+    );
+    assert_eq!(
+        HandOver::from_bytes(&sealed(&[0, 5, 1, 2]), &Suites::standard()),
+        Err(HandOverError::Field("fingerprint key"))
+    );
+    assert_eq!(
+        HandOver::from_bytes(&sealed(&[0; 23]), &Suites::standard()),
         Err(HandOverError::Field("octets behind the scrubbers"))
     );
     let huge = [0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
-    assert_eq!(HandOver::from_bytes(&sealed(&huge)), Err(HandOverError::Field("used keys")));
+    assert_eq!(
+        HandOver::from_bytes(&sealed(&huge), &Suites::standard()),
+        Err(HandOverError::Field("used keys"))
+    );
     let many = [0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0];
-    assert_eq!(HandOver::from_bytes(&sealed(&many)), Err(HandOverError::Field("inbound associations")));
+    assert_eq!(
+        HandOver::from_bytes(&sealed(&many), &Suites::standard()),
+        Err(HandOverError::Field("inbound associations"))
+    );
     let one = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 4];
-    assert_eq!(HandOver::from_bytes(&sealed(&one)), Err(HandOverError::Field("mode")));
+    assert_eq!(HandOver::from_bytes(&sealed(&one), &Suites::standard()), Err(HandOverError::Field("mode")));
     let short = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2];
-    assert_eq!(HandOver::from_bytes(&sealed(&short)), Err(HandOverError::Field("suite")));
+    assert_eq!(
+        HandOver::from_bytes(&sealed(&short), &Suites::standard()),
+        Err(HandOverError::Field("suite"))
+    );
     let sideways = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 3, 2];
-    assert_eq!(HandOver::from_bytes(&sealed(&sideways)), Err(HandOverError::Field("direction")));
+    assert_eq!(
+        HandOver::from_bytes(&sealed(&sideways), &Suites::standard()),
+        Err(HandOverError::Field("direction"))
+    );
 }
 
 #[test]
@@ -256,7 +277,7 @@ fn an_absent_selector_that_has_a_value_is_refused() {
     let with = |offset: usize, octet: u8| {
         let mut body = octets.expose()[20..octets.len() - 8].to_vec();
         body[at + offset] = octet;
-        HandOver::from_bytes(&sealed(&body))
+        HandOver::from_bytes(&sealed(&body), &Suites::standard())
     };
     assert_eq!(with(0, 0), Ok(state.clone()), "no protocol");
     assert_eq!(with(0, 1).unwrap().inbound[0].config.selectors.protocol, Some(0));
@@ -285,7 +306,7 @@ proptest! {
     #[test]
     fn what_is_written_is_read_back(state in any_hand_over()) {
         let octets = state.to_bytes();
-        prop_assert_eq!(HandOver::from_bytes(octets.expose()), Ok(state));
+        prop_assert_eq!(HandOver::from_bytes(octets.expose(), &Suites::standard()), Ok(state));
     }
 
     #[test]
@@ -301,7 +322,7 @@ proptest! {
             rules: b"rules".to_vec(),
             scrubbed: vec![],
         };
-        let mut read = HandOver::from_bytes(state.to_bytes().expose()).unwrap();
+        let mut read = HandOver::from_bytes(state.to_bytes().expose(), &Suites::standard()).unwrap();
         let ours_again = InboundSa::import(read.inbound.remove(0), &registry()).unwrap();
         let theirs_again = OutboundSa::import(read.outbound.remove(0), &registry()).unwrap();
         prop_assert_eq!(ours_again.export(), ours.export());
@@ -312,7 +333,7 @@ proptest! {
     fn cut_off_anywhere_it_is_refused(state in any_hand_over(), at in any::<prop::sample::Index>()) {
         let octets = state.to_bytes();
         let cut = at.index(octets.len());
-        prop_assert!(HandOver::from_bytes(&octets.expose()[..cut]).is_err());
+        prop_assert!(HandOver::from_bytes(&octets.expose()[..cut], &Suites::standard()).is_err());
     }
 
     #[test]
@@ -320,7 +341,7 @@ proptest! {
         let mut octets = state.to_bytes().expose().to_vec();
         let at = at.index(octets.len());
         octets[at] ^= change;
-        prop_assert!(HandOver::from_bytes(&octets).is_err());
+        prop_assert!(HandOver::from_bytes(&octets, &Suites::standard()).is_err());
     }
 
     #[test]
@@ -342,7 +363,7 @@ proptest! {
         }
         let octets = sealed(&body);
         // There is one way to write a state: what can be read at all is what would be written.
-        if let Ok(read) = HandOver::from_bytes(&octets) {
+        if let Ok(read) = HandOver::from_bytes(&octets, &Suites::standard()) {
             let written = read.to_bytes();
             prop_assert_eq!(written.expose(), octets);
         }

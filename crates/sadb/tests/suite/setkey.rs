@@ -1,15 +1,20 @@
 //! Tests of the language of setkey(8): every statement, algorithm and error; the examples of its manual page.
 
-use crypto::{Cipher, Integrity, SuiteId};
+use crypto::custom::{CustomDescription, Primitive};
+use crypto::{Cipher, Integrity, SuiteId, Suites};
 use proptest::prelude::*;
 use sadb::sa::{Encapsulation, SaProtocol};
 use sadb::setkey::{
-    AddStatement, PolicyAction, PolicyDirection, PolicyLevel, PolicyStatement, Statement, Upper, parse,
+    AddStatement, PolicyAction, PolicyDirection, PolicyLevel, PolicyStatement, SetkeyError, Statement, Upper,
 };
 use sadb::spd::PortRange;
 use sadb::{Mode, Spi};
 
 const ENDS: &str = "add 192.0.2.1 192.0.2.2";
+
+fn parse(text: &str) -> Result<Vec<Statement>, SetkeyError> {
+    sadb::setkey::parse(text, &Suites::standard())
+}
 
 fn one(text: &str) -> Statement {
     let mut statements = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -477,4 +482,46 @@ proptest! {
         prop_assert_eq!(add.keymat.expose(), &key[..]);
         prop_assert_eq!(add.suite, SuiteId::new(Cipher::Aes256Gcm16, Integrity::Combined));
     }
+}
+
+#[test]
+fn ciphers_of_ones_own_are_named_by_cipher_and_mode() {
+    let description = |name: &str, primitive| CustomDescription {
+        name: name.to_owned(),
+        version: "1".to_owned(),
+        vendor: "test".to_owned(),
+        primitive,
+        key_len: 64,
+        max_octets: None,
+    };
+    let mut suites = Suites::standard();
+    suites.register(&description("maes512", Primitive::Block { block_len: 16 }), 40_000, true).unwrap();
+    suites.register(&description("flow", Primitive::Stream), 40_004, false).unwrap();
+    suites.register(&description("box1", Primitive::Aead { tag_len: 16 }), 40_008, false).unwrap();
+    let mac = format!(" -A hmac-sha2-256 {}", key(32));
+    for (name, octets, behind, want) in [
+        ("maes512-ctr", 68, mac.as_str(), "maes512ctr-sha256"),
+        ("maes512-cbc", 64, mac.as_str(), "maes512cbc-sha256"),
+        ("maes512-gcm", 68, "", "maes512gcm"),
+        ("maes512-ctr-aes256gcm", 104, "", "maes512ctr-aes256gcm"),
+        ("flow", 68, mac.as_str(), "flow-sha256"),
+        ("flow-aes256gcm", 104, "", "flow-aes256gcm"),
+    ] {
+        let text = format!("{ENDS} esp 4096 -E {name} {}{behind};", key(octets));
+        let statements =
+            sadb::setkey::parse(&text, &suites).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let Statement::Add(add) = &statements[0] else { panic!("{statements:?}") };
+        let suite = add.suite.unwrap();
+        assert_eq!(suite.to_string(), want);
+        assert_eq!(add.keymat.len(), suite.keymat_len(), "{name}");
+        let short = format!("{ENDS} esp 4096 -E {name} {}{behind};", key(octets - 1));
+        let refused = sadb::setkey::parse(&short, &suites).unwrap_err().to_string();
+        assert!(refused.contains(&format!("{octets} octets, salt included")), "{refused}");
+        // Without the configuration of the cipher it is not known.
+        assert!(parse(&text).unwrap_err().to_string().contains("is no algorithm here"));
+    }
+    // It rests on the cipher alone, which its configuration does not allow.
+    let text = format!("{ENDS} esp 4096 -E box1 {};", key(68));
+    let refused = sadb::setkey::parse(&text, &suites).unwrap_err().to_string();
+    assert!(refused.contains("known: ") && refused.contains("maes512-ctr, ") && !refused.contains(", box1"));
 }

@@ -1,7 +1,7 @@
 //! The control plane's verbs for associations that live: limits, replay windows, successors, and their keys for Wireshark.
 
 use api::{Direction, Keymat, ReplaceOne, SaInfo, SaReplace, SaReplaced, SaUpdate, SpiRequest};
-use crypto::{Secret, SuiteId};
+use crypto::{Secret, Suites};
 use sadb::sa::Lifetime;
 use sadb::{InboundSa, OutboundSa, SaConfig, SaName, Spi, wireshark};
 use wire::Time;
@@ -237,7 +237,7 @@ impl Associations {
         context: Context<'_>,
     ) -> Result<SaView, ApiError> {
         let Context { halves, policy, .. } = context;
-        let config = successor(old, spi, one.suite.as_deref(), one.keymat)?;
+        let config = successor(old, spi, one.suite.as_deref(), one.keymat, self.registry().suites())?;
         policy.admits(&config)?;
         let admission = self.keys.admit(&config)?;
         let added = match InboundSa::new(config, &self.keys.registry) {
@@ -283,7 +283,8 @@ impl Associations {
             .remedy("add the members of a new bundle, then delete those of the old one"));
         }
         let config = config.ok_or(sadb::SadError::UnknownSpi(old_spi))?;
-        let config = successor(config, Spi(spi.0), one.suite.as_deref(), one.keymat)?;
+        let config =
+            successor(config, Spi(spi.0), one.suite.as_deref(), one.keymat, self.registry().suites())?;
         let admission = self.keys.admit(&config)?;
         let replaced = match OutboundSa::new(config, &self.keys.registry) {
             Ok(sa) => {
@@ -391,10 +392,16 @@ fn age(since: Time, now: Time) -> u64 {
 }
 
 /// The same association under another SPI with another key.
-fn successor(old: SaConfig, spi: Spi, suite: Option<&str>, keymat: Keymat) -> Result<SaConfig, ApiError> {
+fn successor(
+    old: SaConfig,
+    spi: Spi,
+    suite: Option<&str>,
+    keymat: Keymat,
+    suites: &Suites,
+) -> Result<SaConfig, ApiError> {
     let suite = match suite {
         None => old.suite,
-        Some(name) => name.parse::<SuiteId>().map_err(|error| {
+        Some(name) => suites.find(name).map_err(|error| {
             bad(error.to_string()).remedy("leave it out for the suite of the old association")
         })?,
     };
@@ -467,6 +474,7 @@ mod tests {
                 "mode": "transport", "suite": "aes128gcm", "keymat": "01".repeat(20),
             }));
             let defaults = associations::Defaults {
+                suites: &Suites::standard(),
                 path_mtu: Some(1500),
                 keepalive: 20,
                 app: &|_| None,

@@ -15,6 +15,7 @@ use crate::plane::context::Context;
 use crate::plane::{Halves, Shared};
 use documents::api_error::ApiError;
 use documents::associations;
+use documents::ciphers::{Fingerprints, agreement};
 
 /// Lines that wait for one reader's socket.
 const LINES: usize = 64;
@@ -26,7 +27,7 @@ impl Observers {
             engine::Event::PeerMoved(moved) => follow(*moved, context.halves).await,
             _ => 0,
         };
-        let Some(event) = in_words(event, followed, context) else { return };
+        let Some(event) = in_words(event, followed, &self.fingerprints, context) else { return };
         tracing::debug!(?event, "event");
         self.hub.tell(event);
     }
@@ -55,7 +56,12 @@ async fn follow(moved: engine::PeerMoved, halves: &Halves) -> usize {
 }
 
 /// The event for those who listen; `followed` associations went with a peer that moved. `None`: it is not told.
-fn in_words(event: &engine::Event, followed: usize, context: Context<'_>) -> Option<Event> {
+fn in_words(
+    event: &engine::Event,
+    followed: usize,
+    fingerprints: &Fingerprints,
+    context: Context<'_>,
+) -> Option<Event> {
     Some(match event {
         // Between the two hosts' daemons; what comes of it is told as a change of the path.
         engine::Event::Path(_) => return None,
@@ -63,7 +69,10 @@ fn in_words(event: &engine::Event, followed: usize, context: Context<'_>) -> Opt
             id: asked.id.0,
             app: (asked.app != wire::AppId::NONE).then(|| context.policy.app_name(asked.app)),
             need: if asked.services.encrypts() { "encrypted" } else { "authenticated" }.to_owned(),
-            suite: asked.suite.map(|suite| suite.to_string()),
+            wanted: api::WantedSuite {
+                suite: asked.suite.map(|suite| suite.to_string()),
+                custom: asked.suite.and_then(|suite| agreement(suite, fingerprints)).map(Box::new),
+            },
             held: asked.held,
             protocol: asked.flow.protocol,
             local: asked.flow.local,

@@ -1,18 +1,15 @@
 //! `ravelin cipher check`: fifteen checks of a cipher.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use api::CipherChecked;
 use cipher_kit::{CheckName, Options};
 use cipher_loader::{LoadError, Trial};
 use clap::Args;
+use documents::ciphers::TRIAL_COMMAND;
 
 use crate::exit::{Failure, Kind};
 use crate::output;
-
-/// The word by which this program starts itself for a check or a trial. It is no command of the operator's.
-pub const TRIAL: &str = "cipher-trial";
 
 /// Check a cipher: fifteen checks, each in a process of its own.
 ///
@@ -39,7 +36,7 @@ pub struct Check {
 
 /// The command of a child, for checks and for the trial of a library.
 pub(super) fn trial() -> Trial {
-    Trial::own([OsString::from(TRIAL)])
+    Trial::own([TRIAL_COMMAND])
 }
 
 impl Check {

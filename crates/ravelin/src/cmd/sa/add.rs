@@ -8,6 +8,8 @@ use api::{
 };
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
+use crypto::Suites;
+use documents::api_error::ApiError;
 use documents::associations;
 
 use super::key;
@@ -15,7 +17,7 @@ use super::peer::Peer;
 use super::{DirectionArgument, limits};
 use crate::client::Ask;
 use crate::complete;
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Wraps {
@@ -196,11 +198,20 @@ impl Add {
         };
         self.peer.ask(&mut request);
         // What no daemon could take needs none to be refused.
-        associations::check(&request).map_err(|refused| {
+        let bad = |refused: ApiError| {
             let remedy = refused.remedy.map_or_else(String::new, |remedy| format!("; {remedy}"));
             Failure::bad_input(format!("{}{remedy}", refused.message))
-        })?;
-        let added: SaAdded = self.ask.connect.post_secret(path::SA, request)?;
+        };
+        associations::check(&request, None).map_err(bad)?;
+        // A suite that is no standard one may be of a cipher that the daemon has configured.
+        let standard = associations::check(&request, Some(&Suites::standard()));
+        let added: anyhow::Result<SaAdded> = self.ask.connect.post_secret(path::SA, request);
+        let added = match (added, standard) {
+            (Err(error), Err(refused)) if exit::kind(&error) == exit::Kind::Unreachable => {
+                return Err(bad(refused));
+            }
+            (added, _) => added?,
+        };
         self.ask.show(&added, |added| format!("{} {} added\n", added.sa.direction, added.sa.spi))
     }
 }

@@ -1,0 +1,46 @@
+//! The suites that a command without a daemon may name: the standard ones, and those of the ciphers in a configuration file.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use config::Config;
+use crypto::Suites;
+
+use crate::cmd::run::bad_config;
+
+/// The configuration file that is read unless another one is named.
+pub const CONFIG: &str = "/etc/ravelin/ravelin.toml";
+
+/// The option that names the configuration file with the ciphers.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Catalogue {
+    /// Configuration file whose [[cipher]] tables name ciphers of one's own [default: /etc/ravelin/ravelin.toml, where it
+    /// is].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Catalogue {
+    /// The suites that may be named. A cipher that is not known is told of on standard error.
+    ///
+    /// # Errors
+    /// What is wrong with a file that was named on the command line.
+    pub fn suites(&self) -> anyhow::Result<Suites> {
+        let loaded = match &self.config {
+            Some(path) => Config::load_ciphers(path).map_err(|error| bad_config(&error))?,
+            None if !Path::new(CONFIG).exists() => return Ok(Suites::standard()),
+            None => match Config::load_ciphers(Path::new(CONFIG)) {
+                Ok(loaded) => loaded,
+                // It may be meant for somebody else, and its other commands say more of it.
+                Err(error) => {
+                    eprintln!("ravelin: warning: only standard suites are known: {error}");
+                    return Ok(Suites::standard());
+                }
+            },
+        };
+        for refused in &loaded.refused {
+            eprintln!("ravelin: warning: the suites of a cipher are not known: {refused}");
+        }
+        Ok(loaded.suites)
+    }
+}

@@ -1,0 +1,180 @@
+//! A cipher of one's own in use (paper 004): named in the configuration and in policy, keyed by a key manager, on the wire, and
+//! through a take-over.
+
+use std::path::{Path, PathBuf};
+
+use lab::rig::{Rig, RigOptions};
+use lab::{Eavesdropper, Program, Running, Side};
+use tests::{PATIENCE, binary, copy_of_python, counted, one_line, program, tcp_server, wait_for};
+
+const TCP: u16 = 7031;
+const CIPHER: &str = "[[cipher]]\nbuiltin = \"maes512\"\n";
+const SUITE: &str = "maes512ctr-sha256";
+
+/// A policy that protects everything between the hosts, by these terms.
+fn policy(app: &Path, peer: Side, terms: &str) -> String {
+    format!(
+        "application \"{}\" {{\n  network {}, {} protected P;\n  protection P {{ encryption mandatory {terms}; }}\n}}\n",
+        app.display(),
+        peer.v4(),
+        peer.v6()
+    )
+}
+
+fn build(name: &str, terms: &str, configuration: &str) -> (Rig, PathBuf) {
+    let options = RigOptions { name: name.to_owned(), binary: binary(), daemon: None, segmentation: true };
+    let mut rig = Rig::build(&options).unwrap();
+    let app = copy_of_python(rig.folder(), "app");
+    for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
+        rig.set_policy(side, &policy(&app, peer, terms)).unwrap();
+        rig.configure(side, configuration);
+    }
+    rig.start_both().unwrap();
+    std::fs::write(rig.folder().join("secret"), "a secret that both hosts share").unwrap();
+    (rig, app)
+}
+
+/// The key manager of the examples, for a suite.
+fn key_manager(rig: &Rig, side: Side, suite: &str) -> Running {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/keymanager.py");
+    let manager = Program::new(program("python3"))
+        .arg(script)
+        .arg("--control")
+        .arg(format!("/run/ravelin/{}/control.sock", rig.instance(side)))
+        .args(["--listen", &side.v4().to_string(), "--listen", &side.v6().to_string(), "--suite", suite])
+        .arg("--psk-file")
+        .arg(rig.folder().join("secret"));
+    let manager = rig.lab.host(side).spawn(manager).unwrap();
+    manager.wait_for_output("ready", PATIENCE).unwrap();
+    manager
+}
+
+fn spis(rig: &Rig) -> Vec<String> {
+    let list = rig.json(Side::Alice, &["sa", "list"]).unwrap();
+    list["sas"].as_array().unwrap().iter().map(|sa| format!("{} {}", sa["spi"], sa["suite"])).collect()
+}
+
+#[test]
+fn it_is_agreed_on_protects_and_outlives_a_take_over() {
+    let (mut rig, app) = build("rvl-own", &format!("suite {SUITE}"), CIPHER);
+    let _server = tcp_server(&rig, &app, TCP);
+    let managers = [key_manager(&rig, Side::Alice, SUITE), key_manager(&rig, Side::Bob, SUITE)];
+    let wire = Eavesdropper::listen(&rig.lab, &[]);
+    let said = || format!("{} {}", managers[0].output(), managers[1].output());
+    for address in [Side::Bob.v4().to_string(), Side::Bob.v6().to_string()] {
+        let (out, err) = one_line(&rig, &app, &address, TCP, 40_000);
+        assert_eq!(out.trim(), "same", "{address}: {err} {}", said());
+    }
+    let before = spis(&rig);
+    assert_eq!(before.len(), 4, "{before:?}");
+    assert!(before.iter().all(|one| one.contains(SUITE)), "{before:?}");
+    wire.assert_no_clear("under a cipher of one's own", |flow| {
+        [flow.local_port, flow.remote_port].contains(&TCP)
+    });
+
+    // What key managers agree on is told: the number, the lengths, and whose number it is.
+    let status = rig.json(Side::Alice, &["status"]).unwrap();
+    let units = status["crypto"].as_array().unwrap();
+    let unit = units.iter().find(|unit| unit["suite"] == SUITE).unwrap();
+    let custom = &unit["custom"];
+    assert_eq!((&custom["transform_id"], &custom["key_bits"]), (&61_440.into(), &512.into()), "{custom}");
+    assert_eq!((&custom["integrity"], &custom["keymat_octets"]), (&"sha256".into(), &100.into()), "{custom}");
+    assert_eq!(custom["fingerprint"].as_str().map(str::len), Some(64), "{custom}");
+    let cipher = &status["ciphers"][0];
+    assert_eq!(
+        (&cipher["name"], &cipher["isolation"]),
+        (&"maes512".into(), &"compiled in".into()),
+        "{cipher}"
+    );
+    assert_eq!(cipher["fingerprint"], custom["fingerprint"]);
+    let list = rig.json(Side::Alice, &["sa", "list"]).unwrap();
+    assert_eq!(list["sas"][0]["isolation"], "compiled in", "{list}");
+    assert!(
+        rig.ravelin(Side::Alice, &["sa", "list"], "").unwrap().contains("maes512ctr-sha256 (compiled in)")
+    );
+
+    // A daemon without the cipher takes nothing over; the one that runs keeps its keys.
+    rig.configure(Side::Alice, "");
+    let refused = rig.launch(Side::Alice, &["--take-over"]).unwrap().finish(PATIENCE).unwrap();
+    assert!(!refused.status.success(), "{}", refused.err());
+    assert_eq!(spis(&rig), before);
+    // Its policy names the suite, so it would refuse that first.
+    let plain = policy(&app, Side::Bob, "");
+    std::fs::write(rig.policy_file(Side::Alice), &plain).unwrap();
+    let refused = rig.launch(Side::Alice, &["--take-over"]).unwrap().finish(PATIENCE).unwrap();
+    let why = "associations use the cipher maes512, which the new daemon does not have";
+    assert!(!refused.status.success() && refused.err().contains(why), "{}", refused.err());
+    assert_eq!(spis(&rig), before);
+
+    // One that has it goes on with the same associations.
+    rig.configure(Side::Alice, CIPHER);
+    std::fs::write(rig.policy_file(Side::Alice), policy(&app, Side::Bob, &format!("suite {SUITE}"))).unwrap();
+    let old = rig.release(Side::Alice).unwrap();
+    rig.start_with(Side::Alice, &["--take-over"]).unwrap();
+    old.finish(PATIENCE).unwrap();
+    assert_eq!(spis(&rig), before);
+    let (out, err) = one_line(&rig, &app, &Side::Bob.v4().to_string(), TCP, 40_000);
+    assert_eq!(out.trim(), "same", "{err} {}", said());
+    assert_eq!(spis(&rig), before, "no new keys were needed");
+    wire.assert_no_clear("after the take-over", |flow| [flow.local_port, flow.remote_port].contains(&TCP));
+}
+
+#[test]
+fn where_its_suite_is_not_named_it_does_not_count_as_encryption() {
+    let (rig, app) = build("rvl-ownnot", "", CIPHER);
+    let _server = tcp_server(&rig, &app, TCP);
+    let key: String = (0..100).map(|octet| format!("{octet:02x}")).collect();
+    let add = |side: Side, direction: &str, spi: &str| {
+        let peer = if side == Side::Alice { Side::Bob } else { Side::Alice };
+        let args = [
+            "sa",
+            "add",
+            "--direction",
+            direction,
+            "--spi",
+            spi,
+            "--local",
+            &side.v4().to_string(),
+            "--remote",
+            &peer.v4().to_string(),
+            "--mode",
+            "transport",
+            "--suite",
+            SUITE,
+            "--json",
+        ];
+        rig.command(side, &args, &format!("{key}\n")).unwrap()
+    };
+    let added = add(Side::Alice, "out", "0x3001");
+    assert!(added.status.success(), "{}", added.err());
+    let (out, _) = one_line(&rig, &app, &Side::Bob.v4().to_string(), TCP, 100);
+    assert_ne!(out.trim(), "same");
+    wait_for("the reason", PATIENCE, || {
+        let count = counted(&rig, Side::Alice, "outbound", "sa_too_weak");
+        if count > 0 { Ok(()) } else { Err(rig.ravelin(Side::Alice, &["stats"], "").unwrap()) }
+    });
+    // A key of another length, and a suite that no configuration has.
+    let refused = rig
+        .command(
+            Side::Alice,
+            &[
+                "sa",
+                "add",
+                "--direction",
+                "in",
+                "--spi",
+                "0x3002",
+                "--local",
+                "192.0.2.1",
+                "--remote",
+                "192.0.2.2",
+                "--mode",
+                "transport",
+                "--suite",
+                "maes512gcm",
+            ],
+            "00\n",
+        )
+        .unwrap();
+    assert!(!refused.status.success() && refused.err().contains("alone = true"), "{}", refused.err());
+}
