@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+mod cipher;
 mod counters;
 mod debug;
 mod demo;
@@ -41,6 +42,7 @@ pub mod path;
 pub mod schema;
 
 pub use capture::{CaptureForm, CaptureInfo, CaptureList, CaptureRequest, CaptureStopped};
+pub use cipher::{CipherCheck, CipherChecked};
 pub use counters::{Count, Counters, CountersSection, Line};
 pub use debug::{DebugRequest, DebugState};
 pub use demo::{DemoCheck, DemoReport};
