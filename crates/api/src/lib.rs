@@ -42,7 +42,9 @@ pub mod path;
 pub mod schema;
 
 pub use capture::{CaptureForm, CaptureInfo, CaptureList, CaptureRequest, CaptureStopped};
-pub use cipher::{CipherCheck, CipherChecked};
+pub use cipher::{
+    CipherCheck, CipherChecked, CipherInstalled, CipherLength, CipherMeasured, CipherMix, CipherPacked,
+};
 pub use counters::{Count, Counters, CountersSection, Line};
 pub use debug::{DebugRequest, DebugState};
 pub use demo::{DemoCheck, DemoReport};

@@ -13,6 +13,7 @@ mod calls;
 mod check;
 mod checks;
 mod name;
+pub mod pack;
 mod parent;
 mod skeleton;
 
