@@ -6,6 +6,7 @@ use api::CipherChecked;
 use cipher_kit::{CheckName, Options};
 use cipher_loader::{LoadError, Trial};
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use documents::ciphers::TRIAL_COMMAND;
 
 use crate::exit::{Failure, Kind};
@@ -27,7 +28,7 @@ pub struct Check {
     /// The manifest of the cipher; library and vectors are beside it.
     manifest: PathBuf,
     /// Leave a check out; the report says so.
-    #[arg(long, value_name = "CHECK")]
+    #[arg(long, value_name = "CHECK", value_parser = names(), hide_possible_values = true)]
     without: Vec<CheckName>,
     /// Print a JSON document.
     #[arg(long)]
@@ -37,6 +38,11 @@ pub struct Check {
 /// The command of a child, for checks and for the trial of a library.
 pub(super) fn trial() -> Trial {
     Trial::own([TRIAL_COMMAND])
+}
+
+/// The names of the checks, for arguments and for the shell.
+fn names() -> impl TypedValueParser<Value = CheckName> {
+    PossibleValuesParser::new(CheckName::ALL.map(CheckName::word)).try_map(|word| word.parse::<CheckName>())
 }
 
 impl Check {
