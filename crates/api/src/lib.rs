@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+mod cipher_stats;
 mod counters;
 mod debug;
 mod demo;
@@ -41,6 +42,9 @@ pub mod path;
 pub mod schema;
 
 pub use capture::{CaptureForm, CaptureInfo, CaptureList, CaptureRequest, CaptureStopped};
+pub use cipher_stats::{
+    Avalanche, CipherStats, StatsControl, StatsDistribution, StatsLeftOut, StatsOutside, StatsTest,
+};
 pub use counters::{Count, Counters, CountersSection, Line};
 pub use debug::{DebugRequest, DebugState};
 pub use demo::{DemoCheck, DemoReport};
