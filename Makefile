@@ -48,7 +48,7 @@ endif
 # What `make drill-kernels` boots other kernels with.
 DRILL_PACKAGES := qemu-system-x86 kmod cpio xz-utils binutils
 
-.PHONY: help deps deps-build deps-demo deps-packaging build demo install uninstall static tarball deb drill-packages-deb drill-kernels drill-packages test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-003 soak-reload soak-agree soak-attack soak-capacity drill-programs prove-scrub omit ciphers fuzz doc deny clean
+.PHONY: help deps deps-build deps-demo deps-packaging build demo install uninstall static tarball deb drill-packages-deb drill-kernels drill-packages test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-003 bench-paper-004 bench-cipher soak-reload soak-agree soak-attack soak-capacity drill-programs prove-scrub omit ciphers fuzz doc deny clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -158,6 +158,12 @@ bench-paper-001: deps ## The measurements of paper 001 again, with plots in docs
 
 bench-paper-003: bench-packages ## The measurements of paper 003 again: kernel, scrubber in line, HAProxy, socat; plots in docs/papers/003
 	cargo run --locked --release --package bench -- paper-003 </dev/null
+
+bench-cipher: deps ciphers ## What ciphers of one's own cost: loading, the loader's calls, mAES-512 beside AES-256
+	cargo run --locked --release --package bench -- cipher </dev/null
+
+bench-paper-004: bench-packages ciphers ## The experiment of paper 004 again (Table 2, Figure 5), with table and plots in docs/papers/004
+	cargo run --locked --release --package bench -- paper-004 </dev/null
 
 # A peer that cannot be installed is a line of the report, no failure.
 bench-packages: deps

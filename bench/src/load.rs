@@ -33,8 +33,8 @@ const QUEUE: usize = 8 << 20;
 /// - `blast ADDRESS LEN COUNT`: so many datagrams of so many octets, as fast as the socket takes them; prints how many were sent
 ///   and the nanoseconds;
 /// - `pace ADDRESS LEN COUNT`: the same, as fast as the sink answers, and for a second at most;
-/// - `transfer ADDRESS OCTETS`: so many random octets over one TCP connection; prints the nanoseconds of real time from connecting until
-///   the other end has read all of them;
+/// - `transfer ADDRESS OCTETS [random|text]`: so many random octets, or lines of a program, over one TCP connection;
+///   prints the nanoseconds of real time from connecting until the other end has read all of them;
 /// - `drain ADDRESS`: the other end of one transfer; prints how many octets came;
 /// - `pages`, `clients`, `echo`, `rounds`: see [`crate::pages`];
 /// - `sink ADDRESS`: count datagrams until there are no more; prints how many, their octets, and the nanoseconds from first to last.
@@ -50,7 +50,10 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
         ["blast", address, len, count] => blast(address.parse()?, len.parse()?, count.parse()?, false),
         ["pace", address, len, count] => blast(address.parse()?, len.parse()?, count.parse()?, true),
         ["sink", address] => sink(address.parse()?),
-        ["transfer", address, octets] => transfer(address.parse()?, octets.parse()?),
+        ["transfer", address, octets] => transfer(address.parse()?, octets.parse()?, false),
+        ["transfer", address, octets, kind @ ("random" | "text")] => {
+            transfer(address.parse()?, octets.parse()?, *kind == "text")
+        }
         ["drain", address] => drain(address.parse()?),
         ["pages" | "clients" | "echo" | "rounds", ..] => crate::pages::run(&args),
         _ => bail!(
@@ -134,10 +137,15 @@ fn blast(address: SocketAddr, len: usize, count: usize, paced: bool) -> anyhow::
     Ok(())
 }
 
-fn transfer(address: SocketAddr, octets: usize) -> anyhow::Result<()> {
+fn transfer(address: SocketAddr, octets: usize, text: bool) -> anyhow::Result<()> {
     let mut data = vec![0; octets];
-    // The system gives a few megabytes at a time.
-    data.chunks_mut(1 << 20).try_for_each(netio::random::fill)?;
+    if text {
+        let lines = include_str!("load.rs").as_bytes().iter().cycle();
+        data.iter_mut().zip(lines).for_each(|(to, from)| *to = *from);
+    } else {
+        // The system gives a few megabytes at a time.
+        data.chunks_mut(1 << 20).try_for_each(netio::random::fill)?;
+    }
     let start = Instant::now();
     let mut stream = TcpStream::connect(address).context("connecting")?;
     stream.write_all(&data).context("sending")?;
@@ -208,7 +216,7 @@ mod tests {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let drained = std::thread::spawn(move || drain(address));
         // Nobody may listen yet.
-        while let Err(error) = transfer(address, 3_000_000) {
+        while let Err(error) = transfer(address, 3_000_000, true) {
             assert!(format!("{error:#}").contains("connecting"), "{error:#}");
         }
         drained.join().unwrap().unwrap();

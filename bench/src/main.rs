@@ -11,6 +11,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    // A library of a cipher is tried in a process of its own.
+    if args.first().is_some_and(|word| word == documents::ciphers::TRIAL_COMMAND) {
+        documents::ciphers::trial_main();
+    }
     let done = match args.split_first() {
         Some((first, rest)) if first == "run" => product::run(rest),
         Some((first, rest)) if first == "load" => load::run(rest),

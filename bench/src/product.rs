@@ -27,6 +27,26 @@ pub fn ravelin() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
+/// A `ravelin` program without AES instructions: the portable code of its ciphers alone. It is built in a folder of its
+/// own by the Cargo that started us.
+///
+/// # Errors
+/// If it cannot be built, or no Cargo started us.
+pub fn without_aes_instructions() -> anyhow::Result<PathBuf> {
+    let own = own()?;
+    let target = own.parent().and_then(Path::parent).context("this program is in no target folder")?;
+    let folder = target.join("bench-soft");
+    let cargo = std::env::var_os("CARGO").context("`cargo run` or `make bench-paper-004` can build it")?;
+    let mut command = plain(Path::new(&cargo));
+    command
+        .args(["build", "--quiet", "--locked", "--release", "--package", "ravelin", "--target-dir"])
+        .arg(&folder);
+    command.env("RUSTFLAGS", "--cfg aes_backend=\"soft\"");
+    let status = command.stdin(Stdio::null()).status().context("running cargo")?;
+    ensure!(status.success(), "the program without AES instructions cannot be built");
+    Ok(folder.join("release/ravelin"))
+}
+
 /// The path of this very program.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
 //! The suites by name, and the parts that each is made of.
 
+mod cipher;
 mod engine;
 mod floods;
 mod hooks;
@@ -8,6 +9,7 @@ mod null;
 mod paper_000;
 mod paper_001;
 mod paper_003;
+mod paper_004;
 mod path;
 mod peers;
 mod policy;
@@ -36,6 +38,8 @@ pub const ON_DEMAND: &[(&str, &[Part])] = &[
     ("floods", &[floods::run]),
     ("paper-001", &[paper_001::run]),
     ("paper-003", &[paper_003::run]),
+    ("paper-004", &[paper_004::run]),
+    ("cipher", &[cipher::run]),
 ];
 
 /// The report, for a part whose figures come together.

@@ -2,8 +2,8 @@
 //! name that is wanted, and never more of them kept than there is room for.
 #![no_main]
 
-use daemon::names::answer::{observed, usable};
 use config::NameLimits;
+use daemon::names::answer::{observed, usable};
 use daemon::names::{Book, MAX_ADDRESSES};
 use libfuzzer_sys::fuzz_target;
 use wire::Time;

@@ -171,7 +171,8 @@ impl Setup {
 /// What would follow the UDP header; nothing if it cannot be sealed.
 fn seal(sa: &mut OutboundSa, inner: &[u8], pool: &mut Pool) -> Option<Vec<u8>> {
     let buf = Buf::from_slice(inner, ipsec::HEADROOM, ipsec::TAILROOM);
-    let packet = Packet::from_host(buf, Meta::default()).advance::<Selected>(&Placed).advance::<Scheduled>(&Placed);
+    let packet =
+        Packet::from_host(buf, Meta::default()).advance::<Selected>(&Placed).advance::<Scheduled>(&Placed);
     let packet = ipsec::encap(sa, packet, pool).ok()?;
     let headers = Headers::parse(packet.bytes()).expect("what is sealed is a packet");
     headers.upper(packet.bytes()).get(8..).map(<[u8]>::to_vec)

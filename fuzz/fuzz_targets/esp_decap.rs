@@ -128,7 +128,9 @@ fn upper(packet: &[u8]) -> &[u8] {
 /// Seal a packet of the host; `None` if the association does not take it.
 fn seal(sa: &mut OutboundSa, inner: &[u8], pool: &mut Pool) -> Option<Vec<u8>> {
     let buf = Buf::from_slice(inner, ipsec::HEADROOM, ipsec::TAILROOM);
-    let packet = Packet::from_host(buf, Meta::default()).advance::<stage::Selected>(&Placed).advance::<Scheduled>(&Placed);
+    let packet = Packet::from_host(buf, Meta::default())
+        .advance::<stage::Selected>(&Placed)
+        .advance::<Scheduled>(&Placed);
     ipsec::encap(sa, packet, pool).ok().map(|packet| packet.bytes().to_vec())
 }
 
@@ -137,7 +139,10 @@ fn open(sa: &mut InboundSa, bytes: &[u8], pool: &mut Pool) -> Result<Vec<u8>, Dr
     let headers = Headers::parse(bytes).map_err(DropReason::from)?;
     let outer = Outer::find(bytes, &headers, PORT)?;
     let packet = Packet::raw(Buf::from_slice(bytes, 0, 0), Meta::default());
-    let packet = packet.advance::<stage::Clean>(&Placed).advance::<stage::Classed>(&Placed).advance::<Scheduled>(&Placed);
+    let packet = packet
+        .advance::<stage::Clean>(&Placed)
+        .advance::<stage::Classed>(&Placed)
+        .advance::<Scheduled>(&Placed);
     match ipsec::decap(sa, packet, &outer, pool) {
         Ok(packet) => Ok(packet.bytes().to_vec()),
         Err(reason) => Err(reason),

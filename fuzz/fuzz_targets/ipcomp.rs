@@ -84,7 +84,9 @@ fn config(direction: Direction, which: u8) -> SaConfig {
 
 fn send(sa: &mut OutboundSa, inner: &[u8], pool: &mut Pool) -> Option<Vec<u8>> {
     let buf = Buf::from_slice(inner, 128, 128);
-    let packet = Packet::from_host(buf, Meta::default()).advance::<stage::Selected>(&Placed).advance::<Scheduled>(&Placed);
+    let packet = Packet::from_host(buf, Meta::default())
+        .advance::<stage::Selected>(&Placed)
+        .advance::<Scheduled>(&Placed);
     let sent = CODEC.with_borrow_mut(|codec| ipsec::encap_member(sa, packet, 1500, codec, pool));
     sent.ok().map(|packet| packet.bytes().to_vec())
 }
@@ -94,7 +96,10 @@ fn open(sa: &mut InboundSa, bytes: &[u8], pool: &mut Pool) -> Result<Vec<u8>, Dr
     let bytes = &bytes[..headers.total_len];
     let outer = Outer::nested(bytes, &headers)?;
     let packet = Packet::raw(Buf::from_slice(bytes, 128, 65_536), Meta::default());
-    let packet = packet.advance::<stage::Clean>(&Placed).advance::<stage::Classed>(&Placed).advance::<Scheduled>(&Placed);
+    let packet = packet
+        .advance::<stage::Clean>(&Placed)
+        .advance::<stage::Classed>(&Placed)
+        .advance::<Scheduled>(&Placed);
     match CODEC.with_borrow_mut(|codec| ipsec::decap_member(sa, packet, &outer, codec, pool)) {
         Ok(packet) => Ok(packet.bytes().to_vec()),
         Err(reason) => Err(reason),

@@ -61,7 +61,14 @@ fn questions(compiled: &Compiled) {
         let peers =
             tables.networks().iter().take(4).map(|network| wire::addr::from_bits(network.prefix.first()));
         for remote in peers.chain([IpAddr::V6(Ipv6Addr::LOCALHOST)]) {
-            let flow = Flow { opaque: false, local: remote, remote, local_port: 40000, remote_port: 443, protocol: 6 };
+            let flow = Flow {
+                opaque: false,
+                local: remote,
+                remote,
+                local_port: 40000,
+                remote_port: 443,
+                protocol: 6,
+            };
             let said = explain(compiled, &application.name, &flow).verdict;
             let action = compiled.spd.decide(application.id, &flow).action;
             let agree = match action {

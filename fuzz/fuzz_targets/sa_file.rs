@@ -5,8 +5,8 @@
 #![no_main]
 
 use documents::import::{Ends, Entry, ImportItem, read};
-use offline::replay::{EngineOptions, Replay, ReplayError};
 use libfuzzer_sys::fuzz_target;
+use offline::replay::{EngineOptions, Replay, ReplayError};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (ends, local) = if form & 1 == 0 { (Ends::Both, &[][..]) } else { (Ends::Local(&OWN), &OWN[..]) };
     let lines = text.lines().count().max(1);
-    let entries = match read(text, ends) {
+    let entries = match read(text, ends, &crypto::Suites::standard()) {
         Ok(entries) => entries,
         Err(error) => {
             assert!((1..=lines).contains(&error.line), "{error}");
@@ -29,7 +29,8 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(entries.iter().all(|entry| (1..=lines).contains(&entry.line)));
 
     let (again, wanted) = (json(&entries), requests(&entries));
-    let read_again = read(&again, Ends::Both).unwrap_or_else(|error| panic!("{error}\n{again}"));
+    let read_again = read(&again, Ends::Both, &crypto::Suites::standard())
+        .unwrap_or_else(|error| panic!("{error}\n{again}"));
     if !wanted.is_empty() {
         assert_eq!(requests(&read_again), wanted);
     }

@@ -3,7 +3,7 @@
 
 use crate::product;
 use anyhow::{Context, ensure};
-use crypto::SuiteId;
+use crypto::Suites;
 use lab::rig::{Rig, RigOptions};
 use lab::{Host, Lab, Side};
 use serde_json::{Value, json};
@@ -11,11 +11,11 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// One protocol around a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Member {
+pub enum Member {
     /// ESP (IP protocol 50) with this suite.
     Esp(&'static str),
     /// ESP in UDP with this suite.
@@ -34,7 +34,8 @@ pub struct Transform {
     members: &'static [Member],
 }
 
-const fn transform(name: &'static str, title: &'static str, members: &'static [Member]) -> Transform {
+/// A transform of these members, from the innermost to the outermost.
+pub const fn transform(name: &'static str, title: &'static str, members: &'static [Member]) -> Transform {
     Transform { name, title, members }
 }
 
@@ -67,6 +68,22 @@ pub struct Bed {
     rig: Rig,
     clear: Lab,
     spi: u32,
+    suites: Suites,
+    programs: Vec<PathBuf>,
+}
+
+/// How the hosts of a [`Bed`] are made.
+pub struct BedOptions<'a> {
+    /// The name of the labs, behind `rvl-`.
+    pub name: &'a str,
+    /// The programs that are protected from each other.
+    pub programs: &'a [&'a Path],
+    /// The lines behind what every daemon's configuration says.
+    pub configuration: &'a str,
+    /// The suites that the configuration brings.
+    pub suites: Suites,
+    /// The program that runs as the daemons, if it is not the one of this build.
+    pub daemon: Option<PathBuf>,
 }
 
 impl Bed {
@@ -75,23 +92,56 @@ impl Bed {
     /// # Errors
     /// Without root, or where something does not come up; nothing is left then.
     pub fn build(name: &str, programs: &[&Path]) -> anyhow::Result<Bed> {
+        Bed::build_with(BedOptions {
+            name,
+            programs,
+            configuration: "[crypto]\nlegacy = true\n",
+            suites: Suites::standard(),
+            daemon: None,
+        })
+    }
+
+    /// Build the hosts like [`Bed::build`], otherwise configured.
+    ///
+    /// # Errors
+    /// As [`Bed::build`].
+    pub fn build_with(options: BedOptions<'_>) -> anyhow::Result<Bed> {
+        let BedOptions { name, programs, configuration, suites, daemon } = options;
         let options = RigOptions {
             name: format!("rvl-{name}"),
             binary: product::ravelin()?,
-            daemon: None,
+            daemon,
             segmentation: true,
         };
         let mut rig = Rig::build(&options)?;
-        for side in [Side::Alice, Side::Bob] {
-            rig.configure(side, "[crypto]\nlegacy = true\n");
+        for side in Side::BOTH {
+            rig.configure(side, configuration);
         }
-        for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
-            let policy = programs.iter().fold(String::new(), |text, program| text + &block(program, peer));
-            rig.set_policy(side, &policy)?;
-        }
-        rig.start_both()?;
         let options = lab::LabOptions { name: format!("rvl-{name}-clear"), segmentation: true };
-        Ok(Bed { rig, clear: Lab::build(&options)?, spi: 0x1000 })
+        let programs = programs.iter().map(|program| program.to_path_buf()).collect();
+        let clear = Lab::build(&options)?;
+        let mut bed = Bed { rig, clear, spi: 0x1000, suites, programs };
+        // AH gives authentication and no more, so that is what all transforms must have.
+        bed.write_policy("authentication mandatory")?;
+        bed.rig.start_both()?;
+        Ok(bed)
+    }
+
+    fn write_policy(&self, demand: &str) -> anyhow::Result<()> {
+        for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
+            let blocks = self.programs.iter().map(|program| block(program, peer, demand));
+            self.rig.set_policy(side, &blocks.collect::<String>())?;
+        }
+        Ok(())
+    }
+
+    /// Demand something else of the programs' traffic: `encryption mandatory suite aes256gcm`.
+    ///
+    /// # Errors
+    /// If a daemon refuses it.
+    pub fn demand(&self, demand: &str) -> anyhow::Result<()> {
+        self.write_policy(demand)?;
+        Side::BOTH.into_iter().try_for_each(|side| self.rig.reload(side).map(drop))
     }
 
     /// The hosts of this transform.
@@ -130,7 +180,8 @@ impl Bed {
             // The outermost first, for a chain names the next one.
             for (index, member) in transform.members.iter().enumerate().rev() {
                 let next = (index + 1 < transform.members.len()).then(|| first + index as u32 + 1);
-                let (out, inward) = member.associations(first + index as u32, next, from, to)?;
+                let (out, inward) =
+                    member.associations(first + index as u32, next, from, to, &self.suites)?;
                 let _ = writeln!(lines[from as usize], "{out}");
                 let _ = writeln!(lines[to as usize], "{inward}");
             }
@@ -190,8 +241,9 @@ impl Member {
         next: Option<u32>,
         from: Side,
         to: Side,
+        suites: &Suites,
     ) -> anyhow::Result<(Value, Value)> {
-        let suite: SuiteId = self.suite().parse().with_context(|| format!("no suite {}", self.suite()))?;
+        let suite = suites.find(self.suite()).with_context(|| format!("no suite {}", self.suite()))?;
         let mut key = vec![0; suite.keymat_len()];
         netio::random::fill(&mut key)?;
         let hex = key.iter().fold(String::new(), |mut hex, octet| {
@@ -214,11 +266,11 @@ impl Member {
     }
 }
 
-/// The policy of a program. AH gives authentication and no more, so that is what all transforms must have.
-fn block(program: &Path, peer: Side) -> String {
+/// The policy of a program.
+fn block(program: &Path, peer: Side, demand: &str) -> String {
     format!(
         "application \"{}\" {{\n  network {} protected P;\n  \
-         protection P {{ localport=any remoteport=any authentication mandatory; }}\n}}\n",
+         protection P {{ localport=any remoteport=any {demand}; }}\n}}\n",
         program.display(),
         peer.v4(),
     )
@@ -232,8 +284,9 @@ mod tests {
     fn every_transform_has_a_suite_and_a_name_of_its_own() {
         for (index, transform) in TRANSFORMS.iter().enumerate() {
             for member in transform.members {
-                let (out, inward) =
-                    member.associations(0x1000, Some(0x1001), Side::Alice, Side::Bob).unwrap();
+                let (out, inward) = member
+                    .associations(0x1000, Some(0x1001), Side::Alice, Side::Bob, &Suites::standard())
+                    .unwrap();
                 assert_eq!(out["keymat"], inward["keymat"]);
                 assert_eq!(out["next"], "0x1001");
                 assert_eq!(inward.get("next"), None);

@@ -279,19 +279,72 @@ fn open(suite: SuiteId, size: usize, registry: &Registry) -> Duel {
     };
     let second = || {
         let (sealed, stride) = sealed();
-        let pool = &mut pool.borrow_mut();
-        let bufs = fill(pool, &sealed);
-        let ((), cost) = timed(count, || {
-            for buf in bufs {
-                let burst = Burst::raw(buf, fixture::wire_header(), stride, Time(1)).expect("a burst");
-                bob.handle_burst(Time(1), burst, pool, &mut delivery);
-            }
-        });
-        assert_eq!(delivery.len(), count);
-        delivery.clear(pool);
-        cost
+        open_bursts(&mut bob, &mut pool.borrow_mut(), &sealed, stride, count, &mut delivery)
     };
     Duel::run(PLAN, first, second)
+}
+
+/// Open bursts of `count` packets in all.
+fn open_bursts(
+    bob: &mut Inbound,
+    pool: &mut Pool,
+    sealed: &[Vec<u8>],
+    stride: usize,
+    count: usize,
+    delivery: &mut Delivery,
+) -> Cost {
+    let bufs = fill(pool, sealed);
+    let ((), cost) = timed(count, || {
+        for buf in bufs {
+            let burst = Burst::raw(buf, fixture::wire_header(), stride, Time(1)).expect("a burst");
+            bob.handle_burst(Time(1), burst, pool, delivery);
+        }
+    });
+    assert_eq!(delivery.len(), count);
+    delivery.clear(pool);
+    cost
+}
+
+/// The engine with one registry against the engine with another, in turns, under AES-128-GCM: `seal` or `open`.
+pub(super) fn two_registries(verb: &str, size: usize, first: &Registry, second: &Registry) -> Duel {
+    let suite = SuiteId::AES_128_GCM;
+    let count = batch(size);
+    let packets: Vec<_> = (0..count).map(|i| fixture::packet(size, i as u16)).collect();
+    let mut out = Vec::with_capacity(count);
+    if verb == "seal" {
+        let buffers = Buffers::new(count);
+        let out = std::cell::RefCell::new(out);
+        let [mut one, mut other] =
+            [first, second].map(|registry| fixture::outbound(suite, registry).gathering());
+        let run = |alice: &mut Outbound| {
+            let (buffers, out) = (&mut buffers.borrow_mut(), &mut out.borrow_mut());
+            seal_batch(alice, buffers, &packets, fixture::meta(), count, out)
+        };
+        return Duel::run(PLAN, || run(&mut one), || run(&mut other));
+    }
+    // Each end opens what its own peer sealed.
+    let mut ends = [first, second].map(|registry| {
+        (fixture::outbound(suite, registry), fixture::inbound(suite, registry), fixture::pool(2 * count + 16))
+    });
+    let [one, other] = &mut ends;
+    let mut run = |(alice, bob, pool): &mut (Outbound, Inbound, Pool), delivery: &mut Delivery| {
+        let sealed = seal_all(alice, pool, &packets, &mut out);
+        let at = Headers::parse(&sealed[0]).expect("a packet").header_len + udp::HEADER_LEN;
+        let stride = sealed[0].len() - at;
+        let most = (MAX_LEN_V4 / stride).min(MAX_DATAGRAMS);
+        let bursts: Vec<Vec<u8>> = sealed
+            .chunks(most)
+            .map(|burst| burst.iter().flat_map(|one| &one[at..]).copied().collect())
+            .collect();
+        open_bursts(bob, pool, &bursts, stride, count, delivery)
+    };
+    let run = std::cell::RefCell::new(&mut run);
+    let (mut one_delivery, mut other_delivery) = (Delivery::new(), Delivery::new());
+    Duel::run(
+        PLAN,
+        || (run.borrow_mut())(one, &mut one_delivery),
+        || (run.borrow_mut())(other, &mut other_delivery),
+    )
 }
 
 /// Whole packets, one by one.

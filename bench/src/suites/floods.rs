@@ -195,7 +195,7 @@ impl Bed {
                 (SPIS.1, Member::Esp("aes128gcm"), Side::Alice, Side::Bob),
                 (SPIS.1 + 1, Member::Esp("aes128gcm"), Side::Bob, Side::Alice),
             ] {
-                let (out, inward) = member.associations(spi, None, from, to)?;
+                let (out, inward) = member.associations(spi, None, from, to, &crypto::Suites::standard())?;
                 let _ = writeln!(lines[from as usize], "{out}");
                 let _ = writeln!(lines[to as usize], "{inward}");
             }

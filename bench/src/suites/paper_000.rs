@@ -284,7 +284,7 @@ fn build(hosts: Hosts, files: &Files) -> anyhow::Result<Bed> {
     let members = [Member::EspUdp("aes128gcm"), Member::Ah("sha256")];
     let ways = [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)];
     for (spi, (member, (from, to))) in (0x1000..).zip(members.iter().flat_map(|m| ways.map(|way| (m, way)))) {
-        let (out, inward) = member.associations(spi, None, from, to)?;
+        let (out, inward) = member.associations(spi, None, from, to, &crypto::Suites::standard())?;
         let _ = writeln!(lines[from as usize], "{out}");
         let _ = writeln!(lines[to as usize], "{inward}");
     }

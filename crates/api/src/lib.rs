@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+mod cipher;
 mod cipher_stats;
 mod counters;
 mod debug;
@@ -42,6 +43,7 @@ pub mod path;
 pub mod schema;
 
 pub use capture::{CaptureForm, CaptureInfo, CaptureList, CaptureRequest, CaptureStopped};
+pub use cipher::{CipherCheck, CipherChecked};
 pub use cipher_stats::{
     Avalanche, CipherStats, StatsControl, StatsDistribution, StatsLeftOut, StatsOutside, StatsTest,
 };
@@ -90,8 +92,8 @@ pub use scrubbed::{ScrubbedProfile, ScrubbedStatus};
 pub use spd::{SpdAdd, SpdAdded, SpdCount, SpdDeleted, SpdDirection, SpdList, SpdRule};
 pub use spi::{Spi, SpiRequest};
 pub use status::{
-    AppHealth, AppState, CryptoMeasured, CryptoUnit, GatewayState, Health, Status, StatusState, Traffic,
-    TunState, UplinkState,
+    AppHealth, AppState, CipherState, CryptoMeasured, CryptoUnit, GatewayState, Health, Status, StatusState,
+    Traffic, TunState, UplinkState,
 };
 pub use traffic::{Amount, AppTraffic, AppTrafficList, Arrived, HandedOver, LeftTraffic, SentTraffic};
 pub use translation::{SpdEntries, SpdEntry, TranslationState};

@@ -203,6 +203,9 @@ pub struct SaInfo {
     pub encapsulation: Encapsulation,
     /// The suite's word; empty for a chain member without a key.
     pub suite: String,
+    /// The place where the code of its cipher runs, if that is one of one's own: `compiled in` or `in process`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<String>,
     /// Whether sequence numbers have 64 bits (extended sequence numbers).
     #[serde(default)]
     pub esn: bool,
@@ -344,6 +347,7 @@ mod tests {
             mode: Mode::Tunnel,
             encapsulation: Encapsulation::Udp,
             suite: "aes256gcm".into(),
+            isolation: None,
             esn: false,
             lifetime: Lifetime::default(),
             state: LifeState::Mature,

@@ -59,6 +59,7 @@ documents! {
     AppTrafficList "app-traffic-list" ["stats --per-app --json"],
     CaptureList "capture-list" ["capture --list --json"],
     CaptureStopped "capture-stopped" ["capture --stop --json"],
+    CipherChecked "cipher-check" ["cipher check --json"],
     CipherStats "cipher-stats" ["cipher stats --json"],
     CommandRefusal "command-refusal" [],
     CountedFlows "counted-flows" ["flows --json"],

@@ -71,6 +71,20 @@ pub struct CryptoUnit {
     pub measured: Vec<CryptoMeasured>,
 }
 
+/// A cipher of one's own that the configuration names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CipherState {
+    /// The name of the cipher.
+    pub name: String,
+    /// The place where its code runs: `compiled in`, or `in process` for a library in the daemon.
+    pub isolation: String,
+    /// Whether suites may be used that rest on the cipher alone, also for integrity.
+    pub alone: bool,
+    /// The fingerprint of what the cipher computes, 64 hexadecimal digits; absent if it is not used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+}
+
 /// The figures of one unit in the measurement at start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CryptoMeasured {
@@ -116,6 +130,9 @@ pub struct Status {
     /// The crypto unit that serves each cipher suite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub crypto: Vec<CryptoUnit>,
+    /// The ciphers of one's own that the configuration names and that are known by their manifests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ciphers: Vec<CipherState>,
     /// The state of the TUN device.
     pub tun: TunState,
     /// The uplinks, each with whether it is guarded.

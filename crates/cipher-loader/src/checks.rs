@@ -54,22 +54,31 @@ pub(crate) enum Memory {
 }
 
 impl Checks<'_> {
-    /// All checks, in this order.
+    /// All checks, in the order in which they run.
+    const ALL: [Check<Self>; 7] = [
+        ("setkey", Self::lengths),
+        ("inverse", Self::inverse),
+        ("multiblock", Self::multiblock),
+        ("batch", Self::batch),
+        ("keys", Self::keys),
+        ("placement", Self::placement),
+        ("edges", Self::edges),
+    ];
+
+    /// Run all checks, until one fails.
     pub(crate) fn run(&self) -> Result<(), CheckError> {
-        let checks: [Check<Self>; 7] = [
-            ("setkey", Self::lengths),
-            ("inverse", Self::inverse),
-            ("multiblock", Self::multiblock),
-            ("batch", Self::batch),
-            ("keys", Self::keys),
-            ("placement", Self::placement),
-            ("edges", Self::edges),
-        ];
-        for (check, function) in checks {
+        for (check, function) in Self::ALL {
             (self.begin)(check);
             function(self).map_err(|why| CheckError { check, why })?;
         }
         Ok(())
+    }
+
+    /// The check of this name alone.
+    pub(crate) fn one(&self, name: &str) -> Outcome {
+        let found = Self::ALL.iter().find(|(check, _)| *check == name);
+        let (_, function) = found.ok_or_else(|| format!("there is no check {name:.40}"))?;
+        function(self)
     }
 
     /// The length that data must be a multiple of.

@@ -89,6 +89,8 @@ impl Drop for Guarded {
 pub(crate) struct Pool {
     size: usize,
     align: usize,
+    /// Whether contexts stay writable, so that a check of something else is not ended by a library that writes them.
+    writable: bool,
     spare: Mutex<Vec<Guarded>>,
 }
 
@@ -117,12 +119,29 @@ pub(crate) enum ContextError {
 impl Pool {
     /// A pool for contexts of `size` octets at multiples of `align`, which is a power of two.
     pub(crate) fn new(size: usize, align: usize) -> Arc<Pool> {
-        Arc::new(Pool { size, align, spare: Mutex::new(Vec::new()) })
+        Arc::new(Pool { size, align, writable: false, spare: Mutex::new(Vec::new()) })
+    }
+
+    /// Another pool, whose contexts stay writable behind `setkey` if that is asked for: for checks alone.
+    pub(crate) fn again(&self, writable: bool) -> Arc<Pool> {
+        let (size, align) = (self.size, self.align);
+        Arc::new(Pool { size, align, writable, spare: Mutex::new(Vec::new()) })
+    }
+
+    /// Octets from the start of a context to the end of its pages.
+    pub(crate) fn span(&self) -> usize {
+        self.size.next_multiple_of(self.align)
+    }
+
+    /// Whether all memory that was given back has zeros alone.
+    pub(crate) fn is_wiped(&self) -> bool {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        spare.iter_mut().all(|memory| memory.octets().iter().all(|octet| *octet == 0))
     }
 
     /// The first octet of the context in its memory: as near to the guard page behind it as its alignment allows.
     fn offset(&self, memory: &Guarded) -> usize {
-        memory.len - self.size.next_multiple_of(self.align)
+        memory.len - self.span()
     }
 
     fn give_back(&self, mut memory: Guarded) {
@@ -165,7 +184,7 @@ impl Context {
         if outside {
             return Err(ContextError::Outside);
         }
-        if let Some(memory) = &context.memory {
+        if let Some(memory) = context.memory.as_ref().filter(|_| !pool.writable) {
             memory.protect(MprotectFlags::READ).map_err(ContextError::Memory)?;
         }
         Ok((context, answer))

@@ -95,6 +95,24 @@ type Segment = elf::ProgramHeader64<Endianness>;
 /// The number of program headers that a library may have.
 const MOST_SEGMENTS: u16 = 64;
 
+/// The places that a library writes, in octets from the first that is mapped of it: initialised data, and what begins as
+/// zeros. They are in order. Only for a file that [`check`] has passed.
+pub(crate) fn written(octets: &[u8]) -> Vec<std::ops::Range<u64>> {
+    let read = || {
+        let header = FileHeader64::<Endianness>::parse(octets).ok()?;
+        let endian = header.endian().ok()?;
+        let loads = header.program_headers(endian, octets).ok()?.iter();
+        let loads = loads.filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
+        let first = loads.clone().map(|segment| segment.p_vaddr(endian)).min()?;
+        let written = loads.filter(|segment| segment.p_flags(endian).contains(elf::PF_W)).map(|segment| {
+            let start = segment.p_vaddr(endian).saturating_sub(first);
+            start..start.saturating_add(segment.p_memsz(endian))
+        });
+        Some(written.collect())
+    };
+    read().unwrap_or_default()
+}
+
 /// The libraries outside that these octets name; other rules that they break are errors.
 ///
 /// # Errors

@@ -8,6 +8,7 @@
 //! | `files` | the files that nobody but root can change, each read once; the library goes into sealed memory |
 //! | `elf` | the rules for the library that need none of its code |
 //! | [`trial`] | a child process under a filter of system calls runs constructors, vectors and short checks first |
+//! | [`subject`] | the cipher in such a child, for the checks of other rooms |
 //! | `abi` | the description that the library gives, compared with the manifest |
 //! | `context` | the memory of a key |
 //! | `library` | calls |
@@ -25,7 +26,9 @@ mod files;
 mod library;
 mod load;
 mod maps;
+mod registers;
 mod sealed;
+pub mod subject;
 pub mod trial;
 mod trial_error;
 
@@ -33,7 +36,7 @@ pub use elf::ElfError;
 pub use error::{AbiError, FileFault, LoadError};
 pub use examined::{Digests, Examined, examine};
 pub use files::Trust;
-pub use library::LoadedCipher;
+pub use library::{Form, LoadedCipher};
 pub use load::{Loaded, Request, load};
 pub use trial::Trial;
 pub use trial_error::{Place, TrialError};

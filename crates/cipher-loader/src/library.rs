@@ -6,6 +6,7 @@
 mod aead;
 mod batch;
 mod block;
+mod form;
 mod stream;
 
 use std::ffi::c_void;
@@ -20,10 +21,12 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use crate::abi::{self, BAD_LENGTH, OK, Raw, WEAK_KEY};
 use crate::context::{Context, ContextError, Pool};
-use crate::elf::SYMBOL;
+use crate::elf::{self, SYMBOL};
 use crate::error::{AbiError, LoadError};
 use crate::maps::{Maps, Ranges};
 use crate::sealed::Sealed;
+
+pub use form::Form;
 
 /// The descriptions that a library may have.
 const MOST_CIPHERS: u32 = 64;
@@ -77,6 +80,13 @@ impl Mapped {
             return Err(refused("it gave another library".to_owned()));
         }
         Ok(Mapped { library, _sealed: sealed, ranges })
+    }
+
+    /// The places of the library that it may write.
+    pub(crate) fn written(&self, octets: &[u8]) -> Vec<std::ops::Range<usize>> {
+        let Some(start) = self.ranges.start() else { return Vec::new() };
+        let address = |offset| start.saturating_add(usize::try_from(offset).unwrap_or(usize::MAX));
+        elf::written(octets).into_iter().map(|at| address(at.start)..address(at.end)).collect()
     }
 
     /// The cipher that has the manifest's name, if its description can be used.

@@ -30,6 +30,38 @@ impl Maps {
 
     /// The places where this process has a sealed library.
     pub(crate) fn of(&self, library: &Sealed) -> io::Result<Ranges> {
+        let (device, inode) = library.identity()?;
+        let text = self.text()?;
+        Ok(Ranges(text.lines().filter_map(|line| range(line, device, inode)).collect()))
+    }
+
+    /// The memory of this process that can be written, parted into these places and all others.
+    pub(crate) fn writable(&self, places: &[Range<usize>]) -> io::Result<Writable> {
+        let (mut own, mut others) = (Vec::new(), Vec::new());
+        for line in self.text()?.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let Some(mut at) = words.next().and_then(addresses) else { continue };
+            let rights = words.next().unwrap_or_default();
+            // Behind offset, device and inode. What the kernel itself maps has a name that begins so.
+            let kernel = words.nth(3).is_some_and(|name| name.starts_with("[v"));
+            if !rights.starts_with("rw") || kernel {
+                continue;
+            }
+            for place in places {
+                let (start, end) = (place.start.max(at.start), place.end.min(at.end));
+                if start < end {
+                    others.push(at.start..start);
+                    own.push(start..end);
+                    at.start = end;
+                }
+            }
+            others.push(at);
+        }
+        others.retain(|at| !at.is_empty());
+        Ok(Writable { own, others })
+    }
+
+    fn text(&self) -> io::Result<String> {
         let mut text = Vec::new();
         let mut piece = vec![0; 64 << 10];
         while text.len() < MOST {
@@ -39,26 +71,41 @@ impl Maps {
             }
             text.extend_from_slice(piece.get(..len).unwrap_or_default());
         }
-        let (device, inode) = library.identity()?;
-        let text = String::from_utf8_lossy(&text);
-        Ok(Ranges(text.lines().filter_map(|line| range(line, device, inode)).collect()))
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
+}
+
+/// Memory that can be written.
+#[derive(Clone, Debug)]
+pub(crate) struct Writable {
+    /// The places that were asked about.
+    pub(crate) own: Vec<Range<usize>>,
+    /// All other memory of this process.
+    pub(crate) others: Vec<Range<usize>>,
+}
+
+fn hex(word: &str) -> Option<usize> {
+    usize::from_str_radix(word, 16).ok()
+}
+
+fn addresses(word: &str) -> Option<Range<usize>> {
+    let (from, to) = word.split_once('-')?;
+    Some(hex(from)?..hex(to)?)
 }
 
 /// A line of the list, if it is about this file.
 fn range(line: &str, device: u64, inode: u64) -> Option<Mapped> {
     let mut words = line.split_ascii_whitespace();
-    let (from, to) = words.next()?.split_once('-')?;
+    let at = addresses(words.next()?)?;
     let rights = words.next()?;
     let _offset = words.next()?;
-    let hex = |word: &str| usize::from_str_radix(word, 16).ok();
     let (device_major, device_minor) = words.next()?.split_once(':')?;
     let device_of = (hex(device_major)?, hex(device_minor)?);
     let same = device_of == (usize::try_from(major(device)).ok()?, usize::try_from(minor(device)).ok()?);
     if !same || words.next()?.parse::<u64>().ok()? != inode || !rights.starts_with('r') {
         return None;
     }
-    Some(Mapped { at: hex(from)?..hex(to)?, code: rights.as_bytes().get(2) == Some(&b'x') })
+    Some(Mapped { at, code: rights.as_bytes().get(2) == Some(&b'x') })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +119,11 @@ struct Mapped {
 pub(crate) struct Ranges(Vec<Mapped>);
 
 impl Ranges {
+    /// The first address of all.
+    pub(crate) fn start(&self) -> Option<usize> {
+        self.0.iter().map(|mapped| mapped.at.start).min()
+    }
+
     /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -7,14 +7,14 @@
 //! with what it did.
 
 mod child;
-mod filter;
+pub(crate) mod filter;
 mod record;
-mod registers;
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -28,9 +28,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::examined::Examined;
 use crate::sealed::Sealed;
 use crate::trial_error::TrialError;
-use record::{MOST, Record, VARIABLE};
+use record::{MOST, Record, TASK, VARIABLE};
 
-pub use child::child_main;
+pub use child::{Task, child_main, child_main_with};
 
 /// The time that a trial may take.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -59,24 +59,95 @@ impl Trial {
 /// # Errors
 /// [`TrialError`]: what it did, and during what.
 pub fn run(trial: &Trial, examined: &Examined) -> Result<Counts, TrialError> {
+    match child(trial, examined, None)? {
+        Record::Passed(counts) => Ok(counts),
+        _ => Err(TrialError::Answer("the end".to_owned())),
+    }
+}
+
+/// What a child is to do in place of the trial ([`child_main_with`]).
+#[derive(Clone, Debug)]
+pub struct Assignment {
+    /// The name of the task.
+    pub name: String,
+    /// Seconds of processor time; five times as many may pass.
+    pub seconds: u64,
+    /// Other vectors than those that were examined.
+    pub vectors: Option<Vec<u8>>,
+    /// A program and its arguments that runs the child: one that watches memory. The child is then under no filter, and
+    /// what is written to standard error comes back.
+    pub wrapper: Vec<OsString>,
+}
+
+/// What a task said, and what was written to standard error behind a wrapper.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The words of the task, or what ended it.
+    pub result: Result<String, TrialError>,
+    /// The text of standard error; empty without a wrapper.
+    pub errors: String,
+}
+
+/// Have a child do this with a library that was examined.
+///
+/// # Errors
+/// [`TrialError::Start`]: there was no child.
+pub fn assign(trial: &Trial, examined: &Examined, assignment: &Assignment) -> Result<Report, TrialError> {
+    let errors = tempfile().map_err(|error| TrialError::Start(error.to_string()))?;
+    let result = match child(trial, examined, Some((assignment, &errors))) {
+        Ok(Record::Done(detail)) => Ok(clean(&detail, LONGEST)),
+        Ok(_) => Err(TrialError::Answer(assignment.name.clone())),
+        Err(start @ TrialError::Start(_)) => return Err(start),
+        Err(error) => Err(error),
+    };
+    let mut text = vec![0; MOST];
+    let len = errors.read_at(&mut text, 0).unwrap_or(0);
+    Ok(Report { result, errors: String::from_utf8_lossy(text.get(..len).unwrap_or_default()).into_owned() })
+}
+
+/// Memory that another program can write to.
+fn tempfile() -> io::Result<File> {
+    Ok(File::from(rustix::fs::memfd_create("ravelin-errors", rustix::fs::MemfdFlags::CLOEXEC)?))
+}
+
+/// Run a child, and read what it says last.
+fn child(
+    trial: &Trial,
+    examined: &Examined,
+    task: Option<(&Assignment, &File)>,
+) -> Result<Record, TrialError> {
     let started = |error: io::Error| TrialError::Start(error.to_string());
+    let text = task.and_then(|(task, _)| task.vectors.as_ref()).unwrap_or(&examined.texts.vectors);
     let manifest = Sealed::new("ravelin-manifest", &examined.texts.manifest).map_err(started)?;
-    let vectors = Sealed::new("ravelin-vectors", &examined.texts.vectors).map_err(started)?;
+    let vectors = Sealed::new("ravelin-vectors", text).map_err(started)?;
     let (from, to) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| started(error.into()))?;
     let numbers =
         [examined.library.as_fd(), manifest.as_fd(), vectors.as_fd(), to.as_fd()].map(|fd| fd.as_raw_fd());
     let [library, manifest_fd, vectors_fd, answer] = numbers;
-    let mut command = Command::new(&trial.program);
-    command.args(&trial.arguments).env_clear();
+    let mut words = task.map(|(task, _)| task.wrapper.clone()).unwrap_or_default();
+    words.push(trial.program.clone().into());
+    words.extend(trial.arguments.iter().cloned());
+    let mut words = words.into_iter();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words).env_clear();
     command.env(VARIABLE, format!("{library},{manifest_fd},{vectors_fd},{answer}"));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut seconds = DEADLINE.as_secs();
+    if let Some((task, errors)) = task {
+        let free = !task.wrapper.is_empty();
+        seconds = task.seconds.saturating_mul(5);
+        command.env(TASK, format!("{},{}{}", task.name, task.seconds, if free { ",free" } else { "" }));
+        if free {
+            command.stderr(errors.try_clone().map_err(started)?);
+        }
+    }
     // SAFETY: between fork and exec only close_range and fcntl are called, which are safe there.
     unsafe { command.pre_exec(move || inherit(&numbers)) };
     let child = command.spawn().map_err(started)?;
     drop(to);
-    let end = Instant::now() + DEADLINE;
+    let end = Instant::now() + Duration::from_secs(seconds);
     let (text, status) = watch(child, File::from(from), end).map_err(started)?;
-    verdict(&text, status)
+    verdict(&text, status, seconds)
 }
 
 /// Let the next program have these descriptors, and none of the others that this process has.
@@ -150,7 +221,7 @@ fn clean(text: &str, most: usize) -> String {
 }
 
 /// What the child's lines and its end mean. What it says last counts.
-fn verdict(text: &[u8], status: Option<ExitStatus>) -> Result<Counts, TrialError> {
+fn verdict(text: &[u8], status: Option<ExitStatus>, seconds: u64) -> Result<Record, TrialError> {
     let mut stage = "the start".to_owned();
     let mut last = None;
     for line in text.split(|octet| *octet == b'\n').filter(|line| !line.is_empty()) {
@@ -160,13 +231,13 @@ fn verdict(text: &[u8], status: Option<ExitStatus>) -> Result<Counts, TrialError
             Err(_) => return Err(TrialError::Answer(stage)),
         }
     }
-    let Some(status) = status else { return Err(TrialError::Deadline(stage)) };
+    let Some(status) = status else { return Err(TrialError::Deadline { stage, seconds }) };
     let ended = |stage: String| match (status.signal(), status.code()) {
         (Some(signal), _) => TrialError::Signal { stage, signal, place: None },
         (None, code) => TrialError::Exit { stage, status: code.unwrap_or(-1) },
     };
     match last {
-        Some(Record::Passed(counts)) if status.success() => Ok(counts),
+        Some(last @ (Record::Passed(_) | Record::Done(_))) if status.success() => Ok(last),
         Some(Record::Refused(call)) => Err(TrialError::Refused { stage, call }),
         Some(Record::Fault { signal, place }) => {
             Err(TrialError::Signal { stage, signal, place: Some(place) })
@@ -196,17 +267,23 @@ mod tests {
     fn only_a_pass_and_a_good_end_together_are_a_pass() {
         let passed = b"{\"stage\":\"vectors\"}\n{\"passed\":{\"block\":100,\"ctr\":0,\"cbc\":0,\"gcm\":0,\
             \"stream\":0,\"aead\":0,\"invalid\":0}}\n";
-        assert_eq!(verdict(passed, status(0)).unwrap().block, 100);
+        assert!(matches!(verdict(passed, status(0), 5), Ok(Record::Passed(counts)) if counts.block == 100));
         let exit = TrialError::Exit { stage: "vectors".to_owned(), status: 3 };
-        assert_eq!(verdict(passed, status(3 << 8)), Err(exit));
-        assert_eq!(verdict(passed, None), Err(TrialError::Deadline("vectors".to_owned())));
+        assert_eq!(verdict(passed, status(3 << 8), 5), Err(exit));
+        assert_eq!(
+            verdict(passed, None, 5),
+            Err(TrialError::Deadline { stage: "vectors".to_owned(), seconds: 5 })
+        );
         let signal = TrialError::Signal { stage: "vectors".to_owned(), signal: 11, place: None };
-        assert_eq!(verdict(passed, status(11)), Err(signal));
+        assert_eq!(verdict(passed, status(11), 5), Err(signal));
         let exit = TrialError::Exit { stage: "the start".to_owned(), status: 0 };
-        assert_eq!(verdict(b"", status(0)), Err(exit));
+        assert_eq!(verdict(b"", status(0), 5), Err(exit));
         let escape = b"{\"description\":\"\\u001b[2J\\nravelin: loaded\"}\n";
-        assert_eq!(verdict(escape, status(0)), Err(TrialError::Description("[2Jravelin: loaded".to_owned())));
+        assert_eq!(
+            verdict(escape, status(0), 5),
+            Err(TrialError::Description("[2Jravelin: loaded".to_owned()))
+        );
         let more = [passed.as_slice(), b"garbage"].concat();
-        assert_eq!(verdict(&more, status(0)), Err(TrialError::Answer("vectors".to_owned())));
+        assert_eq!(verdict(&more, status(0), 5), Err(TrialError::Answer("vectors".to_owned())));
     }
 }

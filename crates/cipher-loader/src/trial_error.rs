@@ -28,8 +28,13 @@ pub enum TrialError {
         call: i64,
     },
     /// The child was not ready in time.
-    #[error("it was not ready within 5 seconds, during {0}")]
-    Deadline(String),
+    #[error("it was not ready within {seconds} seconds, during {stage}")]
+    Deadline {
+        /// What was being done.
+        stage: String,
+        /// The seconds that it had.
+        seconds: u64,
+    },
     /// The child ended before it was ready.
     #[error("it ended the process with status {status}, during {stage}")]
     Exit {
@@ -91,7 +96,7 @@ fn signal_name(signal: i32) -> String {
         libc::SIGABRT => "SIGABRT",
         libc::SIGKILL => "SIGKILL",
         libc::SIGSYS => "SIGSYS (a system call)",
-        libc::SIGXCPU => "SIGXCPU (2 seconds of processor time)",
+        libc::SIGXCPU => "SIGXCPU (it used up its processor time)",
         libc::SIGTRAP => "SIGTRAP",
         other => return format!("signal {other}"),
     };

@@ -1,7 +1,7 @@
 //! The test vectors of a cipher: known answers from outside, in the layout of the Wycheproof project.
 //!
-//! `{"cipher","tests":[{"tcId","mode","key","iv","aad","msg","ct","tag","offset","result"}]}`; octets are hexadecimal
-//! digits. What each mode needs is in [`Case`]. A cipher without at least [`Vectors::FEWEST`] valid tests that encrypt
+//! `{"cipher","montecarlo","tests":[{"tcId","mode","key","iv","aad","msg","ct","tag","offset","result"}]}`; octets are
+//! hexadecimal digits, and `montecarlo` may be absent. What each mode needs is in [`Case`]. A cipher without at least [`Vectors::FEWEST`] valid tests that encrypt
 //! something is not registered (issue 23 item 5).
 
 mod block;
@@ -21,6 +21,7 @@ pub(crate) const BLOCK: usize = 16;
 /// The test vectors of one cipher.
 pub struct Vectors {
     cipher: String,
+    montecarlo: Option<Vec<u8>>,
     tests: Vec<Vector>,
 }
 
@@ -41,6 +42,11 @@ impl Vectors {
     /// The name of the cipher that the tests are for.
     pub fn cipher(&self) -> &str {
         &self.cipher
+    }
+
+    /// The result of a million iterations, if the author wrote one down (`montecarlo` of `ravelin cipher check`).
+    pub fn montecarlo(&self) -> Option<&[u8]> {
+        self.montecarlo.as_deref()
     }
 
     /// The tests, in the order of the file.

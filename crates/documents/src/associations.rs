@@ -20,7 +20,8 @@ use wire::{AppId, DropReason, Prefix, Time};
 use zeroize::Zeroizing;
 
 use crate::api_error::{ApiError, Blame};
-use config::KEEPALIVE;
+use crate::ciphers::isolation_of;
+use config::{CiphersConfig, KEEPALIVE};
 
 /// The suite of a chain's member without key; it is never used.
 const NO_SUITE: SuiteId = SuiteId::AES_128_GCM;
@@ -264,10 +265,11 @@ impl SaView {
         self.app
     }
 
-    /// What is told about the association, with the name of its application.
-    pub fn named(self, name: impl FnOnce(AppId) -> String) -> SaInfo {
+    /// What is told about the association, with the name of its application and the place of its cipher.
+    pub fn named(self, name: impl FnOnce(AppId) -> String, ciphers: &CiphersConfig) -> SaInfo {
         let mut info = self.info;
         info.selectors.app = self.app.map(name);
+        info.isolation = isolation_of(ciphers, &info.suite).map(str::to_owned);
         info
     }
 
@@ -285,6 +287,7 @@ impl SaView {
             kind: options::kind(config.options.protocol),
             encapsulation: options::encapsulation(config.options.encapsulation),
             suite: if config.options.protocol.is_keyed() { config.suite.to_string() } else { String::new() },
+            isolation: None,
             esn: config.options.extended_sequence,
             lifetime: options::lifetime_info(config.options.lifetime),
             state: options::state(life),

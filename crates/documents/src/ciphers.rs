@@ -163,6 +163,44 @@ pub fn fingerprints(registry: &Registry) -> Fingerprints {
     of.map(|(name, fingerprint)| (name.to_owned(), Digest(*fingerprint).to_string())).collect()
 }
 
+/// The place where the code of a cipher runs, in a word for people.
+fn isolation(source: &CipherSource) -> &'static str {
+    match source {
+        CipherSource::BuiltIn { .. } => "compiled in",
+        CipherSource::Library { .. } => "in process",
+    }
+}
+
+/// The name of the cipher in a table, where it is known.
+fn name(source: &CipherSource) -> Option<&str> {
+    match source {
+        CipherSource::BuiltIn { name } => Some(name),
+        CipherSource::Library { name, .. } => name.as_deref(),
+    }
+}
+
+/// The place where the code of a suite's cipher runs; `None` for a standard suite.
+pub fn isolation_of(ciphers: &CiphersConfig, suite: &str) -> Option<&'static str> {
+    let mode = ciphers.suites.find(suite).ok()?.custom()?;
+    let table = ciphers.tables.iter().find(|table| name(&table.source) == Some(mode.cipher()))?;
+    Some(isolation(&table.source))
+}
+
+/// The ciphers that are configured, for `status`.
+pub fn report(ciphers: &CiphersConfig, registry: &Registry) -> Vec<api::CipherState> {
+    let fingerprints = fingerprints(registry);
+    let state = |table: &config::CipherConfig| {
+        let name = name(&table.source)?;
+        Some(api::CipherState {
+            name: name.to_owned(),
+            isolation: isolation(&table.source).to_owned(),
+            alone: table.alone,
+            fingerprint: fingerprints.get(name).cloned(),
+        })
+    };
+    ciphers.tables.iter().filter_map(state).collect()
+}
+
 /// What key managers must agree on about a suite; `None` for a standard one.
 pub fn agreement(suite: SuiteId, fingerprints: &Fingerprints) -> Option<api::CustomSuite> {
     let mode = suite.custom()?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::foreign::Asker;
-use crate::programs::Programs;
+use crate::programs::{Listings, Programs};
 use crypto::Suites;
 use policy::ProgramFile;
 
@@ -26,6 +26,8 @@ pub struct HostFiles {
     /// Programs may be in directories of others, which need not answer.
     programs: Arc<Mutex<Asker>>,
     suites: Suites,
+    /// What the standard directories held when they were first looked at.
+    listings: Arc<Listings>,
 }
 
 impl HostFiles {
@@ -36,7 +38,12 @@ impl HostFiles {
 
     /// The host whose files are under `root`.
     pub fn under(root: &Path, suites: &Suites) -> HostFiles {
-        HostFiles { root: root.to_owned(), programs: Arc::default(), suites: suites.clone() }
+        HostFiles {
+            root: root.to_owned(),
+            programs: Arc::default(),
+            suites: suites.clone(),
+            listings: Arc::default(),
+        }
     }
 
     fn text(&self, path: &str) -> Option<String> {
@@ -50,7 +57,8 @@ impl HostFiles {
         L: FnOnce(&Programs<'_>, &str) -> T + Send + 'static,
     {
         let (root, own) = (self.root.clone(), name.to_owned());
-        let look = move || look(&Programs { root: &root }, &own);
+        let listings = Arc::clone(&self.listings);
+        let look = move || look(&Programs { root: &root, listings: &listings }, &own);
         self.programs.lock().unwrap_or_else(PoisonError::into_inner).ask(Path::new(name), look)
     }
 

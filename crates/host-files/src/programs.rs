@@ -4,11 +4,13 @@
 //! The kernel half knows a process by the file that it executes. A name without a file, or with a script's, therefore matches no
 //! process, and the program that was meant sends as if it had no policy.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -50,9 +52,31 @@ fn head(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
+/// The names in the standard directories, read once for all questions about one policy: each name of a program that is
+/// not there is compared with all of them.
+#[derive(Debug, Default)]
+pub struct Listings(Mutex<BTreeMap<String, Arc<[String]>>>);
+
+impl Listings {
+    /// The names in a directory of the host whose files are under `root`.
+    fn names(&self, root: &Path, dir: &str) -> Arc<[String]> {
+        let read = || {
+            let entries =
+                fs::read_dir(root.join(dir.trim_start_matches('/'))).into_iter().flatten().flatten();
+            entries.take(LOOKED_AT).map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        };
+        if !STANDARD_DIRECTORIES.contains(&dir) {
+            return read();
+        }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.entry(dir.to_owned()).or_insert_with(read))
+    }
+}
+
 /// The programs of the host whose files are under `root`.
 pub struct Programs<'r> {
     pub root: &'r Path,
+    pub listings: &'r Listings,
 }
 
 impl Programs<'_> {
@@ -106,7 +130,8 @@ impl Programs<'_> {
 
     fn nearest(&self, name: &str) -> Option<String> {
         let (own, file) = name.rsplit_once('/').unwrap_or(("", name));
-        let slips = match file.chars().count() {
+        let characters = file.chars().count();
+        let slips = match characters {
             0..=2 => 0,
             3 => 1,
             _ => SLIPS,
@@ -115,12 +140,14 @@ impl Programs<'_> {
         let mut near: Vec<(usize, usize, String)> = Vec::new();
         for (order, dir) in std::iter::once(own).filter(|own| !own.is_empty()).chain(directories).enumerate()
         {
-            for entry in fs::read_dir(self.place(dir)).into_iter().flatten().flatten().take(LOOKED_AT) {
-                let other = entry.file_name().to_string_lossy().into_owned();
-                if other.len().abs_diff(file.len()) > 4 * slips {
+            for other in self.listings.names(self.root, dir).iter() {
+                // Each slip changes the number of characters by one at most, and a character has at most four octets.
+                if other.len().abs_diff(file.len()) > 4 * slips
+                    || other.chars().count().abs_diff(characters) > slips
+                {
                     continue;
                 }
-                let distance = policy::distance(file, &other);
+                let distance = policy::distance(file, other);
                 if distance <= slips {
                     near.push((distance, order, format!("{dir}/{other}")));
                 }
@@ -176,13 +203,13 @@ impl Programs<'_> {
 mod tests {
     use super::*;
 
-    struct Host(PathBuf);
+    struct Host(PathBuf, Listings);
 
     impl Host {
         fn new(name: &str) -> Host {
             let root = std::env::temp_dir().join(format!("ravelin-programs-{}-{name}", std::process::id()));
             let _ = fs::remove_dir_all(&root);
-            let host = Host(root);
+            let host = Host(root, Listings::default());
             for (path, text, mode) in [
                 ("usr/bin/curl", "\x7fELF", 0o755),
                 ("usr/sbin/nginx", "\x7fELF", 0o755),
@@ -204,7 +231,7 @@ mod tests {
         }
 
         fn programs(&self) -> Programs<'_> {
-            Programs { root: &self.0 }
+            Programs { root: &self.0, listings: &self.1 }
         }
     }
 

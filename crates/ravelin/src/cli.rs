@@ -43,6 +43,8 @@ pub enum Command {
     #[command(subcommand)]
     Inline(cmd::inline::Inline),
     #[command(subcommand)]
+    Cipher(cmd::cipher::Cipher),
+    #[command(subcommand)]
     Scrubbed(cmd::scrubbed::Scrubbed),
     Schema(cmd::schema::Schema),
     Detach(cmd::detach::Detach),
@@ -75,6 +77,7 @@ impl Command {
             Command::Replay(replay) => replay.execute(),
             Command::Scrub(scrub) => scrub.execute(),
             Command::Inline(inline) => inline.execute(),
+            Command::Cipher(cipher) => cipher.execute(),
             Command::Scrubbed(scrubbed) => scrubbed.execute(),
             Command::Schema(schema) => schema.execute(),
             Command::Detach(detach) => detach.execute(),

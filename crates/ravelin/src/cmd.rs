@@ -2,6 +2,7 @@
 
 pub mod boot;
 pub mod capture;
+pub mod cipher;
 pub mod completions;
 pub mod debug;
 pub mod demo;

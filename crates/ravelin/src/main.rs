@@ -23,9 +23,9 @@ static MEMORY: netio::secret::Wiping = netio::secret::Wiping;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    // A library of a cipher is tried here, in a process that has done nothing else.
+    // A library of a cipher is tried or checked here, in a process that has done nothing else.
     if arguments.get(1).is_some_and(|argument| argument == documents::ciphers::TRIAL_COMMAND) {
-        documents::ciphers::trial_main();
+        cipher_kit::child_main();
     }
     complete::answer();
     exit::json_is_asked(&arguments);

@@ -134,6 +134,15 @@ pub fn duration(seconds: u64) -> String {
     }
 }
 
+/// The suite of an association, with the place where the code of a cipher of one's own runs.
+pub fn suite(sa: &api::SaInfo) -> String {
+    match &sa.isolation {
+        Some(isolation) => format!("{} ({isolation})", sa.suite),
+        None if sa.suite.is_empty() => "-".to_owned(),
+        None => sa.suite.clone(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

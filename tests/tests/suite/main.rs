@@ -38,6 +38,7 @@ mod nat;
 mod observe;
 mod operate;
 mod own_ciphers;
+mod own_gateways;
 mod paths;
 mod per_socket;
 mod pins;

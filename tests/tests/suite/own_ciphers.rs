@@ -80,6 +80,18 @@ fn it_is_agreed_on_protects_and_outlives_a_take_over() {
     assert_eq!((&custom["transform_id"], &custom["key_bits"]), (&61_440.into(), &512.into()), "{custom}");
     assert_eq!((&custom["integrity"], &custom["keymat_octets"]), (&"sha256".into(), &100.into()), "{custom}");
     assert_eq!(custom["fingerprint"].as_str().map(str::len), Some(64), "{custom}");
+    let cipher = &status["ciphers"][0];
+    assert_eq!(
+        (&cipher["name"], &cipher["isolation"]),
+        (&"maes512".into(), &"compiled in".into()),
+        "{cipher}"
+    );
+    assert_eq!(cipher["fingerprint"], custom["fingerprint"]);
+    let list = rig.json(Side::Alice, &["sa", "list"]).unwrap();
+    assert_eq!(list["sas"][0]["isolation"], "compiled in", "{list}");
+    assert!(
+        rig.ravelin(Side::Alice, &["sa", "list"], "").unwrap().contains("maes512ctr-sha256 (compiled in)")
+    );
 
     // A daemon without the cipher takes nothing over; the one that runs keeps its keys.
     rig.configure(Side::Alice, "");

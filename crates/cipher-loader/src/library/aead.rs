@@ -33,7 +33,7 @@ const LONGEST: usize = 65536;
 #[derive(Clone, Copy)]
 pub(super) struct Functions {
     tag_len: usize,
-    in_place: bool,
+    pub(super) in_place: bool,
     seal: Seal,
     open: Open,
     seal_batch: Option<Batch>,
@@ -41,6 +41,16 @@ pub(super) struct Functions {
 }
 
 impl Functions {
+    /// Without what is optional.
+    pub(super) fn plain(self) -> Functions {
+        Functions { seal_batch: None, open_batch: None, ..self }
+    }
+
+    /// Whether there is anything optional.
+    pub(super) fn has_more(self) -> bool {
+        self.seal_batch.is_some() || self.open_batch.is_some()
+    }
+
     /// Only for a description that was checked: mandatory functions are there, and all are code of the library.
     pub(super) fn new(raw: &Raw, tag_len: usize) -> Functions {
         // SAFETY: the addresses are code of the library or, where a function is optional, 0, which is `None`. The

@@ -23,7 +23,7 @@ const BLOCK: usize = 16;
 #[derive(Clone, Copy)]
 pub(super) struct Functions {
     block_len: usize,
-    in_place: bool,
+    pub(super) in_place: bool,
     encrypt: Blocks,
     decrypt: Blocks,
     ctr: Option<CtrXor>,
@@ -32,6 +32,16 @@ pub(super) struct Functions {
 }
 
 impl Functions {
+    /// Without what is optional.
+    pub(super) fn plain(self) -> Functions {
+        Functions { ctr: None, ctr_batch: None, cbc_batch: None, ..self }
+    }
+
+    /// Whether there is anything optional.
+    pub(super) fn has_more(self) -> bool {
+        self.ctr.is_some() || self.ctr_batch.is_some() || self.cbc_batch.is_some()
+    }
+
     /// Only for a description that was checked: mandatory functions are there, and all are code of the library.
     pub(super) fn new(raw: &Raw, block_len: usize) -> Functions {
         // SAFETY: the addresses are code of the library or, where a function is optional, 0, which is `None`. The

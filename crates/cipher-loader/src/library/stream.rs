@@ -14,7 +14,7 @@ type XorAt = unsafe extern "C" fn(*const c_void, *const u8, u64, *mut u8, *const
 /// The function of a stream cipher.
 #[derive(Clone, Copy)]
 pub(super) struct Functions {
-    in_place: bool,
+    pub(super) in_place: bool,
     xor_at: XorAt,
 }
 

@@ -14,14 +14,15 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal, setrlimit};
 use rustix::thread::CapabilitySet;
 
 use super::filter::{self, Filter};
-use super::record::{MOST, Record, VARIABLE};
-use super::registers::Control;
+use super::record::{LONGEST_TEXT, MOST, Record, TASK, VARIABLE};
 use crate::checks::{Checks, Memory};
 use crate::elf;
 use crate::error::LoadError;
 use crate::library::{KeyError, LoadedCipher, Mapped};
 use crate::maps::Maps;
+use crate::registers::Control;
 use crate::sealed::Sealed;
+use crate::subject::{Crew, Subject};
 
 /// Octets of address space.
 const MEMORY: u64 = 1 << 30;
@@ -30,9 +31,18 @@ const SECONDS: u64 = 2;
 /// Octets that one line may have.
 const LONGEST: usize = MOST / 16;
 
+/// What a program does with a cipher beyond the trial: it is handed the name of what is to be done, and answers with
+/// what it found, or with what was wrong.
+pub type Task = fn(&str, &Subject<'_>) -> Result<String, String>;
+
 /// The child's side of [`super::run`]: the hidden command calls it first thing, before it starts threads. It ends the
 /// process.
 pub fn child_main() -> ! {
+    child_main_with(|name, _| Err(format!("this program has no check {name:.40}")))
+}
+
+/// The same for a program that has checks of its own, which [`super::assign`] asks for.
+pub fn child_main_with(task: Task) -> ! {
     static ONCE: AtomicBool = AtomicBool::new(false);
     let status = match descriptors() {
         // Twice would take descriptors that somebody else has by now.
@@ -41,7 +51,7 @@ pub fn child_main() -> ! {
             let [library, manifest, vectors, answer] = numbers.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
             // Closing it at the end would need a call that the filter refuses.
             let answer = ManuallyDrop::new(Answer(File::from(answer)));
-            let record = tried(library, manifest, vectors, &answer).unwrap_or_else(|record| record);
+            let record = tried(library, manifest, vectors, &answer, task).unwrap_or_else(|record| record);
             i32::from(answer.write(&record).is_err())
         }
         _ => 2,
@@ -76,7 +86,35 @@ impl Answer {
     }
 }
 
-fn tried(library: OwnedFd, manifest: OwnedFd, vectors: OwnedFd, answer: &Answer) -> Result<Record, Record> {
+/// What a child is asked for beyond the trial, as its parent wrote it.
+struct Order {
+    name: String,
+    /// Seconds of processor time.
+    seconds: u64,
+    /// Whether the process keeps what it may do, because a program that watches it needs that.
+    free: bool,
+}
+
+impl Order {
+    fn read() -> Result<Option<Order>, Record> {
+        let Ok(text) = std::env::var(TASK) else { return Ok(None) };
+        let mut words = text.split(',');
+        let mut word = || words.next().unwrap_or_default().to_owned();
+        let (name, seconds, free) = (word(), word().parse(), word() == "free");
+        match seconds {
+            Ok(seconds) => Ok(Some(Order { name, seconds, free })),
+            Err(_) => Err(Record::System("the order has no number of seconds".to_owned())),
+        }
+    }
+}
+
+fn tried(
+    library: OwnedFd,
+    manifest: OwnedFd,
+    vectors: OwnedFd,
+    answer: &Answer,
+    task: Task,
+) -> Result<Record, Record> {
     let system = |what: &str, error: &dyn std::fmt::Display| Record::System(format!("{what}: {error}"));
     let library = Sealed::inherited(library).map_err(|error| system("the library", &error))?;
     let text =
@@ -85,31 +123,71 @@ fn tried(library: OwnedFd, manifest: OwnedFd, vectors: OwnedFd, answer: &Answer)
         Manifest::parse(&text(manifest, "the manifest")?).map_err(|e| system("the manifest", &e))?;
     let vectors = Vectors::parse(&text(vectors, "the vectors")?).map_err(|e| system("the vectors", &e))?;
     outside(&library).map_err(|error| system("the libraries outside", &error))?;
+    let octets = library.octets().map_err(|error| system("the library", &error))?;
+    keep_memory();
     // The first call asks the kernel, which the filter would refuse.
     let _ = rustix::param::page_size();
     // Closing it would need one call more.
     let maps = ManuallyDrop::new(Maps::open().map_err(|error| system("/proc/self/maps", &error))?);
-    limit().map_err(|error| system("limits", &error))?;
-    let filter = Filter::new(&library, answer.0.as_fd().as_raw_fd(), maps.as_fd().as_raw_fd())
-        .map_err(|e| system("the filter", &e))?;
+    let order = Order::read()?;
+    let free = order.as_ref().is_some_and(|order| order.free);
+    // Threads, while they can be started.
+    let crew = match &order {
+        Some(_) if !free => Crew::new().map_err(|error| system("threads", &error))?,
+        _ => Crew::none(),
+    };
+    let crew = ManuallyDrop::new(crew);
+    let mut filter = None;
+    let seconds = order.as_ref().map_or(SECONDS, |order| order.seconds);
+    if free {
+        bare(seconds).map_err(|error| system("limits", &error))?;
+    } else {
+        limit(seconds).map_err(|error| system("limits", &error))?;
+        let (answer, list) = (answer.0.as_fd().as_raw_fd(), maps.as_fd().as_raw_fd());
+        let made = Filter::new(&library, answer, list, order.is_some());
+        filter = Some(made.map_err(|error| system("the filter", &error))?);
+    }
     answer.stage("constructors");
     let control = Control::now();
-    filter.begin().map_err(|error| system("the filter", &error))?;
-    // The filter is in force. From here on the kernel does nothing for this process that `filter` does not list.
+    if let Some(filter) = &filter {
+        // From here on the kernel does nothing for this process that `filter` does not list.
+        filter.begin().map_err(|error| system("the filter", &error))?;
+    }
     let mapped = Mapped::open(library, &manifest, &maps).map_err(|error| described(&error))?;
-    filter.close().map_err(|error| system("the second filter", &error))?;
+    if let Some(filter) = &filter {
+        filter.close().map_err(|error| system("the second filter", &error))?;
+    }
     same(control, "constructors")?;
     answer.stage("description");
     let cipher = mapped.cipher(&manifest).map_err(|error| described(&error))?;
+    if let Some(order) = order {
+        answer.stage(&format!("check {}", order.name));
+        let written = mapped.written(&octets);
+        let subject = Subject::new(&manifest, &vectors, &cipher, written, &maps, &crew);
+        return match task(&order.name, &subject) {
+            Ok(detail) => Ok(Record::Done(fit(&detail))),
+            Err(why) => Err(Record::Check { check: order.name, why: fit(&why) }),
+        };
+    }
+    checked(&cipher, &vectors, answer, control)
+}
+
+/// The trial itself: vectors, then short checks.
+fn checked(
+    cipher: &LoadedCipher,
+    vectors: &Vectors,
+    answer: &Answer,
+    control: Control,
+) -> Result<Record, Record> {
     answer.stage("vectors");
-    let watched = Watched { cipher: &cipher, refusal: Mutex::new(None) };
-    let counts = vectors::run(&vectors, &watched).map_err(|error| Record::Vector {
+    let watched = Watched { cipher, refusal: Mutex::new(None) };
+    let counts = vectors::run(vectors, &watched).map_err(|error| Record::Vector {
         tc_id: error.tc_id,
         why: watched.refusal().map_or_else(|| short(&error.why), |refusal| short(&refusal)),
     })?;
     same(control, "vectors")?;
     let begin = |check: &'static str| answer.stage(&format!("check {check}"));
-    Checks { cipher: &cipher, begin: &begin, watch: &filter::watch }
+    Checks { cipher, begin: &begin, watch: &filter::watch }
         .run()
         .map_err(|error| Record::Check { check: error.check.to_owned(), why: short(&error.why) })?;
     same(control, "checks")?;
@@ -118,10 +196,8 @@ fn tried(library: OwnedFd, manifest: OwnedFd, vectors: OwnedFd, answer: &Answer)
 
 /// Whether the control of floating point is what it was.
 fn same(before: Control, during: &str) -> Result<(), Record> {
-    if Control::now() == before {
-        return Ok(());
-    }
-    let why = format!("it changed the floating point control (MXCSR, x87) during {during}");
+    let Some(what) = Control::now().changed(before) else { return Ok(()) };
+    let why = format!("it changed {what} during {during}");
     Err(Record::Check { check: "registers".to_owned(), why })
 }
 
@@ -164,6 +240,20 @@ fn short(text: &dyn std::fmt::Display) -> String {
     text.to_string().chars().filter(|c| !c.is_control()).take(LONGEST / 4).collect()
 }
 
+/// Have the C library give no memory back: it looks at a file before it does so.
+fn keep_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: setting a threshold touches no memory of this program's.
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX);
+    }
+}
+
+/// A text of a task, on one line.
+fn fit(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_TEXT).collect()
+}
+
 /// Load what the library may need from outside while files can still be opened.
 fn outside(library: &Sealed) -> Result<(), String> {
     let octets = library.octets().map_err(|error| error.to_string())?;
@@ -177,7 +267,21 @@ fn outside(library: &Sealed) -> Result<(), String> {
 }
 
 /// Give up everything that can be given up.
-fn limit() -> io::Result<()> {
+fn limit(seconds: u64) -> io::Result<()> {
+    bare(seconds)?;
+    for (resource, most) in [
+        (Resource::As, MEMORY),
+        (Resource::Fsize, 0),
+        (Resource::Nproc, 0),
+        (Resource::Nofile, filter::MOST_FILES),
+    ] {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    Ok(())
+}
+
+/// Give up what a program that watches this one can do without as well: rights, and time without end.
+fn bare(seconds: u64) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let none = CapabilitySet::empty();
@@ -185,17 +289,8 @@ fn limit() -> io::Result<()> {
     rustix::thread::clear_ambient_capability_set()?;
     rustix::thread::set_capabilities(None, sets)?;
     rustix::thread::set_no_new_privs(true)?;
-    for (resource, most) in [
-        (Resource::As, MEMORY),
-        (Resource::Cpu, SECONDS),
-        (Resource::Core, 0),
-        (Resource::Fsize, 0),
-        (Resource::Nproc, 0),
-        (Resource::Nofile, filter::MOST_FILES),
-    ] {
-        // At the second limit the kernel sends SIGKILL, which does not say why.
-        let maximum = if resource == Resource::Cpu { most + 1 } else { most };
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(maximum) })?;
-    }
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    // At the second limit the kernel sends SIGKILL, which does not say why.
+    setrlimit(Resource::Cpu, Rlimit { current: Some(seconds), maximum: Some(seconds.saturating_add(1)) })?;
     Ok(())
 }

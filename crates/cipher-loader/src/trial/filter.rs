@@ -73,8 +73,9 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// The filters for this library, this pipe and this list of mappings. Handlers are in place when this returns.
-    pub(super) fn new(library: &Sealed, answer: RawFd, maps: RawFd) -> io::Result<Filter> {
+    /// The filters for this library, this pipe and this list of mappings. The second one leaves the list readable where
+    /// `looks` says so. Handlers are in place when this returns.
+    pub(super) fn new(library: &Sealed, answer: RawFd, maps: RawFd, looks: bool) -> io::Result<Filter> {
         let library_fd = library.as_fd().as_raw_fd();
         let slot = slot().ok_or_else(|| io::Error::other("no descriptor below 64 is free"))?;
         ANSWER.store(answer, SeqCst);
@@ -82,8 +83,12 @@ impl Filter {
         SLOT.store(slot, SeqCst);
         PATH.store(library.path().into_raw(), SeqCst);
         handlers()?;
-        let running = running(answer).map_err(io::Error::other)?;
+        let mut running = running(answer).map_err(io::Error::other)?;
         let mut loading = running.clone();
+        if looks {
+            let list = condition(0, SeccompCmpOp::Eq, maps).and_then(|fd| SeccompRule::new(vec![fd]));
+            running.insert(libc::SYS_pread64, vec![list.map_err(io::Error::other)?]);
+        }
         add_loading(&mut loading, library_fd, slot, maps).map_err(io::Error::other)?;
         Ok(Filter { loading: program(loading)?, running: program(running)? })
     }
@@ -160,7 +165,7 @@ fn program(rules: Rules) -> io::Result<BpfProgram> {
 }
 
 /// Remember memory that only a faulty function touches.
-pub(super) fn watch(memory: Memory, (start, end): (usize, usize)) {
+pub(crate) fn watch(memory: Memory, (start, end): (usize, usize)) {
     let last = WATCHED.len() - 1;
     let at = match memory {
         // The guard pages around a context count as the context.

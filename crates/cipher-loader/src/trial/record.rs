@@ -7,6 +7,11 @@ use crate::trial_error::Place;
 
 /// The variable that names the child's descriptors.
 pub(super) const VARIABLE: &str = "RAVELIN_CIPHER_TRIAL";
+/// The variable that says what the child does in place of the trial: name, seconds of processor time, and `free` where
+/// no filter is to be in force.
+pub(super) const TASK: &str = "RAVELIN_CIPHER_TASK";
+/// Characters of what a task says.
+pub(super) const LONGEST_TEXT: usize = 1024;
 /// The number of octets that the parent reads of the child.
 pub(super) const MOST: usize = 64 * 1024;
 
@@ -18,6 +23,8 @@ pub(super) enum Record {
     Stage(String),
     /// The cipher passed everything.
     Passed(Counts),
+    /// A task was done, with what it found in words for people.
+    Done(String),
     /// The child could not limit itself or read what it was handed.
     System(String),
     /// Loading or the description failed.

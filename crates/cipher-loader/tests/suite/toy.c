@@ -131,16 +131,39 @@ static void encrypt(const void *ctx, uint8_t *dst, const uint8_t *src, size_t bl
     if (blocks)
         __asm__ volatile("movdqa (%0), %%xmm0" : : "r"(src) : "xmm0", "memory");
 #endif
+#ifdef ODD_PLACE
+    uint8_t *const first = blocks && ((uintptr_t)dst & 63) == 61 ? dst : NULL;
+#endif
+#ifdef SHARED
+    /* State of a call where all threads have it. */
+    static volatile uint64_t l, r;
+#else
+    uint64_t l, r;
+#endif
     for (; blocks; blocks--, dst += 16, src += 16) {
-        uint64_t l = load(src), r = load(src + 8);
+        l = load(src), r = load(src + 8);
+#ifdef NOT_ONE_TO_ONE
+        if (r == 0 && l == 0x1234)
+            l = 0x1235;
+#endif
         for (int i = 0; i < ROUNDS; i++) {
             uint64_t next = l ^ mix(r, k[i]);
             l = r;
             r = next;
         }
-        memcpy(dst, &r, 8);
-        memcpy(dst + 8, &l, 8);
+#ifdef RARE
+        /* Another permutation, for one block in 2^18. */
+        if ((l & 0x3ffff) == 0x155)
+            r ^= 1;
+#endif
+        const uint64_t last = r, other = l;
+        memcpy(dst, &last, 8);
+        memcpy(dst + 8, &other, 8);
     }
+#ifdef ODD_PLACE
+    if (first)
+        *first ^= 1;
+#endif
     BEHIND;
 }
 
@@ -152,6 +175,10 @@ static void decrypt(const void *ctx, uint8_t *dst, const uint8_t *src, size_t bl
 #endif
     for (; blocks; blocks--, dst += 16, src += 16) {
         uint64_t r = load(src), l = load(src + 8);
+#ifdef RARE
+        if ((l & 0x3ffff) == 0x155)
+            r ^= 1;
+#endif
         for (int i = ROUNDS; i-- > 0;) {
             uint64_t before = r ^ mix(l, k[i]);
             r = l;
@@ -159,6 +186,10 @@ static void decrypt(const void *ctx, uint8_t *dst, const uint8_t *src, size_t bl
         }
 #ifdef DECRYPT_RARE
         if ((l & 0xfff) == 0x123)
+            l ^= 1;
+#endif
+#ifdef DECRYPT_RARER
+        if ((l & 0x1ffff) == 0x123)
             l ^= 1;
 #endif
         memcpy(dst, &l, 8);
@@ -172,6 +203,15 @@ static void ctr(const void *ctx, const uint8_t counter[16], uint8_t *dst, const 
 {
     uint8_t block[16], stream[16];
     memcpy(block, counter, 16);
+#ifdef CTR_FIRST
+    /* The counter of a packet's first block is not what it was. */
+    if (block[12] == 0 && block[13] == 0 && block[14] == 0 && block[15] == 1)
+        block[15] = 0;
+#endif
+#ifdef CTR_LONG
+    if (len > 4000)
+        block[0] ^= 1;
+#endif
 #ifdef CTR_NOT_IN_PLACE
     memset(dst, 0, len);
 #endif

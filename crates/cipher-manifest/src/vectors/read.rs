@@ -17,6 +17,8 @@ const SYNTAX: &str = "examples/ciphers in the source has vector files that are r
 #[serde(deny_unknown_fields)]
 struct Written {
     cipher: String,
+    #[serde(default)]
+    montecarlo: Option<Octets>,
     #[serde(deserialize_with = "few")]
     tests: Vec<WrittenTest>,
 }
@@ -139,7 +141,8 @@ impl Vectors {
                 format!("{counted} valid tests encrypt something, and {fewest} are the fewest that count");
             return Err(whole(why, "add tests that another implementation made"));
         }
-        Ok(Vectors { cipher: written.cipher, tests })
+        let montecarlo = written.montecarlo.map(|octets| octets.0);
+        Ok(Vectors { cipher: written.cipher, montecarlo, tests })
     }
 }
 

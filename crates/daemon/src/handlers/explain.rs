@@ -225,7 +225,9 @@ async fn judged(
     if asked != Services::NONE {
         out.effect.push_str(" (the socket asks for protection itself)");
     }
-    let name = |view: SaView| -> SaInfo { view.named(|id| plane.policy().app_name(id)) };
+    let name = |view: SaView| -> SaInfo {
+        view.named(|id| plane.policy().app_name(id), &plane.config().crypto.ciphers)
+    };
     if protect {
         out.sa_out = found.ok().map(name);
         let serving = plane.halves().serving(app, flow).await?;

@@ -44,6 +44,7 @@ async fn collect(plane: &Shared) -> Result<Status, ApiError> {
             plane.associations().registry(),
             plane.config().crypto.legacy,
         ),
+        ciphers: documents::ciphers::report(&plane.config().crypto.ciphers, plane.associations().registry()),
         state: if problems.is_empty() { StatusState::Ok } else { StatusState::Degraded },
         problems,
         instance: plane.config().instance.clone(),

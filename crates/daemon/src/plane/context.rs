@@ -27,6 +27,6 @@ pub(super) struct Context<'p> {
 impl Context<'_> {
     /// The association for people, with its application by name.
     pub(super) fn named(self, view: SaView) -> SaInfo {
-        view.named(|id| self.policy.app_name(id))
+        view.named(|id| self.policy.app_name(id), &self.config.crypto.ciphers)
     }
 }

@@ -154,7 +154,7 @@ fn socket_text(socket: &SocketExplained) -> String {
             "  sa {:<9} {} {} {}, sequence {}, {} packets, {}",
             sa.direction.to_string(),
             sa.spi,
-            sa.suite,
+            output::suite(sa),
             sa.mode,
             sa.sequence,
             sa.counters.packets,

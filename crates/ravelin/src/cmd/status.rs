@@ -147,6 +147,14 @@ fn text(status: &api::Status, units: bool) -> String {
         ),
     );
     line("esp", format!("UDP port {}", status.esp_port));
+    for cipher in &status.ciphers {
+        let alone = if cipher.alone { ", also alone" } else { "" };
+        let state = match &cipher.fingerprint {
+            Some(fingerprint) => format!("fingerprint {}", fingerprint.get(..16).unwrap_or(fingerprint)),
+            None => "not used".to_owned(),
+        };
+        line("cipher", format!("{} ({}{alone}), {state}", cipher.name, cipher.isolation));
+    }
     for text in crypto(&status.crypto).into_iter().filter(|_| units) {
         line("crypto", text);
     }

@@ -1,5 +1,6 @@
 //! The tests of `ravelin`, one program: each module is about one kind of truth.
 
+mod cipher;
 mod cli;
 mod color;
 mod completion;

@@ -98,14 +98,24 @@ async fn ask(plane: Shared, key: Key) -> Option<String> {
             let suite = move |half: &mut crate::datapath::OutboundHalf| {
                 half.engine.sad().named(Spi(spi), peer).map(|sa| sa.config().suite.to_string())
             };
-            plane.halves.ask_outbound(suite).await.ok()?
+            let suite = plane.halves.ask_outbound(suite).await.ok()?;
+            suite.map(|suite| with_isolation(suite, &plane.config().crypto.ciphers))
         }
         Key::Opened(spi, peer, local) => {
             let suite = move |half: &mut crate::datapath::InboundHalf| {
                 half.engine.sad().find(Spi(spi), peer, local).map(|sa| sa.config().suite.to_string())
             };
-            plane.halves.ask_inbound(suite).await.ok()?
+            let suite = plane.halves.ask_inbound(suite).await.ok()?;
+            suite.map(|suite| with_isolation(suite, &plane.config().crypto.ciphers))
         }
+    }
+}
+
+/// A suite with the place where the code of a cipher of one's own runs.
+fn with_isolation(suite: String, ciphers: &config::CiphersConfig) -> String {
+    match documents::ciphers::isolation_of(ciphers, &suite) {
+        Some(isolation) => format!("{suite} ({isolation})"),
+        None => suite,
     }
 }
 

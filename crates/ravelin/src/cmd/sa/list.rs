@@ -63,7 +63,7 @@ fn row(sa: &SaInfo) -> Vec<String> {
         sa.spi.to_string(),
         kind(sa),
         sa.mode.to_string(),
-        if sa.suite.is_empty() { "-".to_owned() } else { sa.suite.clone() },
+        output::suite(sa),
         end(sa.local, sa.local_port),
         end(sa.remote, sa.remote_port),
         format!(
