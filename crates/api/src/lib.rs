@@ -9,6 +9,7 @@
 
 mod capture;
 mod cipher;
+mod cipher_stats;
 mod counters;
 mod debug;
 mod demo;
@@ -44,6 +45,9 @@ pub mod schema;
 pub use capture::{CaptureForm, CaptureInfo, CaptureList, CaptureRequest, CaptureStopped};
 pub use cipher::{
     CipherCheck, CipherChecked, CipherInstalled, CipherLength, CipherMeasured, CipherMix, CipherPacked,
+};
+pub use cipher_stats::{
+    Avalanche, CipherStats, StatsControl, StatsDistribution, StatsLeftOut, StatsOutside, StatsTest,
 };
 pub use counters::{Count, Counters, CountersSection, Line};
 pub use debug::{DebugRequest, DebugState};
