@@ -69,6 +69,12 @@ impl AsFd for Sealed {
     }
 }
 
+impl From<Sealed> for OwnedFd {
+    fn from(sealed: Sealed) -> OwnedFd {
+        sealed.0.into()
+    }
+}
+
 /// The SHA-256 digest of some octets.
 pub(crate) fn digest(octets: &[u8]) -> Digest {
     Digest(Sha256::digest(octets).into())

@@ -9,15 +9,12 @@ use std::sync::{Mutex, PoisonError};
 
 use cipher_manifest::{Manifest, Vectors, vectors};
 use crypto::custom::{CustomCipher, CustomDescription, CustomKey, SetKeyError};
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal, setrlimit};
-use rustix::thread::CapabilitySet;
 
 use super::filter::{self, Filter};
 use super::record::{MOST, Record, VARIABLE};
 use super::registers::Control;
 use crate::checks::{Checks, Memory};
-use crate::elf;
+use crate::confined::{Limits, outside};
 use crate::error::LoadError;
 use crate::library::{KeyError, LoadedCipher, Mapped};
 use crate::maps::Maps;
@@ -61,16 +58,16 @@ fn descriptors() -> Option<[RawFd; 4]> {
 }
 
 /// The pipe to the parent.
-struct Answer(File);
+pub(crate) struct Answer(pub(crate) File);
 
 impl Answer {
-    fn write(&self, record: &Record) -> io::Result<()> {
+    pub(crate) fn write(&self, record: &Record) -> io::Result<()> {
         let mut line = serde_json::to_vec(record).map_err(io::Error::other)?;
         line.push(b'\n');
         (&self.0).write_all(&line)
     }
 
-    fn stage(&self, stage: &str) {
+    pub(crate) fn stage(&self, stage: &str) {
         // A parent that is gone has no use for it.
         let _ = self.write(&Record::Stage(stage.to_owned()));
     }
@@ -89,7 +86,7 @@ fn tried(library: OwnedFd, manifest: OwnedFd, vectors: OwnedFd, answer: &Answer)
     let _ = rustix::param::page_size();
     // Closing it would need one call more.
     let maps = ManuallyDrop::new(Maps::open().map_err(|error| system("/proc/self/maps", &error))?);
-    limit().map_err(|error| system("limits", &error))?;
+    Limits { memory: MEMORY, seconds: Some(SECONDS) }.apply().map_err(|error| system("limits", &error))?;
     let filter = Filter::new(&library, answer.0.as_fd().as_raw_fd(), maps.as_fd().as_raw_fd())
         .map_err(|e| system("the filter", &e))?;
     answer.stage("constructors");
@@ -152,7 +149,7 @@ impl CustomCipher for Watched<'_> {
 }
 
 /// What the parent says behind the library's name.
-fn described(error: &LoadError) -> Record {
+pub(crate) fn described(error: &LoadError) -> Record {
     Record::Description(match error {
         LoadError::Link { why, .. } => format!("the dynamic loader refuses it: {}", short(why)),
         LoadError::Abi { why, .. } => short(why),
@@ -160,42 +157,6 @@ fn described(error: &LoadError) -> Record {
     })
 }
 
-fn short(text: &dyn std::fmt::Display) -> String {
+pub(crate) fn short(text: &dyn std::fmt::Display) -> String {
     text.to_string().chars().filter(|c| !c.is_control()).take(LONGEST / 4).collect()
-}
-
-/// Load what the library may need from outside while files can still be opened.
-fn outside(library: &Sealed) -> Result<(), String> {
-    let octets = library.octets().map_err(|error| error.to_string())?;
-    for name in elf::check(&octets).map_err(|error| error.to_string())? {
-        // SAFETY: these are the C library's own files, and the names are this program's.
-        let loaded = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) };
-        // It stays.
-        std::mem::forget(loaded.map_err(|error| error.to_string())?);
-    }
-    Ok(())
-}
-
-/// Give up everything that can be given up.
-fn limit() -> io::Result<()> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    let none = CapabilitySet::empty();
-    let sets = rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
-    rustix::thread::clear_ambient_capability_set()?;
-    rustix::thread::set_capabilities(None, sets)?;
-    rustix::thread::set_no_new_privs(true)?;
-    for (resource, most) in [
-        (Resource::As, MEMORY),
-        (Resource::Cpu, SECONDS),
-        (Resource::Core, 0),
-        (Resource::Fsize, 0),
-        (Resource::Nproc, 0),
-        (Resource::Nofile, filter::MOST_FILES),
-    ] {
-        // At the second limit the kernel sends SIGKILL, which does not say why.
-        let maximum = if resource == Resource::Cpu { most + 1 } else { most };
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(maximum) })?;
-    }
-    Ok(())
 }
