@@ -81,12 +81,15 @@ pub(crate) struct Counts {
     pub(crate) ahead: AtomicU64,
     pub(crate) called: AtomicU64,
     pub(crate) failed: AtomicU64,
+    pub(crate) late: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Lane {
     taken: AtomicBool,
     request: AtomicU32,
+    /// The request before the first one of this worker.
+    old: AtomicU32,
 }
 
 /// An eventfd, or nothing where nobody listens.
@@ -246,6 +249,23 @@ impl Core {
     fn try_claim(&self, starting: bool) -> Option<Claim<'_>> {
         let free = |lane: &Lane| !lane.taken.load(Relaxed) && !lane.taken.swap(true, Acquire);
         self.lanes.iter().position(free).map(|index| Claim { core: self, index, starting })
+    }
+
+    /// Whether the worker has answered everything that it was asked.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.lanes.iter().enumerate().all(|(index, lane)| {
+            let reply = self.worker.word(layout::lane(index) + lane::REPLY);
+            let request = lane.request.load(Relaxed);
+            let unused = lane.old.load(Relaxed) == request;
+            unused || reply.is_ok_and(|reply| reply.load(Acquire) == request)
+        })
+    }
+
+    /// What was asked so far is nothing that the next worker answers.
+    pub(crate) fn forget_requests(&self) {
+        for lane in &self.lanes {
+            lane.old.store(lane.request.load(Relaxed), Relaxed);
+        }
     }
 
     /// Every lane, for the thread that starts a worker; each is free within a deadline. Nothing is up meanwhile.

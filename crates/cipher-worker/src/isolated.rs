@@ -153,6 +153,7 @@ impl Isolated {
             restarts: self.shared.restarts.load(Relaxed),
             ahead: core.counts.ahead.load(Relaxed),
             called: core.counts.called.load(Relaxed),
+            late: core.counts.late.load(Relaxed),
             failed: core.counts.failed.load(Relaxed),
             last,
         }

@@ -37,7 +37,9 @@ pub struct Report {
     pub ahead: u64,
     /// Packets that went through a call.
     pub called: u64,
-    /// Batches that failed.
+    /// Times at which it was late, caught up within 20 ms and was not restarted.
+    pub late: u64,
+    /// Calls that failed.
     pub failed: u64,
     /// The reason of the last failure.
     pub last: Option<String>,

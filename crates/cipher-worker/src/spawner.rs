@@ -200,9 +200,14 @@ impl Spawner {
         if rustix::process::getppid() != Some(parent) {
             return Err(io::Error::other("the process that starts workers is gone"));
         }
-        // Where the limit is too low for all of it, contexts are locked by themselves, and the host locks what is shared.
-        // SAFETY: locking the memory of this process changes nothing in it.
-        let _ = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) };
+        // Under a limit some later mapping would fail. Contexts are locked by themselves, and what is shared by the host.
+        if rustix::process::getrlimit(Resource::Memlock).current.is_none() {
+            // SAFETY: locking the memory of this process changes nothing in it.
+            let locked = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) };
+            if locked != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
         let open = |fd: &OwnedFd, writable| {
             let len = usize::try_from(rustix::fs::fstat(fd)?.st_size).map_err(io::Error::other)?;
             Memory::open(fd.try_clone()?, len, writable)

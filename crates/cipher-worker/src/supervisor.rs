@@ -24,6 +24,10 @@ use crate::report::{Event, Failure, State};
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
 /// The time that a worker may take to be ready.
 const READY: Duration = Duration::from_secs(5);
+/// The time in which a late worker may catch up. It stays down for this time at most before it is ended.
+const GRACE: Duration = Duration::from_millis(20);
+/// The time in which it is excused once. So a worker that is always late costs others no more than one that hangs.
+const EXCUSED: Duration = Duration::from_secs(1);
 /// How often the state of a worker that starts is looked at.
 const LOOK: Duration = Duration::from_micros(500);
 
@@ -233,6 +237,7 @@ impl Supervisor {
     /// Until the worker fails.
     fn watch(&self) -> Over {
         let core = &self.shared.core;
+        let mut caught_up = None;
         loop {
             self.look(Duration::from_secs(60), true);
             match self.spawner.hear() {
@@ -244,11 +249,31 @@ impl Supervisor {
                 return Over::Stop;
             }
             if let Some(why) = self.failure() {
-                return self.end(why);
+                let excused = caught_up.is_some_and(|at: Instant| at.elapsed() < EXCUSED);
+                if why != Failure::Late || excused || !self.catches_up() {
+                    return self.end(why);
+                }
+                caught_up = Some(Instant::now());
             }
             // Where it fails the worker failed, which the next turn finds.
             let _ = keys::reclaim(core);
         }
+    }
+
+    /// Whether a worker that was late has answered everything by now: on a busy machine it may not have run at all. Packets
+    /// fail meanwhile without waiting.
+    fn catches_up(&self) -> bool {
+        let core = &self.shared.core;
+        let end = Instant::now() + GRACE;
+        while Instant::now() < end {
+            if core.is_idle() {
+                core.counts.late.fetch_add(1, Relaxed);
+                core.come_up();
+                return true;
+            }
+            std::thread::sleep(LOOK);
+        }
+        false
     }
 
     fn failure(&self) -> Option<Failure> {
@@ -289,6 +314,7 @@ impl Supervisor {
     fn up(&self) -> Result<(), Over> {
         let core = &self.shared.core;
         let lanes = core.claim_all();
+        core.forget_requests();
         let cleared = self.clear();
         cleared.map_err(|_| Over::Gone)?;
         let _ = self.failure();

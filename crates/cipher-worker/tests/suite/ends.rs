@@ -81,12 +81,38 @@ fn a_slow_worker_serves_as_long_as_it_keeps_the_deadline() {
     key.encrypt_blocks(&mut slow).unwrap();
     assert_ne!(slow, [0; 64]);
     drop((worker, key));
-    // The same with a deadline that it cannot keep.
+    // The same with a deadline that it cannot keep: it is excused once, and ended the second time.
     let late = Settings { deadline: Duration::from_micros(10), ..settings() };
-    let worker = Worker::start(&trap("for(long i=0;i<20000000;i++)toy_sink++"), late);
+    let worker = Worker::start(&trap("for(long i=0;i<3000000;i++)toy_sink++"), late);
     let Ok(CustomKey::Block(key)) = worker.cipher.set_key(&[1; 32]) else { panic!("no key") };
-    assert_eq!(key.encrypt_blocks(&mut [0xee; 64]), Err(UnitFailed));
+    assert_eq!(key.encrypt_blocks(&mut [0xee; 16]), Err(UnitFailed));
+    until("it is up again or restarted", || worker.cipher.report().state == State::Up);
+    until("it was late twice", || {
+        let _ = key.encrypt_blocks(&mut [0xee; 16]);
+        worker.cipher.report().last.is_some()
+    });
     assert_eq!(worker.failure(), "it did not answer in time");
+}
+
+#[test]
+fn a_worker_that_did_not_run_for_a_moment_is_not_restarted() {
+    let brief = Settings { deadline: Duration::from_millis(1), ..settings() };
+    let worker = Worker::start(&Folder::with(&[]), brief);
+    let Ok(CustomKey::Block(key)) = worker.cipher.set_key(&[1; 32]) else { panic!("no key") };
+    let pid = worker.cipher.report().pid.unwrap();
+    let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    let signal = |signal| rustix::process::kill_process(pid, signal).unwrap();
+    let before = worker.cipher.report().late;
+    signal(rustix::process::Signal::STOP);
+    let mut data = [1; 32];
+    assert_eq!(key.encrypt_blocks(&mut data), Err(UnitFailed));
+    assert_eq!(data, [0; 32]);
+    signal(rustix::process::Signal::CONT);
+    // On a machine that is busy it may be late once more, or for too long: then it is restarted as any other.
+    until("it is up", || worker.cipher.report().state == State::Up);
+    let report = worker.cipher.report();
+    assert!(report.late > before || report.restarts > 0, "{report:?}");
+    until("packets again", || key.encrypt_blocks(&mut [1; 32]).is_ok());
 }
 
 #[test]

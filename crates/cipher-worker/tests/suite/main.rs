@@ -7,6 +7,7 @@ mod ends;
 mod equal;
 #[path = "../../../cipher-loader/tests/suite/flow_lab.rs"]
 mod flow_lab;
+mod foreign;
 #[path = "../../../cipher-loader/tests/suite/lab.rs"]
 mod lab;
 mod start;
