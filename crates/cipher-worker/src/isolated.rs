@@ -130,6 +130,13 @@ impl Isolated {
         Ok(Isolated { shared, thread: None })
     }
 
+    /// Take packets again behind a failure, where nobody restarts the worker; otherwise nothing happens.
+    pub fn resume(&self) {
+        if self.thread.is_none() {
+            self.shared.core.come_up();
+        }
+    }
+
     /// The memory that the host writes.
     #[must_use]
     pub fn host_memory(&self) -> &Memory {

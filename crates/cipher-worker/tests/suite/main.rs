@@ -8,6 +8,7 @@ mod equal;
 #[path = "../../../cipher-loader/tests/suite/flow_lab.rs"]
 mod flow_lab;
 mod foreign;
+mod hostile;
 #[path = "../../../cipher-loader/tests/suite/lab.rs"]
 mod lab;
 mod start;
