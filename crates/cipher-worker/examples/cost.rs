@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use cipher_loader::{Request, Trial, Trust, examine, load};
 use cipher_worker::{Isolated, Settings};
 use crypto::custom::CustomCipher;
-use crypto::{Provider, SealOp, Secret, SuiteId, Suites, Transform};
+use crypto::{OpenOp, Provider, SealOp, Secret, SuiteId, Suites, Transform};
 use crypto_std::CustomProvider;
 
 /// Octets of a packet.
@@ -19,17 +19,21 @@ const LEN: usize = 1408;
 /// Packets of a batch.
 const BATCH: usize = 16;
 /// Batches of each form.
-const ROUNDS: usize = 4000;
+const ROUNDS: usize = 3000;
 
 /// One way to seal, with its next sequence number.
 struct Form {
     name: &'static str,
     key: Box<dyn Transform>,
+    /// The receiver's key.
+    other: Box<dyn Transform>,
     suite: SuiteId,
     next: u64,
     /// How far the number jumps behind a batch: beyond the ring, no key stream is there.
     jump: u64,
     times: Vec<Duration>,
+    /// Opening what was sealed just before.
+    opened: Vec<Duration>,
 }
 
 impl Form {
@@ -40,8 +44,10 @@ impl Form {
         jump: u64,
     ) -> Result<Form, Box<dyn Error>> {
         let keymat = (0..suite.keymat_len()).map(|at| (at * 7 + 3) as u8).collect();
-        let key = provider.transform(suite, &Secret::new(keymat), false)?;
-        Ok(Form { name, key, suite, next: 1, jump, times: Vec::with_capacity(ROUNDS) })
+        let keymat = Secret::new(keymat);
+        let key = provider.transform(suite, &keymat, false)?;
+        let other = provider.transform(suite, &keymat, false)?;
+        Ok(Form { name, key, suite, next: 1, jump, times: Vec::new(), opened: Vec::new(), other })
     }
 
     fn batch(&mut self) {
@@ -67,16 +73,36 @@ impl Form {
             Ok(()) => self.times.push(begin.elapsed()),
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
+        drop(ops);
+        let parts = data.iter_mut().zip(&ivs).zip(&icvs).zip(self.next..);
+        let mut ops: Vec<OpenOp<'_>> = parts
+            .map(|(((data, iv), icv), sequence)| OpenOp {
+                sequence,
+                header: &header,
+                iv: &iv[..iv_len],
+                data,
+                icv: &icv[..icv_len],
+                ok: false,
+            })
+            .collect();
+        let begin = Instant::now();
+        if self.other.open_batch(&mut ops).is_ok() && ops.iter().all(|op| op.ok) {
+            self.opened.push(begin.elapsed());
+        }
         self.next += BATCH as u64 + self.jump;
     }
 
     /// Nanoseconds a packet: the tenth part of the batches that is fastest, and the median.
-    fn figures(&mut self) -> [f64; 2] {
-        self.times.sort_unstable();
-        [10, 2].map(|part| {
-            let at = self.times.get(self.times.len() / part).copied().unwrap_or_default();
-            at.as_nanos() as f64 / BATCH as f64
-        })
+    fn figures(&mut self) -> [f64; 4] {
+        let of = |times: &mut Vec<Duration>| {
+            times.sort_unstable();
+            [10, 2].map(|part| {
+                let at = times.get(times.len() / part).copied().unwrap_or_default();
+                at.as_nanos() as f64 / BATCH as f64
+            })
+        };
+        let ([a, b], [c, d]) = (of(&mut self.times), of(&mut self.opened));
+        [a, b, c, d]
     }
 }
 
@@ -114,13 +140,15 @@ fn measure(manifest: &Path) -> Result<(), Box<dyn Error>> {
         }
         let report = worker.report();
         println!("{suite}, {LEN} octets, batches of {BATCH}, ns a packet:");
-        let base = forms.first_mut().map_or([0.0; 2], Form::figures);
+        let base = forms.first_mut().map_or([0.0; 4], Form::figures);
         for form in &mut forms {
             print!("  {:<12}", form.name);
             for (name, (figure, base)) in
-                ["fastest tenth", "median"].iter().zip(form.figures().iter().zip(base))
+                ["sealed: fastest tenth", "median", "opened: fastest tenth", "median"]
+                    .iter()
+                    .zip(form.figures().iter().zip(base))
             {
-                print!("{name} {figure:>6.0}  {:>5.2}  {:>+6.0}    ", figure / base, figure - base);
+                print!("{name} {figure:>6.0} {:>5.2} {:>+6.0}  ", figure / base, figure - base);
             }
             println!();
         }

@@ -127,6 +127,14 @@ impl<'a> Batch<'a> {
         self.core.worker.take(self.at(place.data), data)
     }
 
+    /// The same for a part of it that begins at this octet, a multiple of 8.
+    pub(crate) fn take_part(&self, place: &Place, from: usize, data: &mut [u8]) -> Result<(), Outside> {
+        if from.checked_add(data.len()).is_none_or(|end| end > place.len) {
+            return Err(Outside);
+        }
+        self.core.worker.take(self.at(place.data) + from, data)
+    }
+
     /// The same for a packet that was encrypted.
     ///
     /// # Errors

@@ -1,24 +1,26 @@
 //! The thread that keeps a worker running: it starts, watches, ends and starts again, and gives a new worker the keys.
 
+mod spawned;
+
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ExitStatus, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use cipher_loader::{Examined, Trial, trial};
+use cipher_loader::trial;
 use crypto::custom::CustomDescription;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 
 use crate::core::{Claim, Core, KeyState};
 use crate::keys;
 use crate::layout::{self, Status, host, worker};
-use crate::message::{Command, LONGEST, Numbers, Told, VARIABLE};
+use crate::message::{Command, Told};
 use crate::report::{Event, Failure, State};
+
+pub(crate) use spawned::Spawner;
 
 /// The shortest pause before a start, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
@@ -63,64 +65,6 @@ impl Shared {
 
 /// The function that is told of events, in the thread of this module.
 pub(crate) type OnEvent = Box<dyn Fn(&Event) + Send>;
-
-/// The process that starts workers, from the host's side.
-pub(crate) struct Spawner {
-    child: Child,
-    socket: OwnedFd,
-}
-
-impl Spawner {
-    /// Start it: the last moment for this is before the process forbids itself to start programs.
-    pub(crate) fn start(program: &Trial, examined: &Examined, core: &Core) -> io::Result<Spawner> {
-        let (ours, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        let manifest = examined.sealed_manifest()?;
-        let none = || io::Error::other("no descriptor");
-        let (host, worker) = (core.host.file().ok_or_else(none)?, core.worker.file().ok_or_else(none)?);
-        let numbers = Numbers {
-            library: examined.library().as_raw_fd(),
-            manifest: manifest.as_raw_fd(),
-            socket: theirs.as_raw_fd(),
-            host: host.as_fd().as_raw_fd(),
-            worker: worker.as_fd().as_raw_fd(),
-        };
-        let mut command = std::process::Command::new(&program.program);
-        command.args(&program.arguments).env_clear().env(VARIABLE, numbers.text());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let all = numbers.all();
-        // SAFETY: between fork and exec only calls are made that are safe there.
-        unsafe { command.pre_exec(move || trial::keep_only(&all)) };
-        Ok(Spawner { child: command.spawn()?, socket: ours })
-    }
-
-    fn say(&self, command: Command) -> io::Result<()> {
-        send(&self.socket, command.octets(), SendFlags::NOSIGNAL)?;
-        Ok(())
-    }
-
-    /// What it says, if it says anything; an error where it is gone.
-    fn hear(&self) -> io::Result<Option<Told>> {
-        let mut octets = [0; LONGEST];
-        match recv(&self.socket, &mut octets, RecvFlags::DONTWAIT) {
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
-            Ok((0, _)) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(error) => Err(error.into()),
-            Ok((len, _)) => {
-                let told = Told::parse(octets.get(..len).unwrap_or_default());
-                told.map(Some).ok_or_else(|| io::Error::other("a message that is none"))
-            }
-        }
-    }
-}
-
-impl Drop for Spawner {
-    fn drop(&mut self) {
-        // It ends the worker and itself then. Where this process may not wait, the system does it later.
-        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
-        let _ = self.child.wait();
-    }
-}
 
 /// The thread.
 pub(crate) struct Supervisor {
@@ -228,7 +172,7 @@ impl Supervisor {
             tv_nsec: most.subsec_nanos().into(),
         };
         let Some(bell) = core.bell.fd() else { return };
-        let mut fds = [PollFd::new(bell, PollFlags::IN), PollFd::new(&self.spawner.socket, PollFlags::IN)];
+        let mut fds = [PollFd::new(bell, PollFlags::IN), PollFd::new(self.spawner.socket(), PollFlags::IN)];
         let watched = if spawner { fds.as_mut_slice() } else { fds.get_mut(..1).unwrap_or_default() };
         let _ = poll(watched, Some(&time));
         core.bell.clear();

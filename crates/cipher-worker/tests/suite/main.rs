@@ -11,4 +11,5 @@ mod foreign;
 mod hostile;
 #[path = "../../../cipher-loader/tests/suite/lab.rs"]
 mod lab;
+mod lies;
 mod start;
