@@ -76,7 +76,7 @@ pub struct StatsDistribution {
 /// A set of data that does not exist for a cipher.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatsLeftOut {
-    /// The data.
+    /// The name of the data that were tested.
     pub data: String,
     /// Why it does not exist.
     pub why: String,
@@ -102,7 +102,7 @@ pub struct Avalanche {
 /// A cipher whose result is known before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatsControl {
-    /// What it is.
+    /// The name of the control.
     pub name: String,
     /// The test that it must fail; `null` for the one that must pass all.
     pub must_fail: Option<String>,

@@ -35,7 +35,7 @@ pub struct Handed {
 
 /// The reason stands on the pipe: the process has nothing left to do but to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told;
+pub struct Explained;
 
 /// Give up everything, then map the library and find its cipher.
 ///
@@ -44,14 +44,14 @@ pub struct Told;
 /// dies with its parent. Call it in a process with one thread.
 ///
 /// # Errors
-/// [`Told`]: the library or the description cannot be used, or the process could not limit itself.
-pub fn load(handed: Handed, memory: u64) -> Result<LoadedCipher, Told> {
+/// [`Explained`]: the library or the description cannot be used, or the process could not limit itself.
+pub fn load(handed: Handed, memory: u64) -> Result<LoadedCipher, Explained> {
     // Closing it at the end would need a call that the filter refuses.
     let answer = ManuallyDrop::new(Answer(File::from(handed.answer)));
     mapped(handed.library, handed.manifest, &answer, memory).map_err(|record| {
         // A parent that is gone has no use for it.
         let _ = answer.write(&record);
-        Told
+        Explained
     })
 }
 

@@ -66,7 +66,7 @@ pub enum Data {
     OctetSums,
     /// Sums of outputs over all values of two octets of the input.
     PairSums,
-    /// The key stream.
+    /// The cipher's key stream.
     Counter,
     /// Outputs of inputs of few ones.
     LowInputs,

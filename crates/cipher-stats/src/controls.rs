@@ -21,7 +21,7 @@ use crate::battery::Data;
 pub struct Control {
     /// What it is, for people.
     pub name: &'static str,
-    /// The cipher.
+    /// The cipher of the control.
     pub cipher: Arc<dyn CustomCipher>,
     /// The data in which it must be found out.
     pub data: Data,

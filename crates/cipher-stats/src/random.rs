@@ -23,7 +23,7 @@ impl Random {
         Random(state)
     }
 
-    /// The next number.
+    /// The next number of the sequence.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
         mix(self.0)
@@ -37,7 +37,7 @@ impl Random {
         }
     }
 
-    /// So many octets.
+    /// The next octets, so many of them.
     pub fn octets(&mut self, count: usize) -> Vec<u8> {
         let mut octets = vec![0; count];
         self.fill(&mut octets);

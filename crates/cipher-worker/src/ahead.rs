@@ -58,7 +58,7 @@ impl Wanted {
 
 /// What the ring had for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum RingAnswer {
     /// Key stream, which is in the packet now.
     Used,
     /// Nothing; the packet is as it was.
@@ -82,10 +82,10 @@ impl Ahead {
         key: usize,
         wanted: &Wanted,
         data: &mut [u8],
-    ) -> Result<Found, Outside> {
+    ) -> Result<RingAnswer, Outside> {
         let fits = self.generation != 0 && data.len() <= self.octets && self.template == wanted.template;
         if !fits {
-            return Ok(Found::Nothing);
+            return Ok(RingAnswer::Nothing);
         }
         let at = layout::place(key, wanted.number);
         let generation = core.worker.word(at + place::GENERATION)?;
@@ -95,13 +95,13 @@ impl Ahead {
             && number.load(Relaxed) == wanted.number
             && len >= data.len();
         if !there {
-            return Ok(Found::Nothing);
+            return Ok(RingAnswer::Nothing);
         }
         let used = core.worker.xor(at + PLACE_HEAD, data)?;
         fence(Acquire);
         // A worker that keeps the rules does not touch this place before the host has moved on.
         let same = generation.load(Relaxed) == self.generation && number.load(Relaxed) == wanted.number;
-        Ok(if used.unchanged || !same { Found::Unusable } else { Found::Used })
+        Ok(if used.unchanged || !same { RingAnswer::Unusable } else { RingAnswer::Used })
     }
 
     /// Learn from a packet that was just served, found or not, and tell the worker what comes next.

@@ -30,11 +30,11 @@ pub(crate) struct Entry<'a> {
     pub(crate) nonce: [u8; 16],
     /// The first octet of a stream cipher's key stream.
     pub(crate) offset: u64,
-    /// Associated data.
+    /// The associated data of the packet.
     pub(crate) aad: &'a [u8],
     /// The tag, for opening.
     pub(crate) tag: &'a [u8],
-    /// Octets of tag.
+    /// The number of octets of the tag.
     pub(crate) tag_len: usize,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Batch<'a> {
         at
     }
 
-    /// Add a packet. Without `input` the worker gets a length and no octet.
+    /// Add a packet to the batch. Without `input` the worker gets a length and no octet.
     pub(crate) fn add(
         &mut self,
         entry: &Entry<'_>,

@@ -39,7 +39,7 @@ pub(crate) struct Core {
     pub(crate) counts: Counts,
     /// The first failure since the worker came up, for the thread that restarts it.
     pub(crate) failure: Mutex<Option<Failure>>,
-    /// Told when that thread has something to do.
+    /// Notice when that thread has something to do.
     pub(crate) bell: Bell,
 }
 
@@ -52,10 +52,10 @@ pub(crate) struct Key {
     pub(crate) ahead: Ahead,
 }
 
-/// Whose a key's index is.
+/// The owner of a key's index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum KeyState {
-    /// Nobody's.
+    /// The index has no owner.
     #[default]
     Free,
     /// A key that is in use.
@@ -67,11 +67,11 @@ pub(crate) enum KeyState {
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
-    /// A batch.
+    /// The time that a batch may take.
     pub(crate) batch: Duration,
     /// The preparation of a key.
     pub(crate) key: Duration,
-    /// Spinning before sleeping.
+    /// The time of spinning before sleeping.
     pub(crate) spin: Duration,
 }
 

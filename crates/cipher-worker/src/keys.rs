@@ -36,7 +36,7 @@ struct Key {
     index: usize,
 }
 
-/// Prepare a key.
+/// Prepare a key of the cipher.
 pub(crate) fn set_key(core: &Arc<Core>, octets: &[u8]) -> Result<CustomKey, SetKeyError> {
     if octets.len() != core.description.key_len {
         return Err(SetKeyError::Length);

@@ -29,7 +29,7 @@ pub(crate) struct Server<'a> {
     cipher: &'a dyn CustomCipher,
     host: &'a Memory,
     worker: &'a Memory,
-    keys: Vec<Option<Held>>,
+    keys: Vec<Option<WorkerKey>>,
     /// The last request of each lane.
     served: [u32; LANES],
     tag_len: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Server<'a> {
 }
 
 /// A key of this worker.
-struct Held {
+struct WorkerKey {
     key: CustomKey,
     ahead: ahead::Progress,
 }
@@ -202,7 +202,7 @@ impl<'a> Server<'a> {
         *held = None;
         Ok(match made {
             Ok(key) => {
-                *held = Some(Held { key, ahead: ahead::Progress::default() });
+                *held = Some(WorkerKey { key, ahead: ahead::Progress::default() });
                 Status::Ok
             }
             Err(SetKeyError::Length) => Status::Length,

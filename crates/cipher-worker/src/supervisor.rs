@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::core::{Claim, Core, KeyState};
 use crate::keys;
 use crate::layout::{self, Status, host, worker};
-use crate::message::{Command, Told};
+use crate::message::{Command, Notice};
 use crate::report::{Event, Failure, State};
 
 pub(crate) use spawned::Spawner;
@@ -66,7 +66,7 @@ impl Shared {
 /// The function that is told of events, in the thread of this module.
 pub(crate) type OnEvent = Box<dyn Fn(&Event) + Send>;
 
-/// The thread.
+/// The thread that starts a worker again.
 pub(crate) struct Supervisor {
     pub(crate) shared: Arc<Shared>,
     pub(crate) spawner: Spawner,
@@ -234,23 +234,23 @@ impl Supervisor {
             match self.spawner.hear() {
                 Err(_) => return Over::Gone,
                 // It may have ended by itself before, which says more than that it was late.
-                Ok(Some(Told::Ended(status, text))) if status & 0x7f != libc::SIGKILL => {
-                    return Over::Failed(self.reason(Told::Ended(status, text)));
+                Ok(Some(Notice::Ended(status, text))) if status & 0x7f != libc::SIGKILL => {
+                    return Over::Failed(self.reason(Notice::Ended(status, text)));
                 }
-                Ok(Some(Told::Ended(..) | Told::Failed(_))) => return Over::Failed(why),
-                Ok(Some(Told::Started(_)) | None) => {}
+                Ok(Some(Notice::Ended(..) | Notice::Failed(_))) => return Over::Failed(why),
+                Ok(Some(Notice::Started(_)) | None) => {}
             }
             self.look(Duration::from_millis(100), true);
         }
     }
 
-    fn reason(&self, told: Told) -> Failure {
+    fn reason(&self, told: Notice) -> Failure {
         Failure::Ended(match told {
-            Told::Ended(status, text) => trial::explain(&text, ExitStatus::from_raw(status)).to_string(),
-            Told::Failed(error) => {
+            Notice::Ended(status, text) => trial::explain(&text, ExitStatus::from_raw(status)).to_string(),
+            Notice::Failed(error) => {
                 format!("it could not be started: {}", io::Error::from_raw_os_error(error))
             }
-            Told::Started(_) => "another worker was started".to_owned(),
+            Notice::Started(_) => "another worker was started".to_owned(),
         })
     }
 
@@ -301,7 +301,7 @@ impl Supervisor {
         loop {
             match self.spawner.hear() {
                 Err(_) => return Err(Over::Gone),
-                Ok(Some(Told::Started(pid))) => {
+                Ok(Some(Notice::Started(pid))) => {
                     self.shared.pid.store(pid, Relaxed);
                     started = true;
                 }

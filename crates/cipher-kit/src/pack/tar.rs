@@ -20,7 +20,7 @@ impl Writer {
         self.header(name, 0, 0o755, b'5');
     }
 
-    /// Add a file.
+    /// Add a file with its content.
     pub fn file(&mut self, name: &str, content: &[u8]) {
         self.header(name, content.len(), 0o644, b'0');
         self.0.extend_from_slice(content);

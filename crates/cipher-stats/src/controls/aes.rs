@@ -10,7 +10,7 @@ use crypto::custom::{BlockKey, CustomCipher, CustomDescription, CustomKey, Primi
 pub const BLOCK: usize = 16;
 /// Octets of the key.
 pub const KEY: usize = 32;
-/// Rounds of AES-256.
+/// The number of rounds that AES-256 has.
 pub const ROUNDS: usize = 14;
 
 /// The S-box: the inverse in GF(2^8), then the affine map (FIPS 197 section 5.1.1).

@@ -6,7 +6,7 @@ use crypto::UnitFailed;
 use crypto::custom::{CtrOp, StreamKey, StreamOp};
 
 use super::{Key, PIECE};
-use crate::ahead::{Found, NONCE, Wanted};
+use crate::ahead::{NONCE, RingAnswer, Wanted};
 use crate::batch::{Batch, Entry, Place};
 use crate::core::Claim;
 use crate::layout::{ENTRIES, Op};
@@ -102,14 +102,14 @@ impl Key {
             let (wanted, offset) = (Wanted::of(&packet.nonce()?), packet.offset());
             let data = packet.data();
             let found = match (data.is_empty(), offset) {
-                (true, _) => Found::Used,
+                (true, _) => RingAnswer::Used,
                 (false, 0) => key.ahead.take(core, self.index, &wanted, data)?,
-                _ => Found::Nothing,
+                _ => RingAnswer::Nothing,
             };
             match found {
-                Found::Used => used += 1,
-                Found::Nothing => missing |= 1 << index,
-                Found::Unusable => {
+                RingAnswer::Used => used += 1,
+                RingAnswer::Nothing => missing |= 1 << index,
+                RingAnswer::Unusable => {
                     core.fail(Failure::Unchanged);
                     return Err(UnitFailed);
                 }

@@ -35,7 +35,7 @@ pub(super) struct Progress {
 }
 
 /// What the host's record asks for.
-struct Asked {
+struct StreamRequest {
     generation: u32,
     octets: usize,
     from: u64,
@@ -44,7 +44,7 @@ struct Asked {
 
 impl Server<'_> {
     /// The host's record about a key, if it is one and did not change meanwhile.
-    fn asked(&self, key: usize) -> Result<Option<Asked>, Outside> {
+    fn asked(&self, key: usize) -> Result<Option<StreamRequest>, Outside> {
         let at = layout::record(key);
         let word = self.host.word(at + record::GENERATION)?;
         let generation = word.load(Acquire);
@@ -57,7 +57,7 @@ impl Server<'_> {
         self.host.take(at + record::TEMPLATE, &mut template)?;
         fence(Acquire);
         let same = word.load(Relaxed) == generation && octets <= PLACE_DATA;
-        Ok(same.then_some(Asked { generation, octets, from, template }))
+        Ok(same.then_some(StreamRequest { generation, octets, from, template }))
     }
 
     /// Compute key stream for a few numbers. Whether there was anything to compute.
@@ -95,7 +95,7 @@ impl Server<'_> {
     }
 }
 
-fn compute(key: &CustomKey, asked: &Asked, first: u64, lines: &mut [Line]) -> Result<(), UnitFailed> {
+fn compute(key: &CustomKey, asked: &StreamRequest, first: u64, lines: &mut [Line]) -> Result<(), UnitFailed> {
     let mut nonces = [[0; NONCE]; NUMBERS];
     for (nonce, number) in nonces.iter_mut().zip(first..) {
         *nonce = Wanted::nonce(&asked.template, number);

@@ -32,7 +32,7 @@ pub struct Pack {
 /// configuration are printed.
 #[derive(Debug, Args)]
 pub struct Install {
-    /// The bundle (`ravelin cipher pack`).
+    /// The bundle, as `ravelin cipher pack` makes it.
     bundle: PathBuf,
     /// The folder that has a folder for each cipher.
     #[arg(long, value_name = "FOLDER", default_value = pack::FOLDER)]
