@@ -12,7 +12,7 @@ use crate::layout::{self, PLACE_DATA, PLACE_HEAD, PLACES, place, record};
 use crate::memory::Outside;
 
 /// Numbers that are computed between two looks at the lanes.
-const NUMBERS: usize = 8;
+const NUMBERS: usize = 2;
 
 /// Key stream on its way to the ring. A place never has anything but finished key stream: the host may be reading.
 pub(super) type Scratch = [Line; NUMBERS];

@@ -12,4 +12,5 @@ mod hostile;
 #[path = "../../../cipher-loader/tests/suite/lab.rs"]
 mod lab;
 mod lies;
+mod secrets;
 mod start;
