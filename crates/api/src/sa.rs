@@ -203,7 +203,8 @@ pub struct SaInfo {
     pub encapsulation: Encapsulation,
     /// The suite's word; empty for a chain member without a key.
     pub suite: String,
-    /// The place where the code of its cipher runs, if that is one of one's own: `compiled in` or `in process`.
+    /// The place where the code of its cipher runs, if that is one of one's own: `compiled in`, `worker`
+    /// or `in process`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<String>,
     /// Whether sequence numbers have 64 bits (extended sequence numbers).

@@ -76,13 +76,17 @@ pub struct CryptoUnit {
 pub struct CipherState {
     /// The name of the cipher.
     pub name: String,
-    /// The place where its code runs: `compiled in`, or `in process` for a library in the daemon.
+    /// The place where its code runs: `compiled in`, `worker` for a library in a process of its own, or `in process` for one
+    /// in the daemon.
     pub isolation: String,
     /// Whether suites may be used that rest on the cipher alone, also for integrity.
     pub alone: bool,
     /// The fingerprint of what the cipher computes, 64 hexadecimal digits; absent if it is not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
+    /// The state of its worker, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
 }
 
 /// The figures of one unit in the measurement at start.

@@ -91,3 +91,17 @@ pub enum Event {
         restarts: u64,
     },
 }
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.state.name())?;
+        if let Some(pid) = self.pid {
+            write!(f, ", process {pid}")?;
+        }
+        write!(f, ", {} restarts", self.restarts)?;
+        match &self.last {
+            Some(last) => write!(f, ", the last one because {last}"),
+            None => Ok(()),
+        }
+    }
+}

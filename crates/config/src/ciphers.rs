@@ -59,7 +59,19 @@ pub enum CipherSource {
         sha256: Digest,
         /// The name of the cipher, where the manifest could be read.
         name: Option<String>,
+        /// The place where its code runs.
+        isolation: Isolation,
     },
+}
+
+/// The place where the code of a library runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// The library has a process of its own, which can compute and nothing else.
+    #[default]
+    Worker,
+    /// The library is code of the daemon, and can do what the daemon can.
+    None,
 }
 
 /// A cipher that is not in the catalogue.
@@ -189,7 +201,7 @@ impl Reader<'_> {
         table: &DeTable<'_>,
         out: &mut CiphersConfig,
     ) -> Option<(CipherSource, Option<Description>)> {
-        let isolated = self.isolation(at.clone(), table.get("isolation"));
+        let isolation = self.isolation(table.get("isolation"));
         let manifest = self.path(value, "manifest");
         let Some(pinned) = table.get("sha256") else {
             let remedy = "add sha256 = \"...\", the digest that `sha256sum FILE` prints for the manifest: it pins what may run in \
@@ -205,7 +217,9 @@ impl Reader<'_> {
                 "write what `sha256sum FILE` prints for the manifest",
             );
         }
-        let (Some(()), Some(manifest), Ok(sha256)) = (isolated, manifest, digest) else { return None };
+        let (Some(isolation), Some(manifest), Ok(sha256)) = (isolation, manifest, digest) else {
+            return None;
+        };
         let (name, described) = match read(&manifest, sha256) {
             Ok(read) => (Some(read.description.name.clone()), Some((read.description, read.transform_id))),
             Err((why, remedy)) => {
@@ -213,25 +227,18 @@ impl Reader<'_> {
                 (None, None)
             }
         };
-        Some((CipherSource::Library { manifest, sha256, name }, described))
+        Some((CipherSource::Library { manifest, sha256, name, isolation }, described))
     }
 
-    /// Read where the code of a library runs. In the daemon is all that there is today.
-    fn isolation(&mut self, at: Range<usize>, value: Option<&Value<'_>>) -> Option<()> {
-        let remedy = "write isolation = \"none\": the library is then code of the daemon and can do what the daemon can, so its source \
-                      must be as trusted as the daemon's";
-        let Some(value) = value else {
-            let message = "a library runs in a worker process unless told otherwise, and worker processes are not there yet";
-            self.fault(at, message, remedy);
-            return None;
-        };
+    /// Read where the code of a library runs.
+    fn isolation(&mut self, value: Option<&Value<'_>>) -> Option<Isolation> {
+        let Some(value) = value else { return Some(Isolation::default()) };
         match self.string(value, "isolation")? {
-            "none" => Some(()),
-            "worker" => {
-                self.fault(value.span(), "worker processes for ciphers are not there yet", remedy);
-                None
-            }
+            "worker" => Some(Isolation::Worker),
+            "none" => Some(Isolation::None),
             other => {
+                let remedy = "write isolation = \"worker\" for a process of its own, which is the default, or isolation = \"none\" for \
+                              code of the daemon, which can do what the daemon can";
                 self.fault(value.span(), format!("no isolation is called {other:?}"), remedy);
                 None
             }

@@ -26,7 +26,7 @@ mod translation;
 
 pub use self::scrub::ScrubConfig;
 pub use audit::AuditConfig;
-pub use ciphers::{CipherConfig, CipherSource, CiphersConfig, RefusedCipher};
+pub use ciphers::{CipherConfig, CipherSource, CiphersConfig, Isolation, RefusedCipher};
 pub use flows::FlowsConfig;
 pub use gateway::GatewayConfig;
 pub use icmp::IcmpConfig;

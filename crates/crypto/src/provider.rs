@@ -2,6 +2,15 @@
 
 use crate::{Authenticator, CryptoError, Integrity, Secret, SuiteId, Transform};
 
+/// The state of the process that a cipher of one's own runs in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerState {
+    /// Whether it takes packets.
+    pub is_up: bool,
+    /// A sentence for people, without a full stop.
+    pub text: String,
+}
+
 /// Somebody who implements suites: a unit.
 pub trait Provider: Send + Sync {
     /// The name of the provider in `status`.
@@ -33,6 +42,11 @@ pub trait Provider: Send + Sync {
 
     /// The reason why the provider is not used any more, if it is not.
     fn fault(&self) -> Option<CryptoError> {
+        None
+    }
+
+    /// The state of the process that the provider's code runs in; `None` if that is this one.
+    fn worker(&self) -> Option<WorkerState> {
         None
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::benchmark::{self, Measurement};
-use crate::provider::Provider;
+use crate::provider::{Provider, WorkerState};
 use crate::{Authenticator, CryptoError, Integrity, Secret, SuiteId, Suites, Transform, known_answer};
 
 /// The providers, in order of preference, and who serves what.
@@ -186,6 +186,11 @@ impl Registry {
     /// The ciphers of one's own that can be used, each with the fingerprint of what it computes.
     pub fn fingerprints(&self) -> impl Iterator<Item = (&'static str, &[u8; 32])> {
         self.providers.iter().filter_map(|provider| Some((provider.name(), provider.fingerprint()?)))
+    }
+
+    /// The states of the processes that ciphers of one's own run in, by name.
+    pub fn workers(&self) -> impl Iterator<Item = (&'static str, WorkerState)> {
+        self.providers.iter().filter_map(|provider| Some((provider.name(), provider.worker()?)))
     }
 
     /// The fingerprint of the cipher of one's own that a suite is made of.

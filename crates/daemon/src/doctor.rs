@@ -178,7 +178,8 @@ fn ciphers(config: &Config) -> Vec<Check> {
     if config.crypto.ciphers.tables.is_empty() {
         return Vec::new();
     }
-    let registry = documents::ciphers::add(&config.crypto.ciphers, crypto::Registry::new());
+    let registry =
+        documents::ciphers::add(&config.crypto.ciphers, crypto::Registry::new(), &mut crate::workers::start);
     let loaded = registry.fingerprints().map(|(name, _)| Check {
         name: format!("cipher {name}"),
         state: CheckState::Ok,

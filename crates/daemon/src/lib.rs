@@ -45,3 +45,4 @@ mod surveyed;
 pub mod translation;
 pub mod uplinks;
 mod whole_file;
+mod workers;

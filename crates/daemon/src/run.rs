@@ -4,7 +4,7 @@ use crypto::Registry;
 
 use crate::keys::KeysError;
 use crate::start::{RunError, RunOptions};
-use crate::{serve, start};
+use crate::{serve, start, workers};
 use config::Config;
 use control::{harden, privileges};
 
@@ -13,7 +13,8 @@ use control::{harden, privileges};
 /// # Errors
 /// [`RunError`].
 pub fn run(config: Config, options: RunOptions) -> Result<(), RunError> {
-    let registry = documents::crypto_units::registry(&config).map_err(KeysError::from)?;
+    let registry =
+        documents::crypto_units::registry(&config, &mut workers::start).map_err(KeysError::from)?;
     run_with(config, options, registry)
 }
 

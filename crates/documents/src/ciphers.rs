@@ -8,16 +8,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use cipher_loader::trial::child_main as trial_main;
-use cipher_loader::{Request, Trial, Trust, load};
+use cipher_loader::{Examined, LoadError, Loaded, Trial, Trust, examine};
 use cipher_manifest::{Digest, Vectors, vectors};
-use config::{CipherSource, CiphersConfig};
+use config::{CipherSource, CiphersConfig, Isolation};
 use crypto::custom::CustomCipher;
-use crypto::{CryptoError, Integrity, Provider, Registry, Secret, SuiteId, Suites, Transform};
+use crypto::{CryptoError, Integrity, Provider, Registry, Secret, SuiteId, Suites, Transform, WorkerState};
 use crypto_maes::Maes512;
 use crypto_std::CustomProvider;
 
 /// The hidden command of this program that tries a library in a process apart: it calls [`trial_main`].
 pub const TRIAL_COMMAND: &str = "cipher-trial";
+
+/// The hidden command of this program that is the process from which a cipher's workers are started.
+pub const WORKER_COMMAND: &str = "cipher-worker";
 
 /// The fingerprint of mAES-512 (docs/maes.md).
 const MAES512: [u8; 32] = [
@@ -28,7 +31,7 @@ const MAES512: [u8; 32] = [
 /// Add what the configuration names to a registry. Libraries are tried in processes apart, which takes some ten
 /// milliseconds each, and starts programs: this comes before a process forbids itself to do so.
 #[must_use]
-pub fn add(ciphers: &CiphersConfig, registry: Registry) -> Registry {
+pub fn add(ciphers: &CiphersConfig, registry: Registry, start: StartWorker<'_>) -> Registry {
     let suites = ciphers.suites.clone();
     let mut registry = registry.with_suites(suites.clone());
     for refused in &ciphers.refused {
@@ -39,12 +42,12 @@ pub fn add(ciphers: &CiphersConfig, registry: Registry) -> Registry {
     for table in &ciphers.tables {
         let (name, made) = match &table.source {
             CipherSource::BuiltIn { name } => (*name, built_in(name)),
-            CipherSource::Library { manifest, sha256, name: Some(name) } => {
-                (name.as_str(), library(manifest, *sha256))
+            CipherSource::Library { manifest, sha256, name: Some(name), isolation } => {
+                (name.as_str(), library(manifest, *sha256, *isolation, start))
             }
             CipherSource::Library { name: None, .. } => continue,
         };
-        let provider = made.and_then(|(cipher, known)| Tested::new(cipher, known, &suites));
+        let provider = made.and_then(|made| Tested::new(made, &suites));
         registry = match provider {
             Ok(provider) => registry.with(provider),
             Err(why) => {
@@ -62,8 +65,24 @@ fn name_in(suites: &Suites, name: &str) -> &'static str {
     suites.all_modes().map(|mode| mode.cipher()).find(|known| *known == name).unwrap_or_default()
 }
 
-/// A cipher, and the answers that it must give.
-type CipherWithAnswers = (Arc<dyn CustomCipher>, KnownAnswers);
+/// A cipher in a process of its own.
+pub struct StartedWorker {
+    /// The cipher, ready to make keys.
+    pub cipher: Arc<dyn CustomCipher>,
+    /// Asks for the state of the process.
+    pub state: Box<dyn Fn() -> WorkerState + Send + Sync>,
+}
+
+/// Starts a process for a library that was examined and has passed its trial. The room of workers is beside this one, so
+/// that whoever uses both hands it in.
+pub type StartWorker<'a> = &'a mut dyn FnMut(&Examined) -> Result<StartedWorker, String>;
+
+/// A cipher, the answers that it must give, and the process that it runs in, if it has one of its own.
+struct CipherWithAnswers {
+    cipher: Arc<dyn CustomCipher>,
+    known: KnownAnswers,
+    worker: Option<Box<dyn Fn() -> WorkerState + Send + Sync>>,
+}
 
 /// The known answers of a cipher, beside the fingerprint that it had at the start.
 enum KnownAnswers {
@@ -75,34 +94,47 @@ enum KnownAnswers {
 
 fn built_in(name: &str) -> Result<CipherWithAnswers, String> {
     match name {
-        Maes512::NAME => Ok((Arc::new(Maes512::new()), KnownAnswers::Fingerprint(MAES512))),
+        Maes512::NAME => Ok(CipherWithAnswers {
+            cipher: Arc::new(Maes512::new()),
+            known: KnownAnswers::Fingerprint(MAES512),
+            worker: None,
+        }),
         other => Err(format!("{other} is not compiled in")),
     }
 }
 
-fn library(manifest: &Path, sha256: Digest) -> Result<CipherWithAnswers, String> {
-    let request = Request {
-        manifest: manifest.to_owned(),
-        sha256: Some(sha256),
-        trust: Trust::Root,
-        trial: Trial::own([TRIAL_COMMAND]),
-    };
-    let loaded = load(&request).map_err(|error| format!("{error}; {}", error.remedy()))?;
-    Ok((loaded.cipher, KnownAnswers::Vectors(loaded.vectors)))
+fn library(
+    manifest: &Path,
+    sha256: Digest,
+    isolation: Isolation,
+    start: StartWorker<'_>,
+) -> Result<CipherWithAnswers, String> {
+    let trial = Trial::own([TRIAL_COMMAND]);
+    let told = |error: LoadError| format!("{error}; {}", error.remedy());
+    let examined = examine(manifest, Some(sha256), Trust::Root).map_err(told)?;
+    if isolation == Isolation::None {
+        let loaded = Loaded::after_trial(examined, &trial).map_err(told)?;
+        let known = KnownAnswers::Vectors(loaded.vectors);
+        return Ok(CipherWithAnswers { cipher: loaded.cipher, known, worker: None });
+    }
+    let library = examined.manifest.library.file.clone();
+    cipher_loader::trial::run(&trial, &examined).map_err(|why| told(LoadError::Trial { library, why }))?;
+    let StartedWorker { cipher, state } = start(&examined)?;
+    Ok(CipherWithAnswers { cipher, known: KnownAnswers::Vectors(examined.vectors), worker: Some(state) })
 }
 
 /// The provider of a cipher with its known answers, which are put to it again while it is in use.
 struct Tested {
     provider: CustomProvider,
-    cipher: Arc<dyn CustomCipher>,
-    known: KnownAnswers,
+    of: CipherWithAnswers,
 }
 
 impl Tested {
     /// The provider, if the cipher gives the answers that are known.
-    fn new(cipher: Arc<dyn CustomCipher>, known: KnownAnswers, suites: &Suites) -> Result<Tested, String> {
-        let provider = CustomProvider::new(Arc::clone(&cipher), suites).map_err(|error| error.to_string())?;
-        let tested = Tested { provider, cipher, known };
+    fn new(of: CipherWithAnswers, suites: &Suites) -> Result<Tested, String> {
+        let provider =
+            CustomProvider::new(Arc::clone(&of.cipher), suites).map_err(|error| error.to_string())?;
+        let tested = Tested { provider, of };
         match tested.answers() {
             true => Ok(tested),
             false => Err(format!(
@@ -113,9 +145,9 @@ impl Tested {
     }
 
     fn answers(&self) -> bool {
-        match &self.known {
+        match &self.of.known {
             KnownAnswers::Fingerprint(known) => self.provider.behaviour().octets() == known,
-            KnownAnswers::Vectors(vectors) => vectors::run(vectors, self.cipher.as_ref()).is_ok(),
+            KnownAnswers::Vectors(vectors) => vectors::run(vectors, self.of.cipher.as_ref()).is_ok(),
         }
     }
 }
@@ -139,7 +171,8 @@ impl Provider for Tested {
     }
 
     fn check_again(&self) -> Result<(), CryptoError> {
-        if !self.answers() {
+        // A worker that is starting fails its vectors without a wrong answer, and its fingerprint says enough.
+        if self.of.worker.is_none() && !self.answers() {
             self.provider.withdraw();
         }
         self.provider.check_again()
@@ -151,6 +184,10 @@ impl Provider for Tested {
 
     fn fingerprint(&self) -> Option<&[u8; 32]> {
         self.provider.fingerprint()
+    }
+
+    fn worker(&self) -> Option<WorkerState> {
+        self.of.worker.as_ref().map(|state| state())
     }
 }
 
@@ -167,7 +204,8 @@ pub fn fingerprints(registry: &Registry) -> Fingerprints {
 fn isolation(source: &CipherSource) -> &'static str {
     match source {
         CipherSource::BuiltIn { .. } => "compiled in",
-        CipherSource::Library { .. } => "in process",
+        CipherSource::Library { isolation: Isolation::Worker, .. } => "worker",
+        CipherSource::Library { isolation: Isolation::None, .. } => "in process",
     }
 }
 
@@ -189,6 +227,7 @@ pub fn isolation_of(ciphers: &CiphersConfig, suite: &str) -> Option<&'static str
 /// The ciphers that are configured, for `status`.
 pub fn report(ciphers: &CiphersConfig, registry: &Registry) -> Vec<api::CipherState> {
     let fingerprints = fingerprints(registry);
+    let workers: BTreeMap<_, _> = registry.workers().map(|(name, state)| (name, state.text)).collect();
     let state = |table: &config::CipherConfig| {
         let name = name(&table.source)?;
         Some(api::CipherState {
@@ -196,6 +235,7 @@ pub fn report(ciphers: &CiphersConfig, registry: &Registry) -> Vec<api::CipherSt
             isolation: isolation(&table.source).to_owned(),
             alone: table.alone,
             fingerprint: fingerprints.get(name).cloned(),
+            worker: workers.get(name).cloned(),
         })
     };
     ciphers.tables.iter().filter_map(state).collect()
@@ -243,6 +283,14 @@ mod tests {
         }
     }
 
+    fn no_worker(_: &Examined) -> Result<StartedWorker, String> {
+        Err("no worker is started here".to_owned())
+    }
+
+    fn with_answers(cipher: Arc<dyn CustomCipher>) -> CipherWithAnswers {
+        CipherWithAnswers { cipher, known: KnownAnswers::Fingerprint(MAES512), worker: None }
+    }
+
     fn suites() -> Suites {
         let mut suites = Suites::standard();
         suites.register(&crypto_maes::description(), crypto_maes::TRANSFORM_ID, false).unwrap();
@@ -260,7 +308,7 @@ mod tests {
         let table =
             config::CipherConfig { source: CipherSource::BuiltIn { name: Maes512::NAME }, alone: false };
         let ciphers = CiphersConfig { tables: vec![table], suites: suites(), refused: Vec::new() };
-        let registry = add(&ciphers, Registry::new());
+        let registry = add(&ciphers, Registry::new(), &mut no_worker);
         assert_eq!(registry.left_out().count(), 0, "{:?}", registry.left_out().collect::<Vec<_>>());
         let suite = registry.suites().find("maes512ctr-sha256").unwrap();
         let known = fingerprints(&registry);
@@ -284,11 +332,12 @@ mod tests {
                 manifest: "/gone/maes512.json".into(),
                 sha256: Digest([0; 32]),
                 name: Some("maes512".to_owned()),
+                isolation: Isolation::default(),
             },
             alone: false,
         };
         let ciphers = CiphersConfig { tables: vec![gone], suites: suites(), refused: vec![refused] };
-        let registry = add(&ciphers, crypto_std::registry().unwrap());
+        let registry = add(&ciphers, crypto_std::registry().unwrap(), &mut no_worker);
         let told: Vec<_> = crate::crypto_units::faults(&registry).map(|fault| fault.message).collect();
         assert!(
             told[0].starts_with("the cipher /gone/manifest.json is not used: the manifest cannot be read")
@@ -305,7 +354,7 @@ mod tests {
     fn a_cipher_that_answers_otherwise_is_used_no_more() {
         let changed = Arc::new(AtomicBool::new(false));
         let cipher = Arc::new(Changing { inner: Maes512::new(), changed: Arc::clone(&changed) });
-        let tested = Tested::new(cipher, KnownAnswers::Fingerprint(MAES512), &suites()).unwrap();
+        let tested = Tested::new(with_answers(cipher), &suites()).unwrap();
         let mut registry = crypto_std::registry().unwrap().with_suites(suites()).with(tested);
         let suite = registry.suites().find("maes512ctr-sha256").unwrap();
         let keymat = Secret::new((0..100).collect());
@@ -335,6 +384,6 @@ mod tests {
         assert!(told.len() == 1 && told[0].message.contains("other answers than at the start"), "{told:?}");
         // Its provider with wrong answers from the start is none.
         let wrong = Changing { inner: Maes512::new(), changed: Arc::new(AtomicBool::new(true)) };
-        assert!(Tested::new(Arc::new(wrong), KnownAnswers::Fingerprint(MAES512), &suites()).is_err());
+        assert!(Tested::new(with_answers(Arc::new(wrong)), &suites()).is_err());
     }
 }

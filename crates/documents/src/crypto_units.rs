@@ -5,7 +5,7 @@ use crypto_mb::Wide;
 
 use config::{Config, CryptoConfig};
 
-use crate::ciphers;
+use crate::ciphers::{self, StartWorker};
 
 /// Every unit of the house that this machine can run, each of which knows its answers. The wide one is left out if it does not:
 /// the others have all that it has.
@@ -25,12 +25,23 @@ fn with_wide(registry: Registry, wide: Option<impl Provider + 'static>) -> Regis
 
 /// What `status` and `doctor` say of units and ciphers that are not used.
 pub fn faults(registry: &Registry) -> impl Iterator<Item = api::Problem> {
-    registry.left_out().cloned().chain(registry.faults()).map(|error| api::Problem {
+    let units = registry.left_out().cloned().chain(registry.faults()).map(|error| api::Problem {
         code: "failed".to_owned(),
         message: error.to_string(),
         remedy: Some(error.remedy().unwrap_or(LEFT_OUT).to_owned()),
         ..api::Problem::default()
-    })
+    });
+    let down = registry.workers().filter(|(_, state)| !state.is_up).map(|(name, state)| api::Problem {
+        code: "cipher_worker".to_owned(),
+        message: format!("the worker of cipher {name}: {}", state.text),
+        remedy: Some(
+            "its packets are dropped (unit_failed) until it is back; if it does not come back, look at the log, and check the \
+             cipher (`ravelin cipher check`)"
+                .to_owned(),
+        ),
+        ..api::Problem::default()
+    });
+    units.chain(down)
 }
 
 const LEFT_OUT: &str = "the other units serve its suites, which is slower; this machine computed a wrong answer: test its memory and \
@@ -40,8 +51,8 @@ const LEFT_OUT: &str = "the other units serve its suites, which is slower; this 
 ///
 /// # Errors
 /// If a provider computes a wrong answer, or the configuration names one that is not there or lacks the suite.
-pub fn registry(config: &Config) -> Result<Registry, CryptoError> {
-    let mut registry = untimed(&config.crypto)?;
+pub fn registry(config: &Config, start: StartWorker<'_>) -> Result<Registry, CryptoError> {
+    let mut registry = untimed(&config.crypto, start)?;
     for error in registry.left_out() {
         tracing::warn!("{error}; {}", error.remedy().unwrap_or(LEFT_OUT));
     }
@@ -53,8 +64,8 @@ pub fn registry(config: &Config) -> Result<Registry, CryptoError> {
 ///
 /// # Errors
 /// As [`registry`].
-pub fn untimed(config: &CryptoConfig) -> Result<Registry, CryptoError> {
-    let mut registry = ciphers::add(&config.ciphers, all()?);
+pub fn untimed(config: &CryptoConfig, start: StartWorker<'_>) -> Result<Registry, CryptoError> {
+    let mut registry = ciphers::add(&config.ciphers, all()?, start);
     if config.legacy {
         registry.allow_legacy(true)?;
     }

@@ -23,7 +23,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{ReplayDirection, ReplayLine, ReplaySummary, ReplayVerdict};
-use crypto::Registry;
+use cipher_loader::{Examined, Trial};
+use cipher_worker::{Isolated, Settings};
+use crypto::{Registry, WorkerState};
+use documents::ciphers::{StartedWorker, WORKER_COMMAND};
 use engine::{IcmpPolicy, Inbound, InboundOutcome, Outbound, Outcome};
 use host_files::HostFiles;
 use netio::pcap::{Frame, LinkType, Reader, Writer};
@@ -433,6 +436,18 @@ fn policy_of(config: &Config) -> Result<Compiled, ReplayError> {
     Ok(compiled)
 }
 
+/// A process for a cipher of one's own, as the daemon has one.
+fn start_worker(examined: &Examined) -> Result<StartedWorker, String> {
+    let program = Trial::own([WORKER_COMMAND]);
+    // Nobody waits for packets here, and every replay is to give the same ones.
+    let patient = Duration::from_secs(1);
+    let settings = Settings { deadline: patient, key_deadline: patient, ..Settings::default() };
+    let isolated = Isolated::start(&program, examined, settings, |_| ());
+    let isolated = isolated.map_err(|error| error.to_string())?;
+    let state = || WorkerState { is_up: true, text: String::new() };
+    Ok(StartedWorker { cipher: Arc::new(isolated), state: Box::new(state) })
+}
+
 /// Replay a capture file into another; `line` hears of every packet.
 ///
 /// # Errors
@@ -445,7 +460,7 @@ pub fn run(
 ) -> Result<ReplaySummary, ReplayError> {
     let mut crypto = config.map(|config| config.crypto.clone()).unwrap_or_default();
     crypto.legacy |= options.legacy;
-    let registry = documents::crypto_units::untimed(&crypto).map_err(ReplayError::from)?;
+    let registry = documents::crypto_units::untimed(&crypto, &mut start_worker).map_err(ReplayError::from)?;
     let mut replay = Replay::new(config, &options.engine, file, &registry)?;
     let mut reader = Reader::open(&options.input)?;
     if let Some(output) = &options.output {

@@ -27,6 +27,9 @@ fn main() -> ExitCode {
     if arguments.get(1).is_some_and(|argument| argument == documents::ciphers::TRIAL_COMMAND) {
         cipher_kit::child_main();
     }
+    if arguments.get(1).is_some_and(|argument| argument == documents::ciphers::WORKER_COMMAND) {
+        cipher_worker::child_main();
+    }
     complete::answer();
     exit::json_is_asked(&arguments);
     if let Err(refused) = cmd::sa::no_key_in_arguments(arguments.iter().skip(1).cloned()) {

@@ -119,6 +119,89 @@ fn it_is_agreed_on_protects_and_outlives_a_take_over() {
     wire.assert_no_clear("after the take-over", |flow| [flow.local_port, flow.remote_port].contains(&TCP));
 }
 
+/// A folder that nobody but root can write, nor the folders above: a daemon loads from no other. It goes with this value.
+struct RootFolder(PathBuf);
+
+impl RootFolder {
+    fn new(name: &str) -> RootFolder {
+        let path = Path::new("/run").join(format!("ravelin-test-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        RootFolder(path)
+    }
+}
+
+impl Drop for RootFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A cipher in a library, compiled into the rig's folder; the lines of the configuration that name it.
+fn library(folder: &Path) -> String {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/ciphers");
+    let manifest = folder.join("aes256c.json");
+    let out = format!("OUT={}", folder.display());
+    let made =
+        std::process::Command::new("make").arg("-C").arg(here).arg(out).arg(&manifest).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let digest = std::process::Command::new("sha256sum").arg(&manifest).output().unwrap();
+    let digest = String::from_utf8(digest.stdout).unwrap();
+    let digest = digest.split(' ').next().unwrap();
+    format!("[[cipher]]\nmanifest = \"{}\"\nsha256 = \"{digest}\"\n", manifest.display())
+}
+
+/// The state of the worker of the first cipher, and its process.
+fn worker(rig: &Rig, side: Side) -> (String, u32) {
+    let answer = rig.command(side, &["status", "--json"], "").unwrap().out();
+    let status: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let text = status["ciphers"][0]["worker"].as_str().unwrap_or_else(|| panic!("{status}")).to_owned();
+    let pid =
+        text.split("process ").nth(1).and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0);
+    (text, pid)
+}
+
+#[test]
+fn a_library_runs_in_a_worker_whose_death_costs_its_own_packets_alone() {
+    let folder = RootFolder::new("own-worker");
+    let suite = "aes256cctr-sha256";
+    let (rig, app) = build("rvl-ownworker", &format!("suite {suite}"), &library(&folder.0));
+    let _server = tcp_server(&rig, &app, TCP);
+    let managers = [key_manager(&rig, Side::Alice, suite), key_manager(&rig, Side::Bob, suite)];
+    let wire = Eavesdropper::listen(&rig.lab, &[]);
+    let said = || format!("{} {}", managers[0].output(), managers[1].output());
+    let transfer = || one_line(&rig, &app, &Side::Bob.v4().to_string(), TCP, 40_000);
+    let (out, err) = transfer();
+    assert_eq!(out.trim(), "same", "{err} {}", said());
+    let (before, pid) = worker(&rig, Side::Alice);
+    assert!(before.starts_with("up, process ") && before.ends_with("0 restarts") && pid > 1, "{before}");
+
+    // It has no capability, and a filter of system calls is in force.
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    for line in ["CapEff:\t0000000000000000", "Seccomp:\t2", "NoNewPrivs:\t1"] {
+        assert!(status.contains(line), "{line}: {status}");
+    }
+
+    // It is ended from outside: another one takes its keys, and the same associations go on.
+    let spis = spis(&rig);
+    kill(pid);
+    wait_for("the next worker", PATIENCE, || {
+        let (text, now) = worker(&rig, Side::Alice);
+        if text.starts_with("up") && now != pid { Ok(()) } else { Err(text) }
+    });
+    let (out, err) = transfer();
+    assert_eq!(out.trim(), "same", "{err} {}", said());
+    assert_eq!(self::spis(&rig), spis);
+    assert!(rig.ravelin(Side::Alice, &["status"], "").unwrap().contains("1 restarts"));
+    wire.assert_no_clear("with a worker that was ended", |flow| {
+        [flow.local_port, flow.remote_port].contains(&TCP)
+    });
+}
+
+fn kill(pid: u32) {
+    let done = std::process::Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap();
+    assert!(done.success());
+}
+
 #[test]
 fn where_its_suite_is_not_named_it_does_not_count_as_encryption() {
     let (rig, app) = build("rvl-ownnot", "", CIPHER);

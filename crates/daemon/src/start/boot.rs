@@ -60,7 +60,8 @@ fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Boote
     let (file, First { mut store, candidate, .. }) = last(config, run_dir)?;
     let uplinks = guarded(config)?;
     // The book of used keys begins with the instance: a daemon that finds a record and no book takes it for lost.
-    let registry = documents::crypto_units::registry(config).map_err(KeysError::from)?;
+    let registry =
+        documents::crypto_units::registry(config, &mut crate::workers::start).map_err(KeysError::from)?;
     Keys::open(registry, run_dir, before.record)?;
     let parent = unified(config)?;
     let exempt = Cgroup::create(&parent, &format!("ravelin-{}", config.instance))?;

@@ -153,7 +153,8 @@ fn text(status: &api::Status, units: bool) -> String {
             Some(fingerprint) => format!("fingerprint {}", fingerprint.get(..16).unwrap_or(fingerprint)),
             None => "not used".to_owned(),
         };
-        line("cipher", format!("{} ({}{alone}), {state}", cipher.name, cipher.isolation));
+        let worker = cipher.worker.as_ref().map(|worker| format!(", {worker}")).unwrap_or_default();
+        line("cipher", format!("{} ({}{alone}{worker}), {state}", cipher.name, cipher.isolation));
     }
     for text in crypto(&status.crypto).into_iter().filter(|_| units) {
         line("crypto", text);
