@@ -21,10 +21,14 @@ pub struct Options {
     pub manifest: PathBuf,
     /// The program that [`child_main`] runs in.
     pub trial: Trial,
+    /// Seconds of processor time that a check may take; [`SECONDS`] are enough for slow ciphers.
+    pub seconds: u64,
     /// Checks that are left out. The report says so, and none of them counts as passed.
     pub without: BTreeSet<CheckName>,
 }
 
+/// Seconds of processor time that a check may take if nobody says another number.
+pub const SECONDS: u64 = 60;
 /// Children at once, at most: checks take a processor each.
 const MOST_AT_ONCE: usize = 4;
 
@@ -44,7 +48,7 @@ pub fn check(options: &Options) -> Result<CipherChecked, LoadError> {
         Ok(examined) => examined,
         Err(error) => return unexamined(options, error),
     };
-    let parent = Parent::new(&examined, &options.trial, &options.manifest);
+    let parent = Parent::new(&examined, options);
     let name = examined.manifest.description.name.clone();
     let mut done = vec![(CheckName::Descriptor, outcome(options, &parent, CheckName::Descriptor))];
     let loads = done.iter().all(|(_, (ok, _))| *ok) || options.without.contains(&CheckName::Descriptor);
@@ -131,7 +135,7 @@ mod tests {
 
     fn options(without: &[CheckName]) -> Options {
         let without = without.iter().copied().collect();
-        Options { manifest: PathBuf::from("x.json"), trial: Trial::own(["x"]), without }
+        Options { manifest: PathBuf::from("x.json"), trial: Trial::own(["x"]), seconds: SECONDS, without }
     }
 
     #[test]
