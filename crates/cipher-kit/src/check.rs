@@ -1,34 +1,18 @@
 //! All checks of one cipher, each in a child of its own, and the report.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use api::{CipherCheck, CipherChecked};
-use cipher_loader::trial::{self, Trial};
+use cipher_loader::trial;
 use cipher_loader::{LoadError, Trust, examine};
 use cipher_manifest::Manifest;
 
 use crate::checks;
 use crate::name::CheckName;
+use crate::options::Options;
 use crate::parent::{Parent, classify};
 
-/// What is checked, and how.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The path of the manifest; library and vectors are beside it.
-    pub manifest: PathBuf,
-    /// The program that [`child_main`] runs in.
-    pub trial: Trial,
-    /// Seconds of processor time that a check may take; [`SECONDS`] are enough for slow ciphers.
-    pub seconds: u64,
-    /// Checks that are left out. The report says so, and none of them counts as passed.
-    pub without: BTreeSet<CheckName>,
-}
-
-/// Seconds of processor time that a check may take if nobody says another number.
-pub const SECONDS: u64 = 60;
 /// Children at once, at most: checks take a processor each.
 const MOST_AT_ONCE: usize = 4;
 
@@ -131,7 +115,12 @@ fn report(cipher: String, options: &Options, done: Vec<(CheckName, Outcome)>) ->
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use cipher_loader::Trial;
+
     use super::*;
+    use crate::options::SECONDS;
 
     fn options(without: &[CheckName]) -> Options {
         let without = without.iter().copied().collect();

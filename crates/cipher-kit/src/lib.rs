@@ -13,9 +13,11 @@ mod calls;
 mod check;
 mod checks;
 mod name;
+mod options;
 mod parent;
 mod skeleton;
 
-pub use check::{Options, SECONDS, check, child_main};
+pub use check::{check, child_main};
 pub use name::CheckName;
+pub use options::{Options, SECONDS};
 pub use skeleton::{Kind, Language, Skeleton, SkeletonError, SkeletonFile};

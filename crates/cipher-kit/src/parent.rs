@@ -13,11 +13,9 @@ use cipher_loader::{Examined, LoadError, TrialError};
 use cipher_manifest::{Manifest, Vectors};
 
 use crate::calls::Verdict;
-use crate::check::Options;
-use crate::name::CheckName;
+use crate::name::{CheckName, REFERENCE};
+use crate::options::Options;
 
-/// The task whose vectors the reference has made.
-pub(crate) const REFERENCE: &str = "agreement-reference";
 /// The program beside a manifest that computes the same in Python.
 const REFERENCE_FILE: &str = "reference.py";
 /// The tests that it is asked for, from a seed that the vector file does not have.
