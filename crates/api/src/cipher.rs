@@ -1,4 +1,4 @@
-//! The document of `ravelin cipher check --json`.
+//! The documents of `ravelin cipher`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,4 +26,70 @@ pub struct CipherChecked {
     /// Names of checks that were left out by `--without`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
+}
+
+/// The document of `ravelin cipher pack --json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CipherPacked {
+    /// The path of the file that was written.
+    pub file: String,
+    /// The octets of the file.
+    pub octets: usize,
+    /// The SHA-256 digest of the file: equal for equal files of the cipher.
+    pub sha256: String,
+}
+
+/// The document of `ravelin cipher install --json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CipherInstalled {
+    /// The path of the manifest that was installed.
+    pub manifest: String,
+    /// The lines of the configuration that name the cipher.
+    pub configuration: String,
+}
+
+/// What packets of one length cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CipherLength {
+    /// Octets of a packet's data.
+    pub octets: usize,
+    /// Nanoseconds of the cipher alone for a packet, in batches of 16.
+    pub cipher_ns: f64,
+    /// Nanoseconds to seal a whole packet under the suite, in batches of 16.
+    pub seal_ns: f64,
+    /// Nanoseconds to open a whole packet under the suite, in batches of 16.
+    pub open_ns: f64,
+}
+
+/// What a gateway would carry of the packets in a capture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CipherMix {
+    /// The path of the capture.
+    pub capture: String,
+    /// Number of packets in it.
+    pub packets: u64,
+    /// The mean of the packets' lengths, in octets.
+    pub mean_octets: f64,
+    /// Gbit/s that one processor seals of this mix.
+    pub seal_gbit: f64,
+    /// Gbit/s that one processor opens of this mix.
+    pub open_gbit: f64,
+}
+
+/// The document of `ravelin cipher bench --json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CipherMeasured {
+    /// The name of the cipher.
+    pub cipher: String,
+    /// The suite under which packets were sealed and opened.
+    pub suite: String,
+    /// The place where the cipher's code ran: `compiled in`, or `in process`.
+    pub isolation: String,
+    /// Nanoseconds to set a key, with what the host keeps of it.
+    pub setkey_ns: f64,
+    /// Packets by their length.
+    pub lengths: Vec<CipherLength>,
+    /// The mix of a capture, if one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<CipherMix>,
 }

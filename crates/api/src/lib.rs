@@ -9,6 +9,7 @@
 
 mod capture;
 mod cipher;
+mod cipher_stats;
 mod counters;
 mod debug;
 mod demo;
@@ -42,7 +43,12 @@ pub mod path;
 pub mod schema;
 
 pub use capture::{CaptureForm, CaptureInfo, CaptureList, CaptureRequest, CaptureStopped};
-pub use cipher::{CipherCheck, CipherChecked};
+pub use cipher::{
+    CipherCheck, CipherChecked, CipherInstalled, CipherLength, CipherMeasured, CipherMix, CipherPacked,
+};
+pub use cipher_stats::{
+    Avalanche, CipherStats, StatsControl, StatsDistribution, StatsLeftOut, StatsOutside, StatsTest,
+};
 pub use counters::{Count, Counters, CountersSection, Line};
 pub use debug::{DebugRequest, DebugState};
 pub use demo::{DemoCheck, DemoReport};

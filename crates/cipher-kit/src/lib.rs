@@ -14,6 +14,7 @@ mod check;
 mod checks;
 mod name;
 mod options;
+pub mod pack;
 mod parent;
 mod skeleton;
 

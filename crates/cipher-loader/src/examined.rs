@@ -1,5 +1,7 @@
 //! The files of a cipher under every rule that needs no code of the library.
 
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use cipher_manifest::{Digest, Manifest, Vectors};
@@ -31,6 +33,21 @@ pub struct Examined {
     pub digests: Digests,
     pub(crate) texts: Texts,
     pub(crate) library: Sealed,
+}
+
+impl Examined {
+    /// The library in sealed memory.
+    pub fn library(&self) -> BorrowedFd<'_> {
+        self.library.as_fd()
+    }
+
+    /// The manifest in sealed memory, as it was read.
+    ///
+    /// # Errors
+    /// The system gives no such memory.
+    pub fn sealed_manifest(&self) -> io::Result<OwnedFd> {
+        Sealed::new("ravelin-manifest", &self.texts.manifest).map(OwnedFd::from)
+    }
 }
 
 /// The octets of the manifest and of the vectors, which the trial reads again.

@@ -12,12 +12,14 @@
 //! | `abi` | the description that the library gives, compared with the manifest |
 //! | `context` | the memory of a key |
 //! | `library` | calls |
+//! | [`confined`] | a process that runs a library and can do nothing else |
 //!
 //! A library that was loaded is code of this process, and can do what the process can. The trial finds mistakes, and it
 //! is no border against an author who means harm.
 
 mod abi;
 mod checks;
+pub mod confined;
 mod context;
 mod elf;
 mod error;

@@ -67,6 +67,12 @@ impl AsFd for Sealed {
     }
 }
 
+impl From<Sealed> for OwnedFd {
+    fn from(sealed: Sealed) -> OwnedFd {
+        sealed.0.into()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

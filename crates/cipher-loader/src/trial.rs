@@ -28,19 +28,21 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::examined::Examined;
 use crate::sealed::Sealed;
 use crate::trial_error::TrialError;
-use record::{MOST, Record, TASK, VARIABLE};
+use record::{MOST, TASK, VARIABLE};
 
+pub(crate) use child::{Answer, described, short};
 pub use child::{Task, child_main, child_main_with};
+pub(crate) use record::Record;
 
 /// The time that a trial may take.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// The command that is started for a trial.
+/// The command that is started for a process of its own: a trial, or the spawner of workers.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// The path of the program.
     pub program: PathBuf,
-    /// The arguments with which it calls [`child_main`].
+    /// The arguments with which it comes to [`child_main`], or to the `child_main` of the room that starts it.
     pub arguments: Vec<OsString>,
 }
 
@@ -252,6 +254,25 @@ fn verdict(text: &[u8], status: Option<ExitStatus>, seconds: u64) -> Result<Reco
         }
         _ => Err(ended(stage)),
     }
+}
+
+/// What ended a process that [`crate::confined::load`] confined: what it wrote to its pipe, of which 64 KiB count, and
+/// how it ended.
+pub fn explain(text: &[u8], status: ExitStatus) -> TrialError {
+    match verdict(text.get(..MOST).unwrap_or(text), Some(status), 0) {
+        Err(why) => why,
+        // It claims to have passed a trial, which nobody asked for.
+        Ok(_) => TrialError::Exit { stage: "packets".to_owned(), status: status.code().unwrap_or(-1) },
+    }
+}
+
+/// Let the next program have these descriptors, and none of the others that this process has. Only for the time between
+/// fork and exec.
+///
+/// # Errors
+/// A descriptor is not open.
+pub fn keep_only(numbers: &[i32]) -> io::Result<()> {
+    inherit(numbers)
 }
 
 #[cfg(test)]

@@ -7,4 +7,5 @@ mod good;
 #[path = "../../../cipher-loader/tests/suite/lab.rs"]
 mod lab;
 mod new;
+mod pack;
 mod run;

@@ -9,14 +9,11 @@ use std::sync::{Mutex, PoisonError};
 
 use cipher_manifest::{Manifest, Vectors, vectors};
 use crypto::custom::{CustomCipher, CustomDescription, CustomKey, SetKeyError};
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal, setrlimit};
-use rustix::thread::CapabilitySet;
 
 use super::filter::{self, Filter};
 use super::record::{LONGEST_TEXT, MOST, Record, TASK, VARIABLE};
 use crate::checks::{Checks, Memory};
-use crate::elf;
+use crate::confined::{Limits, bare, outside};
 use crate::error::LoadError;
 use crate::library::{KeyError, LoadedCipher, Mapped};
 use crate::maps::Maps;
@@ -71,16 +68,16 @@ fn descriptors() -> Option<[RawFd; 4]> {
 }
 
 /// The pipe to the parent.
-struct Answer(File);
+pub(crate) struct Answer(pub(crate) File);
 
 impl Answer {
-    fn write(&self, record: &Record) -> io::Result<()> {
+    pub(crate) fn write(&self, record: &Record) -> io::Result<()> {
         let mut line = serde_json::to_vec(record).map_err(io::Error::other)?;
         line.push(b'\n');
         (&self.0).write_all(&line)
     }
 
-    fn stage(&self, stage: &str) {
+    pub(crate) fn stage(&self, stage: &str) {
         // A parent that is gone has no use for it.
         let _ = self.write(&Record::Stage(stage.to_owned()));
     }
@@ -140,9 +137,11 @@ fn tried(
     let mut filter = None;
     let seconds = order.as_ref().map_or(SECONDS, |order| order.seconds);
     if free {
-        bare(seconds).map_err(|error| system("limits", &error))?;
+        bare(Some(seconds)).map_err(|error| system("limits", &error))?;
     } else {
-        limit(seconds).map_err(|error| system("limits", &error))?;
+        Limits { memory: MEMORY, seconds: Some(seconds) }
+            .apply()
+            .map_err(|error| system("limits", &error))?;
         let (answer, list) = (answer.0.as_fd().as_raw_fd(), maps.as_fd().as_raw_fd());
         let made = Filter::new(&library, answer, list, order.is_some());
         filter = Some(made.map_err(|error| system("the filter", &error))?);
@@ -228,7 +227,7 @@ impl CustomCipher for Watched<'_> {
 }
 
 /// What the parent says behind the library's name.
-fn described(error: &LoadError) -> Record {
+pub(crate) fn described(error: &LoadError) -> Record {
     Record::Description(match error {
         LoadError::Link { why, .. } => format!("the dynamic loader refuses it: {}", short(why)),
         LoadError::Abi { why, .. } => short(why),
@@ -236,7 +235,7 @@ fn described(error: &LoadError) -> Record {
     })
 }
 
-fn short(text: &dyn std::fmt::Display) -> String {
+pub(crate) fn short(text: &dyn std::fmt::Display) -> String {
     text.to_string().chars().filter(|c| !c.is_control()).take(LONGEST / 4).collect()
 }
 
@@ -252,45 +251,4 @@ fn keep_memory() {
 /// A text of a task, on one line.
 fn fit(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_TEXT).collect()
-}
-
-/// Load what the library may need from outside while files can still be opened.
-fn outside(library: &Sealed) -> Result<(), String> {
-    let octets = library.octets().map_err(|error| error.to_string())?;
-    for name in elf::check(&octets).map_err(|error| error.to_string())? {
-        // SAFETY: these are the C library's own files, and the names are this program's.
-        let loaded = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) };
-        // It stays.
-        std::mem::forget(loaded.map_err(|error| error.to_string())?);
-    }
-    Ok(())
-}
-
-/// Give up everything that can be given up.
-fn limit(seconds: u64) -> io::Result<()> {
-    bare(seconds)?;
-    for (resource, most) in [
-        (Resource::As, MEMORY),
-        (Resource::Fsize, 0),
-        (Resource::Nproc, 0),
-        (Resource::Nofile, filter::MOST_FILES),
-    ] {
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
-    }
-    Ok(())
-}
-
-/// Give up what a program that watches this one can do without as well: rights, and time without end.
-fn bare(seconds: u64) -> io::Result<()> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    let none = CapabilitySet::empty();
-    let sets = rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
-    rustix::thread::clear_ambient_capability_set()?;
-    rustix::thread::set_capabilities(None, sets)?;
-    rustix::thread::set_no_new_privs(true)?;
-    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-    // At the second limit the kernel sends SIGKILL, which does not say why.
-    setrlimit(Resource::Cpu, Rlimit { current: Some(seconds), maximum: Some(seconds.saturating_add(1)) })?;
-    Ok(())
 }

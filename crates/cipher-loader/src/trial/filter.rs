@@ -21,7 +21,7 @@ use crate::checks::Memory;
 use crate::sealed::Sealed;
 
 /// The descriptors that the child may have: what it was handed may have higher numbers, what it opens not.
-pub(super) const MOST_FILES: u64 = 64;
+pub(crate) const MOST_FILES: u64 = 64;
 /// The exit status behind a record of a handler.
 const STATUS: c_int = 99;
 
@@ -67,7 +67,7 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Both filters, ready to be put in force.
-pub(super) struct Filter {
+pub(crate) struct Filter {
     loading: BpfProgram,
     running: BpfProgram,
 }
@@ -75,7 +75,7 @@ pub(super) struct Filter {
 impl Filter {
     /// The filters for this library, this pipe and this list of mappings. The second one leaves the list readable where
     /// `looks` says so. Handlers are in place when this returns.
-    pub(super) fn new(library: &Sealed, answer: RawFd, maps: RawFd, looks: bool) -> io::Result<Filter> {
+    pub(crate) fn new(library: &Sealed, answer: RawFd, maps: RawFd, looks: bool) -> io::Result<Filter> {
         let library_fd = library.as_fd().as_raw_fd();
         let slot = slot().ok_or_else(|| io::Error::other("no descriptor below 64 is free"))?;
         ANSWER.store(answer, SeqCst);
@@ -94,12 +94,12 @@ impl Filter {
     }
 
     /// The first filter: what loading the library needs.
-    pub(super) fn begin(&self) -> io::Result<()> {
+    pub(crate) fn begin(&self) -> io::Result<()> {
         apply_filter_all_threads(&self.loading).map_err(io::Error::other)
     }
 
     /// The second filter: no files, and nothing executable any more.
-    pub(super) fn close(&self) -> io::Result<()> {
+    pub(crate) fn close(&self) -> io::Result<()> {
         PATH.store(ptr::null_mut(), SeqCst);
         apply_filter_all_threads(&self.running).map_err(io::Error::other)
     }

@@ -18,7 +18,7 @@ pub(super) const MOST: usize = 64 * 1024;
 /// One line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Record {
+pub(crate) enum Record {
     /// What is done next.
     Stage(String),
     /// The cipher passed everything.

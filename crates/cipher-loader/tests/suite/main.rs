@@ -5,6 +5,7 @@ mod allocations;
 mod bad;
 mod files;
 mod flow;
+mod flow_lab;
 mod good;
 mod lab;
 mod rules;

@@ -213,6 +213,19 @@ impl PacketCipher for Cbc {
     }
 
     fn decrypt(&self, ops: &mut [OpenOp<'_>]) -> Result<(), UnitFailed> {
+        let mut lanes: [CbcOp<'_>; LANES] = from_fn(|_| CbcOp { iv: [0; BLOCK], data: &mut [] });
+        let mut count = 0;
+        for (lane, op) in lanes.iter_mut().zip(ops.iter_mut().filter(|op| op.ok)) {
+            if op.iv.len() != self.block_len {
+                return Err(UnitFailed);
+            }
+            lane.iv.iter_mut().zip(op.iv).for_each(|(to, from)| *to = *from);
+            lane.data = &mut *op.data;
+            count += 1;
+        }
+        if self.key.cbc_decrypt_batch(lanes.get_mut(..count).unwrap_or_default())? {
+            return Ok(());
+        }
         ops.iter_mut().filter(|op| op.ok).try_for_each(|op| self.decrypt_one(op))
     }
 }

@@ -16,11 +16,11 @@ pub struct CtrOp<'a> {
     pub data: &'a mut [u8],
 }
 
-/// One packet that is encrypted in CBC mode.
+/// One packet in CBC mode.
 pub struct CbcOp<'a> {
     /// The IV; as many octets as the block has count.
     pub iv: [u8; BLOCK],
-    /// The plaintext, which is replaced by the ciphertext: a multiple of the block.
+    /// What is encrypted or decrypted in place: a multiple of the block.
     pub data: &'a mut [u8],
 }
 
@@ -56,6 +56,15 @@ pub trait BlockKey: Send + Sync {
     /// # Errors
     /// [`UnitFailed`]: the octets of all packets are undefined.
     fn cbc_encrypt_batch(&self, _ops: &mut [CbcOp<'_>]) -> Result<bool, UnitFailed> {
+        Ok(false)
+    }
+
+    /// Decrypt every packet in CBC mode, if the key is faster at it than by [`Self::decrypt_blocks`]: a call into another
+    /// process is dear. `Ok(false)` says that it is not, and nothing was touched.
+    ///
+    /// # Errors
+    /// [`UnitFailed`]: the octets of all packets are undefined.
+    fn cbc_decrypt_batch(&self, _ops: &mut [CbcOp<'_>]) -> Result<bool, UnitFailed> {
         Ok(false)
     }
 }

@@ -1,0 +1,79 @@
+//! What a worker process is: what it may use, what it is without, and libraries that end before they are ready.
+
+use cipher_worker::{Isolated, Settings, WorkerError};
+use crypto::custom::{CustomCipher, CustomKey};
+
+use crate::lab::Folder;
+use crate::start::{Worker, settings};
+
+fn refused(arguments: &[&str]) -> String {
+    match Worker::try_start(&Folder::with(arguments), settings()) {
+        Ok(_) => panic!("it is ready"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_library_that_fails_before_it_is_ready_has_no_worker() {
+    let why = refused(&["-DINCLUDES", "-DCONSTRUCTOR=open(\"/etc/passwd\",0)"]);
+    assert_eq!(
+        why,
+        "the worker of toycipher is not ready: it called openat, which no cipher may, during constructors"
+    );
+    let why = refused(&["-DINCLUDES", "-DCONSTRUCTOR=socket(2,1,0)"]);
+    assert!(why.ends_with("it called socket, which no cipher may, during constructors"), "{why}");
+    let why = refused(&["-DINCLUDES", "-DCONSTRUCTOR=_exit(0)"]);
+    assert!(why.ends_with("it ended the process with status 0, during constructors"), "{why}");
+    let why = refused(&["-DCTX_SIZE=0"]);
+    assert!(why.contains("ctx_size"), "{why}");
+}
+
+#[test]
+fn a_worker_has_no_rights_no_files_and_a_filter() {
+    let worker = Worker::start(&Folder::with(&[]), settings());
+    let Ok(CustomKey::Block(key)) = worker.cipher.set_key(&[1; 32]) else { panic!("no key") };
+    key.encrypt_blocks(&mut [1; 64]).unwrap();
+    let pid = worker.cipher.report().pid.unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = |name: &str| {
+        let line =
+            status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}"));
+        line.trim().to_owned()
+    };
+    for set in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
+        assert_eq!(line(set), "0000000000000000", "{set}");
+    }
+    assert_eq!((line("NoNewPrivs:").as_str(), line("Seccomp:").as_str()), ("1", "2"));
+    assert_eq!(line("Threads:"), "1");
+    let locked: u64 = line("VmLck:").split(' ').next().unwrap().parse().unwrap();
+    assert!(locked >= 4, "{locked} KiB are locked");
+    // What is shared is locked by the host, page by page as it is used.
+    let ours = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut shared = ours.lines().skip_while(|line| !line.contains("ravelin-cipher-worker"));
+    let flags = shared.find(|line| line.starts_with("VmFlags:")).unwrap();
+    assert!(flags.contains(" lo") && flags.contains(" dd"), "{flags}");
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    for (name, most) in [("Max core file size", "0"), ("Max file size", "0"), ("Max open files", "64")] {
+        let line = limits.lines().find(|line| line.starts_with(name)).unwrap();
+        assert_eq!(line.split_ascii_whitespace().nth(name.split(' ').count()), Some(most), "{line}");
+    }
+    // Memory of no file, one pipe, the list of mappings; no socket, nothing that leads to another file.
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {
+        let to = std::fs::read_link(entry.unwrap().path()).unwrap().to_string_lossy().into_owned();
+        let known = ["/memfd:ravelin", "pipe:", "/dev/null", &format!("/proc/{pid}/maps")];
+        assert!(known.iter().any(|known| to.starts_with(known)), "{to}");
+    }
+    // Not dumpable: its files belong to root whoever it runs as, and what can be read of it needs a tracer's right.
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let host = maps.lines().find(|line| line.contains("ravelin-cipher-host")).unwrap();
+    assert!(host.contains(" r--s "), "the worker can only read what the host writes: {host}");
+}
+
+#[test]
+fn numbers_of_keys_that_no_worker_has_are_refused() {
+    let description = Folder::with(&[]).load().unwrap().manifest.description;
+    for keys in [0, 4097, usize::MAX] {
+        let error = Isolated::detached(description.clone(), Settings { keys, ..settings() }).unwrap_err();
+        assert!(matches!(error, WorkerError::Keys(number) if number == keys));
+    }
+}
