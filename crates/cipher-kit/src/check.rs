@@ -1,29 +1,17 @@
 //! All checks of one cipher, each in a child of its own, and the report.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use api::{CipherCheck, CipherChecked};
-use cipher_loader::trial::{self, Trial};
+use cipher_loader::trial;
 use cipher_loader::{LoadError, Trust, examine};
 use cipher_manifest::Manifest;
 
 use crate::checks;
 use crate::name::CheckName;
+use crate::options::Options;
 use crate::parent::{Parent, classify};
-
-/// What is checked, and how.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The path of the manifest; library and vectors are beside it.
-    pub manifest: PathBuf,
-    /// The program that [`child_main`] runs in.
-    pub trial: Trial,
-    /// Checks that are left out. The report says so, and none of them counts as passed.
-    pub without: BTreeSet<CheckName>,
-}
 
 /// Children at once, at most: checks take a processor each.
 const MOST_AT_ONCE: usize = 4;
@@ -44,7 +32,7 @@ pub fn check(options: &Options) -> Result<CipherChecked, LoadError> {
         Ok(examined) => examined,
         Err(error) => return unexamined(options, error),
     };
-    let parent = Parent::new(&examined, &options.trial, &options.manifest);
+    let parent = Parent::new(&examined, options);
     let name = examined.manifest.description.name.clone();
     let mut done = vec![(CheckName::Descriptor, outcome(options, &parent, CheckName::Descriptor))];
     let loads = done.iter().all(|(_, (ok, _))| *ok) || options.without.contains(&CheckName::Descriptor);
@@ -127,11 +115,16 @@ fn report(cipher: String, options: &Options, done: Vec<(CheckName, Outcome)>) ->
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use cipher_loader::Trial;
+
     use super::*;
+    use crate::options::SECONDS;
 
     fn options(without: &[CheckName]) -> Options {
         let without = without.iter().copied().collect();
-        Options { manifest: PathBuf::from("x.json"), trial: Trial::own(["x"]), without }
+        Options { manifest: PathBuf::from("x.json"), trial: Trial::own(["x"]), seconds: SECONDS, without }
     }
 
     #[test]

@@ -13,8 +13,7 @@ use cipher_loader::subject::Subject;
 use crypto::custom::{CustomCipher as _, Primitive};
 
 use crate::calls::{LENIENT, Verdict};
-use crate::name::CheckName;
-use crate::parent::REFERENCE;
+use crate::name::{CheckName, REFERENCE};
 
 /// Do what a parent asks for by this name.
 pub(crate) fn run(name: &str, subject: &Subject<'_>) -> Verdict {

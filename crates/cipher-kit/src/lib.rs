@@ -13,10 +13,12 @@ mod calls;
 mod check;
 mod checks;
 mod name;
+mod options;
 pub mod pack;
 mod parent;
 mod skeleton;
 
-pub use check::{Options, check, child_main};
+pub use check::{check, child_main};
 pub use name::CheckName;
+pub use options::{Options, SECONDS};
 pub use skeleton::{Kind, Language, Skeleton, SkeletonError, SkeletonFile};

@@ -80,6 +80,9 @@ impl CheckName {
     }
 }
 
+/// The task of a child for [`CheckName::Agreement`] whose vectors a reference has made.
+pub(crate) const REFERENCE: &str = "agreement-reference";
+
 impl fmt::Display for CheckName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.word())

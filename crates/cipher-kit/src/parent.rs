@@ -13,17 +13,14 @@ use cipher_loader::{Examined, LoadError, TrialError};
 use cipher_manifest::{Manifest, Vectors};
 
 use crate::calls::Verdict;
-use crate::name::CheckName;
+use crate::name::{CheckName, REFERENCE};
+use crate::options::Options;
 
-/// The task whose vectors the reference has made.
-pub(crate) const REFERENCE: &str = "agreement-reference";
 /// The program beside a manifest that computes the same in Python.
 const REFERENCE_FILE: &str = "reference.py";
 /// The tests that it is asked for, from a seed that the vector file does not have.
 const REFERENCE_ARGUMENTS: [&str; 3] = ["vectors", "--seed", "agreement"];
-/// Seconds of processor time of a check.
-const SECONDS: u64 = 60;
-/// The same for what only loads the library.
+/// Seconds of processor time of what only loads the library.
 const SECONDS_TO_LOAD: u64 = 2;
 /// The time that a reference has.
 const REFERENCE_TIME: Duration = Duration::from_secs(120);
@@ -34,11 +31,15 @@ const SEEN: i32 = 77;
 
 /// A cipher, and how its children are started.
 pub(crate) struct Parent<'a> {
-    pub(crate) examined: &'a Examined,
-    pub(crate) trial: &'a Trial,
-    pub(crate) manifest: &'a Path,
+    examined: &'a Examined,
+    trial: &'a Trial,
+    manifest: &'a Path,
+    /// Seconds of processor time of a check.
+    seconds: u64,
     /// Whether the library has asked the kernel for something, in any child.
     refused: AtomicBool,
+    /// Whether a child did not end in time.
+    endless: AtomicBool,
 }
 
 /// The check that a fault of the files belongs to.
@@ -54,8 +55,10 @@ pub(crate) fn classify(error: &LoadError, manifest: &Manifest) -> CheckName {
 }
 
 impl<'a> Parent<'a> {
-    pub(crate) fn new(examined: &'a Examined, trial: &'a Trial, manifest: &'a Path) -> Parent<'a> {
-        Parent { examined, trial, manifest, refused: AtomicBool::new(false) }
+    pub(crate) fn new(examined: &'a Examined, options: &'a Options) -> Parent<'a> {
+        let Options { trial, manifest, seconds, without: _ } = options;
+        let (refused, endless) = (AtomicBool::new(false), AtomicBool::new(false));
+        Parent { examined, trial, manifest, seconds: *seconds, refused, endless }
     }
 }
 
@@ -63,10 +66,14 @@ impl Parent<'_> {
     /// Run one check of the cipher.
     pub(crate) fn run(&self, check: CheckName) -> Verdict {
         match check {
+            // Each further one would take as long.
+            _ if self.endless.load(Ordering::Relaxed) => {
+                Err("not run, because another check did not end in time".to_owned())
+            }
             CheckName::Memory => self.memory(),
             CheckName::Agreement => self.agreement(),
             CheckName::Descriptor => self.child(check.word(), SECONDS_TO_LOAD, None),
-            _ => self.child(check.word(), SECONDS, None),
+            _ => self.child(check.word(), self.seconds, None),
         }
     }
 
@@ -75,8 +82,8 @@ impl Parent<'_> {
         let report =
             trial::assign(self.trial, self.examined, &assignment).map_err(|error| error.to_string())?;
         report.result.map_err(|error| {
-            let asked = matches!(error, TrialError::Refused { .. });
-            self.refused.fetch_or(asked, Ordering::Relaxed);
+            self.refused.fetch_or(matches!(error, TrialError::Refused { .. }), Ordering::Relaxed);
+            self.endless.fetch_or(error.is_time(), Ordering::Relaxed);
             said(&error)
         })
     }
@@ -85,12 +92,12 @@ impl Parent<'_> {
     fn agreement(&self) -> Verdict {
         let reference = self.manifest.with_file_name(REFERENCE_FILE);
         match std::fs::symlink_metadata(&reference) {
-            Err(_) => self.child(CheckName::Agreement.word(), SECONDS, None),
+            Err(_) => self.child(CheckName::Agreement.word(), self.seconds, None),
             Ok(_) => {
                 let text = ask(&reference).map_err(|why| format!("{REFERENCE_FILE}: {why}"))?;
                 Vectors::parse(&text)
                     .map_err(|error| format!("what {REFERENCE_FILE} makes is no vector file: {error}"))?;
-                self.child(REFERENCE, SECONDS, Some(text))
+                self.child(REFERENCE, self.seconds, Some(text))
             }
         }
     }
@@ -113,7 +120,7 @@ impl Parent<'_> {
         let program = std::fs::read_link(&self.trial.program).unwrap_or_else(|_| self.trial.program.clone());
         let trial = Trial { program, arguments: self.trial.arguments.clone() };
         let name = CheckName::Memory.word().to_owned();
-        let assignment = Assignment { name, seconds: SECONDS, vectors: None, wrapper };
+        let assignment = Assignment { name, seconds: self.seconds, vectors: None, wrapper };
         let report = trial::assign(&trial, self.examined, &assignment).map_err(|error| error.to_string())?;
         if std::env::var_os("KIT_DEBUG").is_some() {
             eprintln!("{}", report.errors);

@@ -62,6 +62,17 @@ pub enum TrialError {
     Answer(String),
 }
 
+impl TrialError {
+    /// Whether time was what ended the child.
+    pub fn is_time(&self) -> bool {
+        match self {
+            TrialError::Deadline { .. } => true,
+            TrialError::Signal { signal, .. } => matches!(*signal, libc::SIGXCPU | libc::SIGKILL),
+            _ => false,
+        }
+    }
+}
+
 /// The memory that a library touched as a signal ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use api::CipherCheck;
 use cipher_kit::{CheckName, Kind, Language};
 
 use crate::lab::{Folder, Toy, hex, vectors};
 use crate::new;
-use crate::run::{assert_fails, report, toy};
+use crate::run::{assert_fails, report, report_within, toy};
 
 #[test]
 fn a_wrong_description_is_found() {
@@ -149,6 +150,34 @@ fn an_own_mode_that_differs_is_found() {
 fn what_nobody_wrote_is_found() {
     let branch = "-DIN_PACKET=volatile uint8_t junk[64];if(junk[5]==7)__asm__ volatile(\"nop\")";
     assert_fails(&toy(&[branch]), "memory", &["valgrind: ", "uninitialised value"]);
+}
+
+#[test]
+fn what_never_ends_is_ended_and_asked_no_further() {
+    let folder = toy(&["-DIN_PACKET=for(;;)toy_sink=1"]);
+    let told = report_within(&folder.path("manifest.json"), &[], 1);
+    assert!(told.checks[0].ok && told.checks.iter().skip(1).all(|check| !check.ok), "{told:#?}");
+    let ended =
+        |check: &&CipherCheck| check.detail.contains("SIGXCPU") || check.detail.contains("within 5 seconds");
+    // Those that had begun, and no other.
+    let ended: Vec<&str> = told.checks.iter().filter(ended).map(|check| &*check.name).collect();
+    assert!(ended.contains(&"vectors") && ended.len() <= 4, "{told:#?}");
+    let not_run = "not run, because another check did not end in time";
+    assert_eq!(
+        told.checks.iter().filter(|check| check.detail == not_run).count(),
+        14 - ended.len(),
+        "{told:#?}"
+    );
+}
+
+#[test]
+fn what_asks_the_kernel_is_refused_and_never_runs_without_the_filter() {
+    let folder = toy(&["-DINCLUDES", "-DIN_PACKET=toy_sink=open(\"/etc/passwd\",O_RDONLY)"]);
+    let told = report(&folder.path("manifest.json"), &[]);
+    let detail = |name: &str| &told.checks.iter().find(|check| check.name == name).unwrap().detail;
+    assert!(detail("vectors").contains("it called openat, which no cipher may"), "{told:#?}");
+    assert!(detail("memory").starts_with("not run: the library asks the kernel"), "{told:#?}");
+    assert!(!told.ok);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use api::CipherChecked;
-use cipher_kit::{CheckName, Options};
+use cipher_kit::{CheckName, Options, SECONDS};
 use cipher_loader::Trial;
 
 use crate::lab::{Folder, vectors};
@@ -36,8 +36,13 @@ pub fn toy(arguments: &[&str]) -> Folder {
 
 /// The report of a manifest.
 pub fn report(manifest: &Path, without: &[CheckName]) -> CipherChecked {
+    report_within(manifest, without, SECONDS)
+}
+
+/// The same with a bound of processor time.
+pub fn report_within(manifest: &Path, without: &[CheckName], seconds: u64) -> CipherChecked {
     let without = without.iter().copied().collect();
-    let options = Options { manifest: manifest.to_owned(), trial: trial(), without };
+    let options = Options { manifest: manifest.to_owned(), trial: trial(), seconds, without };
     cipher_kit::check(&options).unwrap_or_else(|error| panic!("{}: {error}", manifest.display()))
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use api::CipherChecked;
-use cipher_kit::{CheckName, Options};
+use cipher_kit::{CheckName, Options, SECONDS};
 use cipher_loader::{LoadError, Trial};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -47,8 +47,12 @@ fn names() -> impl TypedValueParser<Value = CheckName> {
 
 impl Check {
     pub fn execute(self) -> anyhow::Result<()> {
-        let options =
-            Options { manifest: self.manifest, trial: trial(), without: self.without.into_iter().collect() };
+        let options = Options {
+            manifest: self.manifest,
+            trial: trial(),
+            seconds: SECONDS,
+            without: self.without.into_iter().collect(),
+        };
         let report = cipher_kit::check(&options).map_err(|error| unusable(&error))?;
         if self.json {
             output::json(&report)?;
