@@ -9,6 +9,7 @@
 
 mod capture;
 mod cipher;
+mod cipher_ct;
 mod cipher_stats;
 mod counters;
 mod debug;
@@ -44,6 +45,7 @@ pub mod schema;
 
 pub use capture::{CaptureForm, CaptureInfo, CaptureList, CaptureRequest, CaptureStopped};
 pub use cipher::{CipherCheck, CipherChecked};
+pub use cipher_ct::{CipherCt, CtCheck, CtControl};
 pub use cipher_stats::{
     Avalanche, CipherStats, StatsControl, StatsDistribution, StatsLeftOut, StatsOutside, StatsTest,
 };

@@ -60,6 +60,7 @@ documents! {
     CaptureList "capture-list" ["capture --list --json"],
     CaptureStopped "capture-stopped" ["capture --stop --json"],
     CipherChecked "cipher-check" ["cipher check --json"],
+    CipherCt "cipher-ct" ["cipher ct --json"],
     CipherStats "cipher-stats" ["cipher stats --json"],
     CommandRefusal "command-refusal" [],
     CountedFlows "counted-flows" ["flows --json"],

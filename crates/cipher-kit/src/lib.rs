@@ -16,6 +16,6 @@ mod name;
 mod parent;
 mod skeleton;
 
-pub use check::{Options, check, child_main};
+pub use check::{Options, check, child_main, run_task};
 pub use name::CheckName;
 pub use skeleton::{Kind, Language, Skeleton, SkeletonError, SkeletonFile};

@@ -12,6 +12,7 @@
 //! | `abi` | the description that the library gives, compared with the manifest |
 //! | `context` | the memory of a key |
 //! | `library` | calls |
+//! | [`valgrind`] | which octets count as never written, for the check of constant time |
 //!
 //! A library that was loaded is code of this process, and can do what the process can. The trial finds mistakes, and it
 //! is no border against an author who means harm.
@@ -31,6 +32,7 @@ mod sealed;
 pub mod subject;
 pub mod trial;
 mod trial_error;
+pub mod valgrind;
 
 pub use elf::ElfError;
 pub use error::{AbiError, FileFault, LoadError};
