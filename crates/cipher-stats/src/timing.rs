@@ -159,8 +159,8 @@ mod tests {
     #[test]
     fn t_is_that_of_scipy() {
         let mut welch = Welch::default();
-        [1.0, 2.0, 3.5, 4.0, 7.25].map(|x| welch.fixed.push(x));
-        [2.0, 4.5, 8.0, 9.0, 10.0, 11.5].map(|x| welch.random.push(x));
+        [1.0, 2.0, 3.5, 4.0, 7.25].iter().for_each(|x| welch.fixed.push(*x));
+        [2.0, 4.5, 8.0, 9.0, 10.0, 11.5].iter().for_each(|x| welch.random.push(*x));
         assert!((welch.t() - -2.183_242_510_924_319_6).abs() < 1e-12, "{}", welch.t());
     }
 

@@ -86,7 +86,7 @@ fn the_page_is_whole_and_needs_nothing_else() {
     well_formed(&html);
     assert_eq!(html.matches("<svg").count(), 5);
     assert!(
-        html.contains("AES cut to 3 rounds") && html.contains("seed") && html.contains("243f6a8885a308d3")
+        html.contains("AES cut to 3 rounds") && html.contains("Seed") && html.contains("243f6a8885a308d3")
     );
     for outside in ["src=", "href=", "url(", "@import", "NaN", "inf"] {
         assert!(!html.contains(outside), "{outside}");
