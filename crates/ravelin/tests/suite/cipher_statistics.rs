@@ -27,7 +27,8 @@ fn statistics_of_the_compiled_in_cipher() {
 #[test]
 fn valgrind_flags_a_table_and_not_the_compiled_in_cipher() {
     let (status, report) = json(&["cipher", "ct", "maes512", "--without", "timing", "--json"]);
-    let check = report["checks"].as_array().unwrap().iter().find(|check| check["method"] == "valgrind").unwrap();
+    let check =
+        report["checks"].as_array().unwrap().iter().find(|check| check["method"] == "valgrind").unwrap();
     let installed = Command::new("valgrind").arg("--version").output().is_ok();
     if !installed {
         // Then it is said, and nothing counts as checked.
@@ -47,6 +48,49 @@ fn valgrind_flags_a_table_and_not_the_compiled_in_cipher() {
     assert_eq!((&constant["must_be_flagged"], &constant["ok"]), (&false.into(), &true.into()), "{constant}");
     assert_eq!((&check["ok"], status), (&true.into(), Some(0)), "{report}");
     assert!(report["code_path"].as_str().unwrap().contains("on a processor with"), "{report}");
+}
+
+/// A copy of the example in C, in which encryption reads a table at a place that the key chooses.
+fn library_with_a_table(folder: &Folder) -> String {
+    let house = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let copied = Command::new("cp").arg("-r").arg(house.join("include")).arg(&folder.0).status().unwrap();
+    let examples = folder.0.join("examples");
+    std::fs::create_dir_all(&examples).unwrap();
+    let ciphers =
+        Command::new("cp").arg("-r").arg(house.join("examples/ciphers")).arg(&examples).status().unwrap();
+    assert!(copied.success() && ciphers.success());
+    let source = examples.join("ciphers/aes256c/aes256c.c");
+    let text = std::fs::read_to_string(&source).unwrap();
+    let call = "    each(ctx, dst, src, blocks, aes256_encrypt4);";
+    let leak = "    static const uint8_t table[256] = {1, 2, 3};\n    volatile uint8_t seen = table[*(const uint8_t *)ctx];\n\
+                \x20   (void)seen;\n";
+    assert!(text.contains(call));
+    std::fs::write(&source, text.replace(call, &format!("{leak}{call}"))).unwrap();
+    let out = folder.0.join("out").display().to_string();
+    let manifest = format!("{out}/aes256c.json");
+    let make = Command::new("make")
+        .args(["-C", &examples.join("ciphers").display().to_string(), &format!("OUT={out}"), &manifest])
+        .output()
+        .unwrap();
+    assert!(make.status.success(), "{}", err(&make));
+    manifest
+}
+
+#[test]
+fn valgrind_flags_a_library_that_reads_a_table_by_its_key() {
+    let folder = Folder::new("cipher-table");
+    let manifest = library_with_a_table(&folder);
+    let (status, report) = json(&["cipher", "ct", &manifest, "--without", "timing", "--json"]);
+    assert_eq!((status, &report["ok"]), (Some(1), &false.into()), "{report}");
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("valgrind is not installed: what it says of a library is NOT tested here");
+        return;
+    }
+    assert_eq!(report["void"], false, "{report}");
+    let checks = report["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["method"] == "valgrind").unwrap();
+    // One place in each of the seven calls.
+    assert!(check["detail"].as_str().unwrap().starts_with("7 branches or addresses"), "{check}");
 }
 
 #[test]

@@ -33,8 +33,8 @@ pub struct Stats {
     #[arg(long)]
     quick: bool,
     /// The seed of keys and inputs, as hexadecimal digits [default: the same in every run].
-    #[arg(long, value_name = "HEX", value_parser = seed, default_value_t = SEED, hide_default_value = true)]
-    seed: u64,
+    #[arg(long, value_name = "HEX", value_parser = seed)]
+    seed: Option<u64>,
     /// Run only the tests of this program, not dieharder and ent.
     #[arg(long)]
     own: bool,
@@ -54,11 +54,12 @@ pub fn seed(text: &str) -> Result<u64, String> {
 impl Stats {
     pub fn execute(self) -> anyhow::Result<()> {
         let cipher = Target::of(&self.cipher).load()?;
+        let seed = self.seed.unwrap_or(SEED);
         let profile = if self.quick { Profile::QUICK } else { Profile::DEFAULT };
         let mut report =
-            cipher_stats::stats(Arc::clone(&cipher), profile, self.seed).map_err(|error| failed(&error))?;
+            cipher_stats::stats(Arc::clone(&cipher), profile, seed).map_err(|error| failed(&error))?;
         if !self.own {
-            report.outside = outside::run(&cipher, self.seed, Duration::from_secs(self.outside_time))?;
+            report.outside = outside::run(&cipher, seed, Duration::from_secs(self.outside_time))?;
             report.ok &= report.outside.iter().all(|suite| suite.ok != Some(false));
         }
         if self.json {

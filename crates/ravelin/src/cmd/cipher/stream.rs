@@ -30,8 +30,8 @@ pub struct Stream {
     #[arg(long, value_name = "NUMBER")]
     octets: Option<u64>,
     /// The seed of the key, as hexadecimal digits [default: the same in every run].
-    #[arg(long, value_name = "HEX", value_parser = seed, default_value_t = SEED, hide_default_value = true)]
-    seed: u64,
+    #[arg(long, value_name = "HEX", value_parser = seed)]
+    seed: Option<u64>,
 }
 
 impl Stream {
@@ -41,7 +41,7 @@ impl Stream {
             return Err(Failure::bad_input(text));
         }
         let cipher = Target::of(&self.cipher).load()?;
-        let mut stream = KeyStream::new(cipher, self.seed).map_err(|error| failed(&error))?;
+        let mut stream = KeyStream::new(cipher, self.seed.unwrap_or(SEED)).map_err(|error| failed(&error))?;
         output::take();
         let mut out = std::io::stdout().lock();
         let (mut piece, mut left) = (vec![0; PIECE], self.octets.unwrap_or(u64::MAX));

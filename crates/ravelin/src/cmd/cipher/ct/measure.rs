@@ -4,14 +4,15 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use cipher_stats::timing::{Class, Timing, Verdict};
-use cipher_stats::{Keyed, Random, Subject, SubjectError};
+use cipher_stats::{Random, Subject, SubjectError};
 
 /// What is fixed for one class and random for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Experiment {
     /// The input, under one key.
     Inputs,
-    /// The key, over random inputs.
+    /// The key, over one input: random inputs would hide what the key does. Each call has a key set up for it, in the same
+    /// memory for both classes.
     Keys,
 }
 
@@ -27,18 +28,10 @@ impl Experiment {
 
 /// Inputs of one call, so that the clock itself is the smaller part of a time.
 const INPUTS: usize = 4;
-/// Keys of each class; those of the fixed class are one key, set up as often as the random ones.
-const KEYS: usize = 32;
 /// Calls that are prepared before any of them is measured.
 const PIECE: usize = 1000;
 /// Measurements that say where to cut and count no further.
 const FIRST: usize = 10_000;
-
-/// A call that is about to be measured.
-struct Call {
-    class: Class,
-    key: usize,
-}
 
 /// Measure so many calls of both classes, in random order.
 ///
@@ -50,30 +43,39 @@ pub fn measure(
     samples: u64,
     random: &mut Random,
 ) -> Result<Verdict, SubjectError> {
-    let keys = keys(subject, experiment, random)?;
+    let (fixed_key, fixed_keyed) = subject.random_key(random, &mut 0)?;
     let len = subject.input_len() * INPUTS;
     let fixed = random.octets(len);
     let mut inputs = vec![0; len * PIECE];
-    let (mut calls, mut outputs, mut first, mut left) = (Vec::new(), Vec::new(), Vec::new(), samples);
+    let mut keys = vec![0; fixed_key.len() * PIECE];
+    let (mut classes, mut outputs, mut first, mut left) = (Vec::new(), Vec::new(), Vec::new(), samples);
     let mut timing: Option<Timing> = None;
     while left > 0 {
-        calls.clear();
-        for place in inputs.chunks_mut(len) {
-            let number = random.number();
-            let class = if number & 1 == 0 { Class::Fixed } else { Class::Random };
-            // Both kinds of input are drawn and copied for both classes, so that the caches have met the same.
-            random.fill(place);
-            if class == Class::Fixed && experiment == Experiment::Inputs {
-                place.copy_from_slice(&fixed);
+        classes.clear();
+        for (input, key) in inputs.chunks_mut(len).zip(keys.chunks_mut(fixed_key.len())) {
+            let class = if random.number() & 1 == 0 { Class::Fixed } else { Class::Random };
+            // Octets are drawn for both classes, so that the caches have met the same.
+            random.fill(input);
+            random.fill(key);
+            if class == Class::Fixed || experiment == Experiment::Keys {
+                input.copy_from_slice(&fixed);
             }
-            calls.push(Call { class, key: (number >> 32) as usize % KEYS });
+            if class == Class::Fixed || experiment == Experiment::Inputs {
+                key.copy_from_slice(&fixed_key);
+            }
+            classes.push(class);
         }
-        for (call, input) in calls.iter().zip(inputs.chunks(len)) {
-            let side = match (experiment, call.class) {
-                (Experiment::Keys, Class::Random) => &keys.random,
-                _ => &keys.fixed,
+        let prepared = inputs.chunks(len).zip(keys.chunks(fixed_key.len()));
+        for (class, (input, key)) in classes.iter().zip(prepared) {
+            let set_up = match experiment {
+                Experiment::Inputs => None,
+                // A random key may be weak: then there is no call.
+                Experiment::Keys => match subject.set_key(key)? {
+                    Some(keyed) => Some(keyed),
+                    None => continue,
+                },
             };
-            let Some(keyed) = side.get(call.key % side.len().max(1)) else { continue };
+            let keyed = set_up.as_ref().unwrap_or(&fixed_keyed);
             let begin = Instant::now();
             keyed.outputs(black_box(input), &mut outputs)?;
             black_box(&outputs);
@@ -81,7 +83,7 @@ pub fn measure(
             match &mut timing {
                 None => first.push(time),
                 Some(timing) => {
-                    timing.push(call.class, time);
+                    timing.push(*class, time);
                     left = left.saturating_sub(1);
                 }
             }
@@ -91,23 +93,4 @@ pub fn measure(
         }
     }
     Ok(timing.unwrap_or_else(|| Timing::after(&first)).verdict())
-}
-
-/// The keys of both classes, set up in turns.
-struct Keys {
-    fixed: Vec<Keyed>,
-    random: Vec<Keyed>,
-}
-
-fn keys(subject: &Subject, experiment: Experiment, random: &mut Random) -> Result<Keys, SubjectError> {
-    let (fixed_key, first) = subject.random_key(random, &mut 0)?;
-    let mut keys = Keys { fixed: vec![first], random: Vec::new() };
-    if experiment == Experiment::Keys {
-        for _ in 0..KEYS {
-            keys.random.push(subject.random_key(random, &mut 0)?.1);
-            keys.fixed.extend(subject.set_key(&fixed_key)?);
-        }
-        keys.fixed.truncate(KEYS);
-    }
-    Ok(keys)
 }

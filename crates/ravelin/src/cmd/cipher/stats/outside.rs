@@ -135,7 +135,7 @@ fn dieharder_verdict(verdicts: &[(u32, Option<Vec<f64>>)]) -> StatsOutside {
         verdicts.iter().filter(|(_, values)| values.is_none()).map(|(test, _)| test.to_string()).collect();
     let mut detail = format!("{} p values of {} tests", values.len(), verdicts.len() - late.len());
     if !late.is_empty() {
-        detail += &format!("; tests {} did not end in time and do not count", late.join(", "));
+        detail += &format!("; tests {} gave no result in time and do not count", late.join(", "));
     }
     for low in &low {
         detail += &format!("; {low}");
@@ -177,7 +177,8 @@ mod tests {
         let failed = dieharder_verdict(&[(15, Some(values)), (0, None)]);
         assert_eq!((failed.ran, failed.ok), (true, Some(false)));
         assert!(
-            failed.detail.contains("test 15 gave p 0.0000") && failed.detail.contains("tests 0 did not end")
+            failed.detail.contains("test 15 gave p 0.0000")
+                && failed.detail.contains("tests 0 gave no result")
         );
         assert_eq!(dieharder_verdict(&[(15, Some(vec![0.5]))]).ok, Some(true));
         assert_eq!(dieharder_verdict(&[(15, None)]).ok, None);
