@@ -9,6 +9,7 @@
 
 mod capture;
 mod cipher;
+mod cipher_ct;
 mod cipher_stats;
 mod counters;
 mod debug;
@@ -46,6 +47,7 @@ pub use capture::{CaptureForm, CaptureInfo, CaptureList, CaptureRequest, Capture
 pub use cipher::{
     CipherCheck, CipherChecked, CipherInstalled, CipherLength, CipherMeasured, CipherMix, CipherPacked,
 };
+pub use cipher_ct::{CipherCt, CtCheck, CtControl};
 pub use cipher_stats::{
     Avalanche, CipherStats, StatsControl, StatsDistribution, StatsLeftOut, StatsOutside, StatsTest,
 };

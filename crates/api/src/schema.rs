@@ -63,6 +63,7 @@ documents! {
     CipherPacked "cipher-packed" ["cipher pack --json"],
     CipherInstalled "cipher-installed" ["cipher install --json"],
     CipherMeasured "cipher-measured" ["cipher bench --json"],
+    CipherCt "cipher-ct" ["cipher ct --json"],
     CipherStats "cipher-stats" ["cipher stats --json"],
     CommandRefusal "command-refusal" [],
     CountedFlows "counted-flows" ["flows --json"],

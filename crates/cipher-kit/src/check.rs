@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use api::{CipherCheck, CipherChecked};
+use cipher_loader::subject::Subject;
 use cipher_loader::trial;
 use cipher_loader::{LoadError, Trust, examine};
 use cipher_manifest::Manifest;
@@ -19,7 +20,15 @@ const MOST_AT_ONCE: usize = 4;
 /// The child's side of [`check`], and of the trial that loading makes: the hidden command calls it first thing, before
 /// it starts threads. It ends the process.
 pub fn child_main() -> ! {
-    trial::child_main_with(checks::run)
+    trial::child_main_with(run_task)
+}
+
+/// Do one check by its name, in a child: for programs that have tasks beside these.
+///
+/// # Errors
+/// What was wrong with the cipher, or that there is no such check.
+pub fn run_task(name: &str, subject: &Subject<'_>) -> Result<String, String> {
+    checks::run(name, subject)
 }
 
 /// Check a cipher in the folder of whoever calls, who answers for the files.

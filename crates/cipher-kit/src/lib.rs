@@ -18,7 +18,7 @@ pub mod pack;
 mod parent;
 mod skeleton;
 
-pub use check::{check, child_main};
+pub use check::{check, child_main, run_task};
 pub use name::CheckName;
 pub use options::{Options, SECONDS};
 pub use skeleton::{Kind, Language, Skeleton, SkeletonError, SkeletonFile};

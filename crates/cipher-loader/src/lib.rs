@@ -13,6 +13,7 @@
 //! | `context` | the memory of a key |
 //! | `library` | calls |
 //! | [`confined`] | a process that runs a library and can do nothing else |
+//! | [`valgrind`] | which octets count as never written, for the check of constant time |
 //!
 //! A library that was loaded is code of this process, and can do what the process can. The trial finds mistakes, and it
 //! is no border against an author who means harm.
@@ -33,6 +34,7 @@ mod sealed;
 pub mod subject;
 pub mod trial;
 mod trial_error;
+pub mod valgrind;
 
 pub use elf::ElfError;
 pub use error::{AbiError, FileFault, LoadError};

@@ -161,6 +161,17 @@ impl Keyed {
         }
     }
 
+    /// Decrypt blocks in place; `false` if the cipher has no blocks, and nothing was done.
+    ///
+    /// # Errors
+    /// [`UnitFailed`]: what `blocks` holds has no meaning.
+    pub fn decrypt(&self, blocks: &mut [u8]) -> Result<bool, UnitFailed> {
+        match &self.key {
+            CustomKey::Block(key) => key.decrypt_blocks(blocks).map(|()| true),
+            CustomKey::Stream(_) | CustomKey::Aead(_) => Ok(false),
+        }
+    }
+
     /// Fill octets with the key stream that packets of ESP would meet: packets of 4096 octets, each with a sequence
     /// number of its own behind the salt (RFC 3686, RFC 4106). `first` is the sequence number of the first packet.
     ///

@@ -25,7 +25,11 @@ fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     // A library of a cipher is tried or checked here, in a process that has done nothing else.
     if arguments.get(1).is_some_and(|argument| argument == documents::ciphers::TRIAL_COMMAND) {
-        cipher_kit::child_main();
+        cipher_loader::trial::child_main_with(cmd::cipher::child_task);
+    }
+    // Started under valgrind only.
+    if arguments.get(1).is_some_and(|argument| argument == cmd::cipher::UNDEFINED) {
+        return cmd::cipher::undefined_main(arguments.get(2));
     }
     if arguments.get(1).is_some_and(|argument| argument == documents::ciphers::WORKER_COMMAND) {
         cipher_worker::child_main();

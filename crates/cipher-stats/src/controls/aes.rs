@@ -42,9 +42,34 @@ const fn sbox() -> [u8; 256] {
     table
 }
 
-fn substitute(octet: u8) -> u8 {
-    // A table of 256 octets has a place for each.
-    SBOX.get(usize::from(octet)).copied().unwrap_or_default()
+/// How an octet is found in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lookup {
+    /// By its place: which cache line is read depends on it.
+    Place,
+    /// By a search for the octet of which it is the inverse: how long that takes depends on it.
+    Search,
+}
+
+/// The inverse of the S-box.
+const INVERSE: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut octet = 0;
+    while octet < 256 {
+        table[SBOX[octet] as usize] = octet as u8;
+        octet += 1;
+    }
+    table
+};
+
+impl Lookup {
+    fn substitute(self, octet: u8) -> u8 {
+        match self {
+            // A table of 256 octets has a place for each.
+            Lookup::Place => SBOX.get(usize::from(octet)).copied().unwrap_or_default(),
+            Lookup::Search => INVERSE.iter().position(|inverse| *inverse == octet).unwrap_or_default() as u8,
+        }
+    }
 }
 
 /// AES-256 with tables, cut to so many rounds.
@@ -52,6 +77,7 @@ fn substitute(octet: u8) -> u8 {
 pub struct TableAes {
     description: CustomDescription,
     rounds: usize,
+    lookup: Lookup,
 }
 
 impl TableAes {
@@ -66,7 +92,12 @@ impl TableAes {
             key_len: KEY,
             max_octets: None,
         };
-        TableAes { description, rounds }
+        TableAes { description, rounds, lookup: Lookup::Place }
+    }
+
+    /// AES-256 that searches its table: its time depends on key and input so much that any measurement shows it.
+    pub fn searching() -> TableAes {
+        TableAes { lookup: Lookup::Search, ..TableAes::new(ROUNDS) }
     }
 }
 
@@ -77,14 +108,14 @@ impl CustomCipher for TableAes {
 
     fn set_key(&self, key: &[u8]) -> Result<CustomKey, SetKeyError> {
         let key = <&[u8; KEY]>::try_from(key).map_err(|_| SetKeyError::Length)?;
-        let mut keys = expand(key);
+        let mut keys = expand(key, self.lookup);
         keys.truncate(self.rounds + 1);
-        Ok(CustomKey::Block(Box::new(TableKey(keys))))
+        Ok(CustomKey::Block(Box::new(TableKey { keys, lookup: self.lookup })))
     }
 }
 
 /// The round keys (FIPS 197 section 5.2).
-fn expand(key: &[u8; KEY]) -> Vec<[u8; BLOCK]> {
+fn expand(key: &[u8; KEY], lookup: Lookup) -> Vec<[u8; BLOCK]> {
     let (words, _) = key.as_chunks::<4>();
     let mut words = words.to_vec();
     let mut constant = 1;
@@ -92,11 +123,11 @@ fn expand(key: &[u8; KEY]) -> Vec<[u8; BLOCK]> {
         let mut word = words.last().copied().unwrap_or_default();
         if index % 8 == 0 {
             word.rotate_left(1);
-            word = word.map(substitute);
+            word = word.map(|octet| lookup.substitute(octet));
             word[0] ^= constant;
             constant = double(constant);
         } else if index % 8 == 4 {
-            word = word.map(substitute);
+            word = word.map(|octet| lookup.substitute(octet));
         }
         let back = words.get(index - 8).copied().unwrap_or_default();
         word.iter_mut().zip(back).for_each(|(to, from)| *to ^= from);
@@ -106,7 +137,10 @@ fn expand(key: &[u8; KEY]) -> Vec<[u8; BLOCK]> {
     keys.to_vec()
 }
 
-struct TableKey(Vec<[u8; BLOCK]>);
+struct TableKey {
+    keys: Vec<[u8; BLOCK]>,
+    lookup: Lookup,
+}
 
 impl BlockKey for TableKey {
     fn encrypt_blocks(&self, blocks: &mut [u8]) -> Result<(), UnitFailed> {
@@ -123,11 +157,11 @@ impl BlockKey for TableKey {
 
 impl TableKey {
     fn encrypt(&self, block: &mut [u8; BLOCK]) {
-        let Some((first, rest)) = self.0.split_first() else { return };
+        let Some((first, rest)) = self.keys.split_first() else { return };
         add(block, first);
         let last = rest.len();
         for (round, key) in (1..).zip(rest) {
-            *block = shift_rows(block.map(substitute));
+            *block = shift_rows(block.map(|octet| self.lookup.substitute(octet)));
             if round < last {
                 mix_columns(block);
             }
@@ -177,6 +211,13 @@ mod tests {
         let block = std::array::from_fn(|i| 0x11 * i as u8);
         let cipher = 0x8ea2_b7ca_5167_45bf_eafc_4990_4b49_6089u128.to_be_bytes();
         assert_eq!(encrypt(ROUNDS, &key, block), cipher);
+    }
+
+    #[test]
+    fn a_search_finds_what_the_table_has() {
+        for octet in 0..=255 {
+            assert_eq!(Lookup::Search.substitute(octet), Lookup::Place.substitute(octet));
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The tests of `ravelin`, one program: each module is about one kind of truth.
 
 mod cipher;
+mod cipher_statistics;
 mod cli;
 mod color;
 mod completion;
