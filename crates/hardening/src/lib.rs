@@ -1,0 +1,81 @@
+//! Whether a host is hardened as paper 004 section 8 asks: its six remedies, each with checks.
+//!
+//! What enters: the root of a host, which is `/` for this one, or the folder of an image. What leaves: the checks in
+//! six groups, each with what was found and what to type. Files are read and nothing else is done: no process is
+//! started, no socket is opened, nothing is written. Whatever is read is bounded, and no link leads out of the root.
+//!
+//! What cannot be read is a warning that begins with "unknown" and says why; it is never taken for good. A check that
+//! fails is a finding about the host, and does not keep the daemon from starting.
+#![forbid(unsafe_code)]
+
+mod configuration;
+mod finding;
+mod functions;
+mod integrity;
+mod modules;
+mod own_files;
+mod remote_log;
+mod services;
+mod settings;
+mod tree;
+mod units;
+mod updates;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use api::{HardeningGroup, HardeningRemedy};
+
+use settings::Settings;
+use tree::Tree;
+
+/// The configuration file of a host whose administrator chose no other.
+pub const CONFIG: &str = "/etc/ravelin/ravelin.toml";
+
+/// A host to look at.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The root of the host's files: `/` is this host.
+    pub root: PathBuf,
+    /// The path of the configuration file, as it reads on that host.
+    pub config: PathBuf,
+    /// The user who must own what is trusted: 0, except in tests.
+    pub owner: u32,
+    /// The time of day since 1970, which ages are counted from.
+    pub now: Duration,
+}
+
+impl Host {
+    /// The host below this root at this time of day since 1970, with the usual configuration file.
+    pub fn new(root: &Path, now: Duration) -> Host {
+        Host { root: root.to_owned(), config: PathBuf::from(CONFIG), owner: 0, now }
+    }
+}
+
+/// The reason why nothing of a host can be looked at.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}; name the folder that holds the host's etc, proc and usr with --root", root.display())]
+pub struct RootError {
+    /// The root of the host.
+    root: PathBuf,
+    /// The error of the system.
+    source: std::io::Error,
+}
+
+/// Makes every check of a host, in the order of the paper's list.
+///
+/// # Errors
+/// If the root is no folder that can be opened.
+pub fn checks(host: &Host) -> Result<Vec<HardeningGroup>, RootError> {
+    let tree = Tree::open(host).map_err(|source| RootError { root: host.root.clone(), source })?;
+    let settings = Settings::read(&tree, &host.config);
+    let group = |remedy, checks| HardeningGroup { remedy, checks };
+    Ok(vec![
+        group(HardeningRemedy::Modules, [modules::checks(&tree), services::checks(&tree)].concat()),
+        group(HardeningRemedy::Functions, functions::checks(&tree, &settings)),
+        group(HardeningRemedy::Configuration, configuration::checks(&tree, &settings)),
+        group(HardeningRemedy::Updates, updates::checks(&tree)),
+        group(HardeningRemedy::Integrity, integrity::checks(&tree, &settings)),
+        group(HardeningRemedy::RemoteLog, remote_log::checks(&tree, &settings)),
+    ])
+}

@@ -1,0 +1,181 @@
+//! Updates by the provider's recommendations (paper 004 section 8, fourth remedy): made by themselves, from lists that
+//! are fresh, and in force.
+
+use std::cmp::Ordering;
+
+use api::Check;
+
+use crate::finding::{Found, age, check, listed, or_unknown};
+use crate::tree::{Tree, Unread};
+use crate::units;
+
+/// The seconds that lists of packages may be old: one week.
+const MOST_AGE: u64 = 7 * 86_400;
+
+/// What shows when lists of packages were fetched. `apt update` renames files in its folder even where nothing is new.
+const FETCHED: [&str; 5] = [
+    "/var/lib/apt/periodic/update-success-stamp",
+    "/var/lib/apt/lists",
+    "/var/lib/apt/lists/partial",
+    "/var/cache/dnf/last_makecache",
+    "/var/cache/libdnf5",
+];
+
+/// What a package leaves when the host must be started anew.
+const MARKERS: [&str; 3] = ["/run/reboot-required", "/var/run/reboot-required", "/run/needs-reboot"];
+
+/// The timers of dnf that install updates by themselves.
+const DNF_TIMERS: [&str; 3] = ["dnf-automatic.timer", "dnf-automatic-install.timer", "dnf5-automatic.timer"];
+
+/// Makes the checks of the updates.
+pub(crate) fn checks(tree: &Tree) -> Vec<Check> {
+    let automatic = "`apt install unattended-upgrades && dpkg-reconfigure -plow unattended-upgrades`, or `dnf install \
+                     dnf-automatic && systemctl enable --now dnf-automatic-install.timer`";
+    vec![
+        check("automatic", or_unknown(automatic_updates(tree)), automatic),
+        check(
+            "package lists",
+            package_lists(tree),
+            "`apt update`, or `dnf makecache`; see why it was not done by itself",
+        ),
+        check(
+            "reboot",
+            or_unknown(reboot(tree)),
+            "`systemctl reboot`: what was updated is not in force before",
+        ),
+    ]
+}
+
+fn automatic_updates(tree: &Tree) -> Result<Found, Unread> {
+    let mut missing = Vec::new();
+    if tree.has("/etc/apt")? {
+        let mut periodic = None;
+        for name in tree.names_if_there("/etc/apt/apt.conf.d")? {
+            let text = tree.text(format!("/etc/apt/apt.conf.d/{name}"))?;
+            periodic = apt_setting(&text, "APT::Periodic::Unattended-Upgrade").or(periodic);
+        }
+        let is_on = periodic.as_deref().is_some_and(|value| !matches!(value, "0" | "" | "never"));
+        match (tree.has("/usr/bin/unattended-upgrade")?, is_on) {
+            (true, true) => {
+                return Ok(Found::Good("apt installs updates by itself (unattended-upgrades)".to_owned()));
+            }
+            (false, _) => missing.push("unattended-upgrades is not installed".to_owned()),
+            (true, false) => missing.push("APT::Periodic::Unattended-Upgrade is not on".to_owned()),
+        }
+    }
+    if tree.has("/etc/dnf")? {
+        let text = tree.text_if_there("/etc/dnf/automatic.conf")?.unwrap_or_default();
+        let applies = units::last_value(&text, "apply_updates").is_some_and(|value| value == "yes");
+        let all = units::enabled(tree)?;
+        let timer = DNF_TIMERS.iter().find(|timer| all.contains(**timer));
+        match timer {
+            Some(timer) if applies || timer.contains("install") => {
+                return Ok(Found::Good(format!("dnf installs updates by itself ({timer})")));
+            }
+            Some(_) => missing.push("apply_updates of /etc/dnf/automatic.conf is not yes".to_owned()),
+            None => missing.push("no timer of dnf-automatic is enabled".to_owned()),
+        }
+    }
+    Ok(match missing.is_empty() {
+        true => Found::Unknown("neither apt nor dnf is here".to_owned()),
+        false => Found::Bad(listed(&missing)),
+    })
+}
+
+/// The last value of a setting in lines `NAME "VALUE";` of apt.conf(5).
+fn apt_setting(text: &str, name: &str) -> Option<String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.starts_with('#'));
+    let values = lines.filter_map(|line| {
+        let (key, value) = line.split_once(char::is_whitespace)?;
+        key.eq_ignore_ascii_case(name)
+            .then(|| value.trim().trim_end_matches(';').trim_matches('"').to_owned())
+    });
+    values.last()
+}
+
+fn package_lists(tree: &Tree) -> Found {
+    let (mut ages, mut unread) = (Vec::new(), Vec::new());
+    for path in FETCHED {
+        match tree.age(path) {
+            Ok(age) => ages.push(age),
+            Err(error) if error.is_absent() => {}
+            Err(error) => unread.push(error.to_string()),
+        }
+    }
+    match ages.iter().min() {
+        None if unread.is_empty() => Found::Unknown("neither apt nor dnf left a trace of lists".to_owned()),
+        None => Found::Unknown(listed(&unread)),
+        Some(youngest) if *youngest > MOST_AGE => Found::Bad(format!("the lists are {} old", age(*youngest))),
+        Some(youngest) => Found::Good(format!("the lists are {} old", age(*youngest))),
+    }
+}
+
+fn reboot(tree: &Tree) -> Result<Found, Unread> {
+    for path in MARKERS {
+        if tree.has(path)? {
+            let packages = tree.text_if_there(format!("{path}.pkgs"))?.unwrap_or_default();
+            let mut names: Vec<String> = packages.lines().map(str::to_owned).collect();
+            names.dedup();
+            let why = if names.is_empty() { String::new() } else { format!(", for {}", listed(&names)) };
+            return Ok(Found::Bad(format!("{path} is there{why}")));
+        }
+    }
+    let running = tree.text("/proc/sys/kernel/osrelease")?.trim().to_owned();
+    let kernels = tree.names_if_there("/boot")?;
+    let installed = kernels.iter().filter_map(|name| name.strip_prefix("vmlinuz-"));
+    // Fedora keeps a kernel to rescue a host, which has no version.
+    let newest = installed.filter(|release| !release.contains("rescue")).max_by(|a, b| by_version(a, b));
+    Ok(match newest {
+        None => Found::Unknown(format!("/boot has no kernel to compare {running} with")),
+        Some(newest) if by_version(newest, &running) == Ordering::Greater => {
+            Found::Bad(format!("{running} runs, and {newest} is installed"))
+        }
+        Some(_) => {
+            Found::Good(format!("{running} is the newest kernel installed, and no package asks for a reboot"))
+        }
+    })
+}
+
+/// The order of two releases of a kernel: numbers as numbers, everything else as text.
+fn by_version(a: &str, b: &str) -> Ordering {
+    parts(a).cmp(&parts(b))
+}
+
+/// The parts of a release. A number is its length without leading zeros and its digits, so that any length compares.
+fn parts(release: &str) -> Vec<(usize, String)> {
+    let mut out: Vec<(usize, String)> = Vec::new();
+    for piece in release.split(['.', '-', '+', '~', '_']) {
+        let at = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
+        let (digits, text) = piece.split_at(at);
+        let digits = digits.trim_start_matches('0');
+        out.push((digits.len(), digits.to_owned()));
+        out.push((0, text.to_owned()));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_have_the_order_of_their_numbers() {
+        for (older, newer) in [
+            ("6.1.0-9-amd64", "6.1.0-10-amd64"),
+            ("6.9.1", "6.12.0"),
+            ("6.12.9+deb13-amd64", "6.12.17+deb13-amd64"),
+            ("5.14.0-362.el9", "5.14.0-503.el9"),
+        ] {
+            assert_eq!(by_version(older, newer), Ordering::Less, "{older} {newer}");
+            assert_eq!(by_version(newer, older), Ordering::Greater);
+        }
+        assert_eq!(by_version("6.1.0-9-amd64", "6.1.0-9-amd64"), Ordering::Equal);
+    }
+
+    #[test]
+    fn the_last_word_of_apt_counts() {
+        let text = "// APT::Periodic::Unattended-Upgrade \"0\";\nAPT::Periodic::Unattended-Upgrade \"1\";\n";
+        assert_eq!(apt_setting(text, "APT::Periodic::Unattended-Upgrade").as_deref(), Some("1"));
+        assert_eq!(apt_setting(text, "APT::Periodic::Enable"), None);
+    }
+}
