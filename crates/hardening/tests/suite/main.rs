@@ -1,0 +1,6 @@
+//! The checks over small hosts in temporary folders.
+
+mod cases;
+mod foreign;
+mod host;
+mod unknown;
