@@ -6,9 +6,9 @@ use std::path::Path;
 use api::Check;
 use rustix::fs::FileType;
 
-use crate::finding::{Found, Tally, check, or_unknown};
-use crate::settings::{Settings, Unknown};
-use crate::tree::{Tree, Unread};
+use crate::finding::{Outcome, Tally, check, or_unknown};
+use crate::settings::{Settings, SettingsError};
+use crate::tree::{ReadError, Tree};
 use crate::units;
 
 /// The units of Ravelin, and the target that wants each.
@@ -47,50 +47,50 @@ fn plain(path: &Path) -> String {
     if is_plain { text } else { "FILE".to_owned() }
 }
 
-fn configuration(tree: &Tree, settings: &Settings) -> Result<Found, Unread> {
+fn configuration(tree: &Tree, settings: &Settings) -> Result<Outcome, ReadError> {
     let file = settings.file.display();
     Ok(match &settings.table {
-        Err(Unknown::Unread(error)) if error.is_absent() => Found::Bad(error.to_string()),
-        Err(Unknown::Unread(error)) => Found::Unknown(error.to_string()),
-        Err(Unknown::Malformed(why)) => Found::Bad(why.clone()),
+        Err(SettingsError::Read(error)) if error.is_absent() => Outcome::Bad(error.to_string()),
+        Err(SettingsError::Read(error)) => Outcome::Unknown(error.to_string()),
+        Err(SettingsError::Malformed(why)) => Outcome::Bad(why.clone()),
         Ok(_) => match tree.is_guarded(&settings.file)? {
-            Ok(()) => Found::Good(format!("only root can change {file}")),
-            Err(why) => Found::Bad(why),
+            Ok(()) => Outcome::Good(format!("only root can change {file}")),
+            Err(why) => Outcome::Bad(why),
         },
     })
 }
 
 /// The path of the policy, or why it is not known.
-fn policy_path(settings: &Settings) -> Result<std::path::PathBuf, Found> {
+fn policy_path(settings: &Settings) -> Result<std::path::PathBuf, Outcome> {
     if let Err(error) = &settings.table {
-        return Err(Found::Unknown(format!("which file it is: {error}")));
+        return Err(Outcome::Unknown(format!("which file it is: {error}")));
     }
-    let missing = || Found::Unknown(format!("{} has no `policy`", settings.file.display()));
+    let missing = || Outcome::Unknown(format!("{} has no `policy`", settings.file.display()));
     settings.policy().ok_or_else(missing)
 }
 
-fn policy_file(tree: &Tree, settings: &Settings) -> Result<Found, Unread> {
+fn policy_file(tree: &Tree, settings: &Settings) -> Result<Outcome, ReadError> {
     let path = match policy_path(settings) {
         Ok(path) => path,
         Err(found) => return Ok(found),
     };
     if !tree.has(&path)? {
-        return Ok(Found::Bad(format!("{} is not there", path.display())));
+        return Ok(Outcome::Bad(format!("{} is not there", path.display())));
     }
     Ok(match tree.is_guarded(&path)? {
-        Ok(()) => Found::Good(format!("only root can change {}", path.display())),
-        Err(why) => Found::Bad(why),
+        Ok(()) => Outcome::Good(format!("only root can change {}", path.display())),
+        Err(why) => Outcome::Bad(why),
     })
 }
 
-fn policy_tests(tree: &Tree, settings: &Settings) -> Result<Found, Unread> {
+fn policy_tests(tree: &Tree, settings: &Settings) -> Result<Outcome, ReadError> {
     let path = match policy_path(settings) {
         Ok(path) => path,
         Err(found) => return Ok(found),
     };
     Ok(match test_lines(&tree.text(&path)?) {
-        0 => Found::Bad(format!("{} has no line of a test", path.display())),
-        n => Found::Good(format!("{n} lines of tests, which each load of the policy asks")),
+        0 => Outcome::Bad(format!("{} has no line of a test", path.display())),
+        n => Outcome::Good(format!("{n} lines of tests, which each load of the policy asks")),
     })
 }
 
@@ -170,7 +170,7 @@ fn tokens(policy: &str) -> Vec<String> {
     out
 }
 
-fn ours_enabled(tree: &Tree) -> Result<Found, Unread> {
+fn ours_enabled(tree: &Tree) -> Result<Outcome, ReadError> {
     let mut tally = Tally::default();
     let all = units::enabled(tree)?;
     for (unit, target) in UNITS {
@@ -180,14 +180,14 @@ fn ours_enabled(tree: &Tree) -> Result<Found, Unread> {
             tally.bad(format!("{unit} is not enabled, so {target} does not start it"));
         }
     }
-    Ok(tally.found("protected traffic is refused from boot on, and the daemon starts"))
+    Ok(tally.outcome("protected traffic is refused from boot on, and the daemon starts"))
 }
 
-fn control_socket(tree: &Tree, settings: &Settings) -> Result<Found, Unread> {
+fn control_socket(tree: &Tree, settings: &Settings) -> Result<Outcome, ReadError> {
     let path = settings.control_socket();
     let facts = match tree.facts(&path) {
         Err(error) if error.is_absent() => {
-            return Ok(Found::Unknown(format!("{error}: no daemon runs")));
+            return Ok(Outcome::Unknown(format!("{error}: no daemon runs")));
         }
         facts => facts?,
     };
@@ -203,20 +203,20 @@ fn control_socket(tree: &Tree, settings: &Settings) -> Result<Found, Unread> {
     if let Err(why) = tree.is_guarded(&path)? {
         tally.bad(why);
     }
-    Ok(tally.found(format!("{shown} is root's alone")))
+    Ok(tally.outcome(format!("{shown} is root's alone")))
 }
 
-fn weak_suites(settings: &Settings) -> Found {
+fn weak_suites(settings: &Settings) -> Outcome {
     let legacy = match &settings.table {
-        Err(error) => return Found::Unknown(error.to_string()),
+        Err(error) => return Outcome::Unknown(error.to_string()),
         Ok(_) => settings.get(&["crypto", "legacy"]),
     };
     match legacy.map(toml::Value::as_bool) {
-        None | Some(Some(false)) => Found::Good("DES, 3DES and HMAC-MD5 are not to be had".to_owned()),
+        None | Some(Some(false)) => Outcome::Good("DES, 3DES and HMAC-MD5 are not to be had".to_owned()),
         Some(Some(true)) => {
-            Found::Bad("DES, 3DES and HMAC-MD5 may be used (RFC 8221 says not to)".to_owned())
+            Outcome::Bad("DES, 3DES and HMAC-MD5 may be used (RFC 8221 says not to)".to_owned())
         }
-        Some(None) => Found::Unknown("`legacy` is neither true nor false".to_owned()),
+        Some(None) => Outcome::Unknown("`legacy` is neither true nor false".to_owned()),
     }
 }
 

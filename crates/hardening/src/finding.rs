@@ -2,14 +2,14 @@
 
 use api::{Check, CheckState};
 
-use crate::tree::Unread;
+use crate::tree::ReadError;
 
 /// The number of things of one kind that a finding names.
 const MOST_NAMED: usize = 6;
 
 /// The result of an examination.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Outcome {
     /// The host is as it should be.
     Good(String),
     /// The host is not as it should be.
@@ -18,26 +18,26 @@ pub(crate) enum Found {
     Unknown(String),
 }
 
-impl From<Unread> for Found {
-    fn from(error: Unread) -> Found {
-        Found::Unknown(error.to_string())
+impl From<ReadError> for Outcome {
+    fn from(error: ReadError) -> Outcome {
+        Outcome::Unknown(error.to_string())
     }
 }
 
 /// Makes a check of its result; the remedy says what to type where the result is not good.
-pub(crate) fn check(name: &str, found: Found, remedy: impl Into<String>) -> Check {
+pub(crate) fn check(name: &str, found: Outcome, remedy: impl Into<String>) -> Check {
     let (state, found) = match found {
-        Found::Good(found) => (CheckState::Ok, found),
-        Found::Bad(found) => (CheckState::Fail, found),
-        Found::Unknown(why) => (CheckState::Warn, format!("unknown: {why}")),
+        Outcome::Good(found) => (CheckState::Ok, found),
+        Outcome::Bad(found) => (CheckState::Fail, found),
+        Outcome::Unknown(why) => (CheckState::Warn, format!("unknown: {why}")),
     };
     let remedy = (state != CheckState::Ok).then(|| printable(&remedy.into()));
     Check { name: name.to_owned(), state, found: printable(&found), remedy }
 }
 
 /// The result of a step that may fail to read something.
-pub(crate) fn or_unknown(result: Result<Found, Unread>) -> Found {
-    result.unwrap_or_else(Found::from)
+pub(crate) fn or_unknown(result: Result<Outcome, ReadError>) -> Outcome {
+    result.unwrap_or_else(Outcome::from)
 }
 
 /// What several steps of one examination found. One that is bad makes the whole bad, and else one that is unknown makes
@@ -60,16 +60,16 @@ impl Tally {
     }
 
     /// The value of a step; an error is noted as unknown.
-    pub(crate) fn read<T>(&mut self, step: Result<T, Unread>) -> Option<T> {
+    pub(crate) fn read<T>(&mut self, step: Result<T, ReadError>) -> Option<T> {
         step.map_err(|error| self.unknown(error)).ok()
     }
 
     /// The result of the whole.
-    pub(crate) fn found(self, good: impl Into<String>) -> Found {
+    pub(crate) fn outcome(self, good: impl Into<String>) -> Outcome {
         match (self.bad.is_empty(), self.unknown.is_empty()) {
-            (false, _) => Found::Bad(listed(&self.bad)),
-            (true, false) => Found::Unknown(listed(&self.unknown)),
-            (true, true) => Found::Good(good.into()),
+            (false, _) => Outcome::Bad(listed(&self.bad)),
+            (true, false) => Outcome::Unknown(listed(&self.unknown)),
+            (true, true) => Outcome::Good(good.into()),
         }
     }
 }
@@ -114,20 +114,20 @@ mod tests {
     fn what_is_unknown_is_a_warning_and_what_is_bad_outweighs_it() {
         let mut tally = Tally::default();
         tally.unknown("no file");
-        let warned = check("n", tally.found("good"), "do it");
+        let warned = check("n", tally.outcome("good"), "do it");
         assert_eq!((warned.state, warned.found.as_str()), (CheckState::Warn, "unknown: no file"));
         assert_eq!(warned.remedy.as_deref(), Some("do it"));
         let mut tally = Tally::default();
         tally.unknown("no file");
         (1..=8).for_each(|n| tally.bad(format!("b{n}")));
-        assert_eq!(tally.found("good"), Found::Bad("b1; b2; b3; b4; b5; b6; and 2 more".to_owned()));
-        let good = check("n", Tally::default().found("good"), "do it");
+        assert_eq!(tally.outcome("good"), Outcome::Bad("b1; b2; b3; b4; b5; b6; and 2 more".to_owned()));
+        let good = check("n", Tally::default().outcome("good"), "do it");
         assert_eq!((good.state, good.remedy), (CheckState::Ok, None));
     }
 
     #[test]
     fn names_from_files_move_no_cursor() {
-        let shown = check("n", Found::Bad("a\u{1b}[2J\u{202e}b".to_owned()), "");
+        let shown = check("n", Outcome::Bad("a\u{1b}[2J\u{202e}b".to_owned()), "");
         assert_eq!(shown.found, "a\\u{1b}[2J\\u{202e}b");
     }
 }

@@ -3,16 +3,16 @@
 
 use api::Check;
 
-use crate::finding::{Found, Tally, check, or_unknown};
+use crate::finding::{Outcome, Tally, check, or_unknown};
 use crate::settings::Settings;
-use crate::tree::{Tree, Unread};
+use crate::tree::{ReadError, Tree};
 use crate::units;
 
 /// The unit of the daemon.
 const UNIT: &str = "ravelin.service";
 
 /// A setting that is not as it should be: its name below /proc/sys, and the value that it should have.
-type Wanted = (String, i64);
+type Setting = (String, i64);
 
 /// Makes the checks of the functions.
 pub(crate) fn checks(tree: &Tree, settings: &Settings) -> Vec<Check> {
@@ -46,18 +46,18 @@ pub(crate) fn checks(tree: &Tree, settings: &Settings) -> Vec<Check> {
     ]
 }
 
-fn value(tree: &Tree, name: &str) -> Result<i64, Unread> {
+fn value(tree: &Tree, name: &str) -> Result<i64, ReadError> {
     let path = format!("/proc/sys/{name}");
     let text = tree.text(&path)?;
-    text.trim().parse().map_err(|_| Unread::Other(path.into(), "this is no number".to_owned()))
+    text.trim().parse().map_err(|_| ReadError::Other(path.into(), "this is no number".to_owned()))
 }
 
 /// The check of some settings, and the line to type for those that are wrong.
-fn settings_check(name: &str, (tally, wanted): (Tally, Vec<Wanted>), good: &str) -> Check {
-    check(name, tally.found(good), remedy(&wanted))
+fn settings_check(name: &str, (tally, wanted): (Tally, Vec<Setting>), good: &str) -> Check {
+    check(name, tally.outcome(good), remedy(&wanted))
 }
 
-fn remedy(wanted: &[Wanted]) -> String {
+fn remedy(wanted: &[Setting]) -> String {
     // A name that a shell would read as something else is not offered to be typed.
     let is_plain = |name: &str| name.bytes().all(|c| c.is_ascii_alphanumeric() || b"/._-".contains(&c));
     let lines: Vec<String> = wanted
@@ -75,7 +75,7 @@ fn remedy(wanted: &[Wanted]) -> String {
 }
 
 /// Settings that should have at least these values.
-fn at_least(tree: &Tree, wanted: &[(&str, i64)]) -> (Tally, Vec<Wanted>) {
+fn at_least(tree: &Tree, wanted: &[(&str, i64)]) -> (Tally, Vec<Setting>) {
     let mut tally = Tally::default();
     let mut wrong = Vec::new();
     for (name, least) in wanted {
@@ -87,7 +87,7 @@ fn at_least(tree: &Tree, wanted: &[(&str, i64)]) -> (Tally, Vec<Wanted>) {
 fn expect(
     tree: &Tree,
     tally: &mut Tally,
-    wrong: &mut Vec<Wanted>,
+    wrong: &mut Vec<Setting>,
     name: &str,
     wanted: i64,
     is_right: impl Fn(i64) -> bool,
@@ -101,7 +101,7 @@ fn expect(
 
 /// The names of a family's sets of settings: `all`, `default` and the interfaces but the loopback. Empty where the kernel
 /// has no such family.
-fn interfaces(tree: &Tree, family: &str) -> Result<Vec<String>, Unread> {
+fn interfaces(tree: &Tree, family: &str) -> Result<Vec<String>, ReadError> {
     if family == "ipv6" && tree.has("/proc/sys/net")? && !tree.has("/proc/sys/net/ipv6")? {
         return Ok(Vec::new());
     }
@@ -110,7 +110,7 @@ fn interfaces(tree: &Tree, family: &str) -> Result<Vec<String>, Unread> {
 }
 
 /// Each setting of a family's sets should be 0.
-fn zero(tree: &Tree, tally: &mut Tally, wrong: &mut Vec<Wanted>, family: &str, keys: &[&str]) {
+fn zero(tree: &Tree, tally: &mut Tally, wrong: &mut Vec<Setting>, family: &str, keys: &[&str]) {
     let Some(names) = tally.read(interfaces(tree, family)) else { return };
     for name in names {
         for key in keys {
@@ -122,14 +122,14 @@ fn zero(tree: &Tree, tally: &mut Tally, wrong: &mut Vec<Wanted>, family: &str, k
 
 /// An interface hears redirects of IPv4 by its own setting or by that of `all`, whichever is stricter or laxer as the host
 /// forwards or not, so each of them counts.
-fn redirects(tree: &Tree) -> (Tally, Vec<Wanted>) {
+fn redirects(tree: &Tree) -> (Tally, Vec<Setting>) {
     let (mut tally, mut wrong) = Default::default();
     zero(tree, &mut tally, &mut wrong, "ipv4", &["accept_redirects", "send_redirects"]);
     zero(tree, &mut tally, &mut wrong, "ipv6", &["accept_redirects"]);
     (tally, wrong)
 }
 
-fn source_routing(tree: &Tree) -> (Tally, Vec<Wanted>) {
+fn source_routing(tree: &Tree) -> (Tally, Vec<Setting>) {
     let (mut tally, mut wrong) = Default::default();
     zero(tree, &mut tally, &mut wrong, "ipv4", &["accept_source_route"]);
     zero(tree, &mut tally, &mut wrong, "ipv6", &["accept_source_route"]);
@@ -139,7 +139,7 @@ fn source_routing(tree: &Tree) -> (Tally, Vec<Wanted>) {
 /// A gateway that hears router advertisements takes its routes from whoever is on the link.
 fn router_advertisements(tree: &Tree, settings: &Settings) -> Check {
     const NAME: &str = "router adverts";
-    let (mut tally, mut wrong) = <(Tally, Vec<Wanted>)>::default();
+    let (mut tally, mut wrong) = <(Tally, Vec<Setting>)>::default();
     let forwards = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"].map(|name| value(tree, name));
     let is_gateway = settings.is_gateway() || forwards.iter().flatten().any(|value| *value != 0);
     if !is_gateway {
@@ -147,7 +147,7 @@ fn router_advertisements(tree: &Tree, settings: &Settings) -> Check {
         tally.read(v4);
         return check(
             NAME,
-            tally.found("the host is no gateway"),
+            tally.outcome("the host is no gateway"),
             "look at /proc/sys on the host itself, as root",
         );
     }
@@ -163,7 +163,7 @@ fn router_advertisements(tree: &Tree, settings: &Settings) -> Check {
     settings_check(NAME, (tally, wrong), "no router advertisement is heard")
 }
 
-fn core_dumps(tree: &Tree) -> Result<Found, Unread> {
+fn core_dumps(tree: &Tree) -> Result<Outcome, ReadError> {
     let mut tally = Tally::default();
     if let Some(dumpable) = tally.read(value(tree, "fs/suid_dumpable"))
         && dumpable != 0
@@ -181,5 +181,5 @@ fn core_dumps(tree: &Tree) -> Result<Found, Unread> {
             None => tally.bad(format!("{UNIT} has no LimitCORE=0")),
         }
     }
-    Ok(tally.found("neither the daemon nor a process that gave rights up leaves its memory behind"))
+    Ok(tally.outcome("neither the daemon nor a process that gave rights up leaves its memory behind"))
 }

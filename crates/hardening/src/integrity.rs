@@ -6,10 +6,10 @@ use std::path::Path;
 use api::Check;
 use cipher_manifest::{Digest, FileReference, Manifest};
 
-use crate::finding::{Found, Tally, age, check, listed, or_unknown};
+use crate::finding::{Outcome, Tally, age, check, listed, or_unknown};
 use crate::own_files;
 use crate::settings::Settings;
-use crate::tree::{Tree, Unread};
+use crate::tree::{ReadError, Tree};
 use crate::units;
 
 /// The seconds since the last comparison of the host's files: two runs of a weekly timer may miss each other by a day.
@@ -93,7 +93,7 @@ pub(crate) fn checks(tree: &Tree, settings: &Settings) -> Vec<Check> {
 }
 
 /// The youngest of these that is there.
-fn youngest(tree: &Tree, paths: &[&str]) -> Result<Option<u64>, Unread> {
+fn youngest(tree: &Tree, paths: &[&str]) -> Result<Option<u64>, ReadError> {
     let mut found: Option<u64> = None;
     for path in paths {
         match tree.age(path) {
@@ -105,10 +105,10 @@ fn youngest(tree: &Tree, paths: &[&str]) -> Result<Option<u64>, Unread> {
     Ok(found)
 }
 
-fn checker_of_files(tree: &Tree) -> Result<Found, Unread> {
+fn checker_of_files(tree: &Tree) -> Result<Outcome, ReadError> {
     let line = tree.text_if_there("/proc/cmdline")?.unwrap_or_default();
     if line.split_whitespace().any(|word| word == "ima_appraise=enforce") {
-        return Ok(Found::Good(
+        return Ok(Outcome::Good(
             "the kernel refuses files that were changed (ima_appraise=enforce)".to_owned(),
         ));
     }
@@ -116,7 +116,7 @@ fn checker_of_files(tree: &Tree) -> Result<Found, Unread> {
     if youngest(tree, &AIDE)?.is_some() {
         match youngest(tree, &AIDE_LOGS)? {
             Some(old) if old <= MOST_CHECK_AGE => {
-                return Ok(Found::Good(format!("aide compared the host's files {} ago", age(old))));
+                return Ok(Outcome::Good(format!("aide compared the host's files {} ago", age(old))));
             }
             Some(old) => wrong.push(format!("aide compared the host's files {} ago", age(old))),
             None => wrong.push("aide has a database and never compared the host's files".to_owned()),
@@ -127,19 +127,19 @@ fn checker_of_files(tree: &Tree) -> Result<Found, Unread> {
         let when = units::last_value(&text, "CRON_CHECK").unwrap_or_default();
         let when = when.trim_matches(['"', '\'']);
         if matches!(when, "daily" | "weekly") {
-            return Ok(Found::Good(format!("debsums compares the files of packages {when}")));
+            return Ok(Outcome::Good(format!("debsums compares the files of packages {when}")));
         }
         wrong.push("debsums is installed and compares nothing by itself".to_owned());
     }
     if wrong.is_empty() {
         wrong.push("neither aide nor debsums nor the kernel's IMA looks at the host's files".to_owned());
     }
-    Ok(Found::Bad(listed(&wrong)))
+    Ok(Outcome::Bad(listed(&wrong)))
 }
 
-fn cipher_files(tree: &Tree, settings: &Settings) -> Result<Found, Unread> {
+fn cipher_files(tree: &Tree, settings: &Settings) -> Result<Outcome, ReadError> {
     let tables = match &settings.table {
-        Err(error) => return Ok(Found::Unknown(error.to_string())),
+        Err(error) => return Ok(Outcome::Unknown(error.to_string())),
         Ok(table) => {
             table.get("cipher").and_then(toml::Value::as_array).map(Vec::as_slice).unwrap_or_default()
         }
@@ -180,7 +180,7 @@ fn cipher_files(tree: &Tree, settings: &Settings) -> Result<Found, Unread> {
         0 => "no library of a cipher is configured".to_owned(),
         n => format!("{n} files of ciphers are what the configuration and the manifests say"),
     };
-    Ok(tally.found(good))
+    Ok(tally.outcome(good))
 }
 
 /// The content of a file that only root can change; else what is wrong is noted.
@@ -200,7 +200,7 @@ fn guarded(tree: &Tree, tally: &mut Tally, path: &Path, most: u64) -> Option<Vec
     tally.read(tree.octets(path, most))
 }
 
-fn intrusion_detection(tree: &Tree) -> Result<Found, Unread> {
+fn intrusion_detection(tree: &Tree) -> Result<Outcome, ReadError> {
     let all = units::enabled(tree)?;
     let mut wrong = Vec::new();
     for watcher in &WATCHERS {
@@ -210,7 +210,7 @@ fn intrusion_detection(tree: &Tree) -> Result<Found, Unread> {
         }
         match youngest(tree, watcher.traces)? {
             Some(old) if old <= watcher.most_silence => {
-                return Ok(Found::Good(format!("{} wrote {} ago", watcher.name, age(old))));
+                return Ok(Outcome::Good(format!("{} wrote {} ago", watcher.name, age(old))));
             }
             Some(old) => wrong.push(format!("{} is enabled and silent since {}", watcher.name, age(old))),
             None => wrong.push(format!("{} is enabled and never wrote", watcher.name)),
@@ -220,5 +220,5 @@ fn intrusion_detection(tree: &Tree) -> Result<Found, Unread> {
         let names: Vec<&str> = WATCHERS.iter().map(|watcher| watcher.name).collect();
         wrong.push(format!("none of {} is enabled", names.join(", ")));
     }
-    Ok(Found::Bad(listed(&wrong)))
+    Ok(Outcome::Bad(listed(&wrong)))
 }

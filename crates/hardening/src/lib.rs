@@ -11,6 +11,7 @@
 mod configuration;
 mod finding;
 mod functions;
+mod host;
 mod integrity;
 mod modules;
 mod own_files;
@@ -21,53 +22,19 @@ mod tree;
 mod units;
 mod updates;
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
 use api::{HardeningGroup, HardeningRemedy};
+
+pub use host::{CONFIG, Host, RootError};
 
 use settings::Settings;
 use tree::Tree;
-
-/// The configuration file of a host whose administrator chose no other.
-pub const CONFIG: &str = "/etc/ravelin/ravelin.toml";
-
-/// A host to look at.
-#[derive(Clone, Debug)]
-pub struct Host {
-    /// The root of the host's files: `/` is this host.
-    pub root: PathBuf,
-    /// The path of the configuration file, as it reads on that host.
-    pub config: PathBuf,
-    /// The user who must own what is trusted: 0, except in tests.
-    pub owner: u32,
-    /// The time of day since 1970, which ages are counted from.
-    pub now: Duration,
-}
-
-impl Host {
-    /// The host below this root at this time of day since 1970, with the usual configuration file.
-    pub fn new(root: &Path, now: Duration) -> Host {
-        Host { root: root.to_owned(), config: PathBuf::from(CONFIG), owner: 0, now }
-    }
-}
-
-/// The reason why nothing of a host can be looked at.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {source}; name the folder that holds the host's etc, proc and usr with --root", root.display())]
-pub struct RootError {
-    /// The root of the host.
-    root: PathBuf,
-    /// The error of the system.
-    source: std::io::Error,
-}
 
 /// Makes every check of a host, in the order of the paper's list.
 ///
 /// # Errors
 /// If the root is no folder that can be opened.
 pub fn checks(host: &Host) -> Result<Vec<HardeningGroup>, RootError> {
-    let tree = Tree::open(host).map_err(|source| RootError { root: host.root.clone(), source })?;
+    let tree = Tree::open(host).map_err(|source| RootError::new(host, source))?;
     let settings = Settings::read(&tree, &host.config);
     let group = |remedy, checks| HardeningGroup { remedy, checks };
     Ok(vec![

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::Check;
 
-use crate::finding::{Found, Tally, check, or_unknown};
-use crate::tree::{Tree, Unread};
+use crate::finding::{Outcome, Tally, check, or_unknown};
+use crate::tree::{ReadError, Tree};
 
 /// Modules that a gateway does not need, with underscores as the kernel shows them: protocols that any user may open a
 /// socket of and whose code is seldom reviewed, file systems that a plugged-in device chooses, and devices that an
@@ -70,9 +70,9 @@ pub(crate) fn checks(tree: &Tree) -> Vec<Check> {
     vec![loaded, loadable, check("module loading", or_unknown(loading(tree)), remedy)]
 }
 
-type Named = (Found, Vec<&'static str>);
+type ModulesOutcome = (Outcome, Vec<&'static str>);
 
-fn or_none(result: Result<Named, Unread>) -> Named {
+fn or_none(result: Result<ModulesOutcome, ReadError>) -> ModulesOutcome {
     result.unwrap_or_else(|error| (error.into(), Vec::new()))
 }
 
@@ -104,16 +104,16 @@ fn has_no_modules(tree: &Tree) -> bool {
 
 const NO_MODULES: &str = "the kernel takes no modules";
 
-fn loaded(tree: &Tree) -> Result<Named, Unread> {
+fn loaded(tree: &Tree) -> Result<ModulesOutcome, ReadError> {
     if has_no_modules(tree) {
-        return Ok((Found::Good(NO_MODULES.to_owned()), Vec::new()));
+        return Ok((Outcome::Good(NO_MODULES.to_owned()), Vec::new()));
     }
     let text = tree.text("/proc/modules")?;
     let all: BTreeSet<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let names: Vec<&'static str> = UNNEEDED.into_iter().filter(|name| all.contains(name)).collect();
     let found = match names.is_empty() {
-        true => Found::Good(format!("{} modules, none of those that a gateway does not need", all.len())),
-        false => Found::Bad(format!("a gateway does not need {}", names.join(", "))),
+        true => Outcome::Good(format!("{} modules, none of those that a gateway does not need", all.len())),
+        false => Outcome::Bad(format!("a gateway does not need {}", names.join(", "))),
     };
     Ok((found, names))
 }
@@ -126,7 +126,7 @@ fn module_of(line: &str) -> Option<String> {
     Some(name.trim().replace('-', "_"))
 }
 
-fn loadable(tree: &Tree) -> Result<Named, Unread> {
+fn loadable(tree: &Tree) -> Result<ModulesOutcome, ReadError> {
     let mut tally = Tally::default();
     let mut kernels = Vec::new();
     for kernel in tree.names_if_there("/lib/modules")? {
@@ -166,11 +166,11 @@ fn loadable(tree: &Tree) -> Result<Named, Unread> {
         true => NO_MODULES.to_owned(),
         false => format!("those that a gateway does not need are absent or refused ({})", kernels.join(", ")),
     };
-    Ok((tally.found(good), names.into_iter().collect()))
+    Ok((tally.outcome(good), names.into_iter().collect()))
 }
 
 /// The modules that modprobe or the kernel's command line refuses.
-fn refused(tree: &Tree) -> Result<BTreeSet<String>, Unread> {
+fn refused(tree: &Tree) -> Result<BTreeSet<String>, ReadError> {
     let mut files: BTreeMap<String, String> = BTreeMap::new();
     for folder in MODPROBE {
         for name in tree.names_if_there(folder)?.into_iter().filter(|name| name.ends_with(".conf")) {
@@ -200,13 +200,13 @@ fn refused(tree: &Tree) -> Result<BTreeSet<String>, Unread> {
     Ok(refused)
 }
 
-fn loading(tree: &Tree) -> Result<Found, Unread> {
+fn loading(tree: &Tree) -> Result<Outcome, ReadError> {
     if has_no_modules(tree) {
-        return Ok(Found::Good(NO_MODULES.to_owned()));
+        return Ok(Outcome::Good(NO_MODULES.to_owned()));
     }
     let enforced = tree.text_if_there("/sys/module/module/parameters/sig_enforce")?;
     if enforced.is_some_and(|text| text.trim() == "Y") {
-        return Ok(Found::Good(
+        return Ok(Outcome::Good(
             "a module without a valid signature is refused (module.sig_enforce)".to_owned(),
         ));
     }
@@ -214,10 +214,12 @@ fn loading(tree: &Tree) -> Result<Found, Unread> {
     if let Some(level) =
         ["integrity", "confidentiality"].iter().find(|level| lockdown.contains(&format!("[{level}]")))
     {
-        return Ok(Found::Good(format!("a module without a valid signature is refused (lockdown={level})")));
+        return Ok(Outcome::Good(format!(
+            "a module without a valid signature is refused (lockdown={level})"
+        )));
     }
     Ok(match tree.text("/proc/sys/kernel/modules_disabled")?.trim() {
-        "1" => Found::Good("no further module can be loaded (kernel.modules_disabled)".to_owned()),
-        _ => Found::Bad("root may load any module, also one that nobody signed".to_owned()),
+        "1" => Outcome::Good("no further module can be loaded (kernel.modules_disabled)".to_owned()),
+        _ => Outcome::Bad("root may load any module, also one that nobody signed".to_owned()),
     })
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use md5::Md5;
 use sha2::{Digest, Sha256};
 
-use crate::finding::{Found, Tally};
-use crate::tree::{Tree, Unread};
+use crate::finding::{Outcome, Tally};
+use crate::tree::{ReadError, Tree};
 use crate::units;
 
 /// The list of SHA-256 digests that an administrator keeps.
@@ -24,13 +24,13 @@ const UNITS: [&str; 2] = ["ravelin.service", "ravelin-boot.service"];
 const MOST_FILES: usize = 4096;
 
 /// The digest of a file by one of two functions.
-enum Recorded {
+enum RecordedDigest {
     Md5(String),
     Sha256(String),
 }
 
 /// The lines of the records: the path of a file, and the digest that it should have.
-fn records(tree: &Tree, tally: &mut Tally) -> Result<Vec<(PathBuf, Recorded)>, Unread> {
+fn records(tree: &Tree, tally: &mut Tally) -> Result<Vec<(PathBuf, RecordedDigest)>, ReadError> {
     let mut out = Vec::new();
     let is_ours = |name: &&String| {
         let package = name.strip_suffix(".md5sums").map(|rest| rest.split(':').next().unwrap_or(rest));
@@ -56,8 +56,8 @@ fn records(tree: &Tree, tally: &mut Tally) -> Result<Vec<(PathBuf, Recorded)>, U
             // An asterisk marks a file that was read in binary mode (sha256sum(1)).
             let path = path.trim_start().trim_start_matches('*');
             let recorded = match digest.len() {
-                32 => Recorded::Md5(digest),
-                64 => Recorded::Sha256(digest),
+                32 => RecordedDigest::Md5(digest),
+                64 => RecordedDigest::Sha256(digest),
                 _ => {
                     tally.unknown(format!("{}: a digest of {} digits", file.display(), digest.len()));
                     continue;
@@ -68,20 +68,20 @@ fn records(tree: &Tree, tally: &mut Tally) -> Result<Vec<(PathBuf, Recorded)>, U
     }
     if out.len() > MOST_FILES {
         let why = format!("the records name more than {MOST_FILES} files");
-        return Err(Unread::Other(PathBuf::from(DPKG), why));
+        return Err(ReadError::Other(PathBuf::from(DPKG), why));
     }
     Ok(out)
 }
 
 /// The digest of a file's content as hexadecimal digits.
-fn digest_of<D: Digest>(tree: &Tree, path: &Path) -> Result<String, Unread> {
+fn digest_of<D: Digest>(tree: &Tree, path: &Path) -> Result<String, ReadError> {
     let mut digest = D::new();
     tree.pieces(path, |piece| digest.update(piece))?;
     Ok(digest.finalize().iter().map(|octet| format!("{octet:02x}")).collect())
 }
 
 /// The paths of the files that run: the program, what the units start, the units, and their drop-ins.
-fn in_force(tree: &Tree) -> Result<Vec<String>, Unread> {
+fn in_force(tree: &Tree) -> Result<Vec<String>, ReadError> {
     let mut paths: Vec<String> = Vec::new();
     for program in PROGRAMS {
         if tree.has(program)? {
@@ -103,16 +103,16 @@ fn in_force(tree: &Tree) -> Result<Vec<String>, Unread> {
 }
 
 /// Whether each file that is recorded is as it was, and each file that runs is recorded.
-pub(crate) fn judge(tree: &Tree) -> Result<Found, Unread> {
+pub(crate) fn judge(tree: &Tree) -> Result<Outcome, ReadError> {
     let mut tally = Tally::default();
     let records = records(tree, &mut tally)?;
     let mut known = Vec::new();
     for (path, recorded) in &records {
         let digest = match recorded {
-            Recorded::Md5(_) => digest_of::<Md5>(tree, path),
-            Recorded::Sha256(_) => digest_of::<Sha256>(tree, path),
+            RecordedDigest::Md5(_) => digest_of::<Md5>(tree, path),
+            RecordedDigest::Sha256(_) => digest_of::<Sha256>(tree, path),
         };
-        let (Recorded::Md5(wanted) | Recorded::Sha256(wanted)) = recorded;
+        let (RecordedDigest::Md5(wanted) | RecordedDigest::Sha256(wanted)) = recorded;
         match digest {
             Err(error) if error.is_absent() => tally.bad(error.to_string()),
             Err(error) => tally.unknown(error),
@@ -136,5 +136,5 @@ pub(crate) fn judge(tree: &Tree) -> Result<Found, Unread> {
             Err(error) => tally.unknown(error),
         }
     }
-    Ok(tally.found(format!("{} files are as they were recorded, with all that run", records.len())))
+    Ok(tally.outcome(format!("{} files are as they were recorded, with all that run", records.len())))
 }

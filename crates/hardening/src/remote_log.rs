@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use api::Check;
 
-use crate::finding::{Found, age, check, listed, or_unknown};
+use crate::finding::{Outcome, age, check, listed, or_unknown};
 use crate::settings::Settings;
-use crate::tree::{Tree, Unread};
+use crate::tree::{ReadError, Tree};
 use crate::units;
 
 /// The seconds of silence after which a collector is said not to hear: heartbeats and uploads come each minute.
@@ -27,10 +27,10 @@ const UPLOAD: &str = "systemd-journal-upload.service";
 
 /// A way by which the log leaves the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum LogRoute {
     /// `[audit.remote]` of the configuration.
     Audit,
-    /// systemd-journal-upload(8).
+    /// The upload of the journal: systemd-journal-upload(8).
     Journal,
     /// rsyslogd(8), which keeps no mark of what the other node took.
     Rsyslog,
@@ -38,13 +38,13 @@ enum Way {
     SyslogNg,
 }
 
-impl Way {
+impl LogRoute {
     fn name(self) -> &'static str {
         match self {
-            Way::Audit => "[audit.remote]",
-            Way::Journal => "systemd-journal-upload",
-            Way::Rsyslog => "rsyslog",
-            Way::SyslogNg => "syslog-ng",
+            LogRoute::Audit => "[audit.remote]",
+            LogRoute::Journal => "systemd-journal-upload",
+            LogRoute::Rsyslog => "rsyslog",
+            LogRoute::SyslogNg => "syslog-ng",
         }
     }
 }
@@ -59,14 +59,14 @@ pub(crate) fn checks(tree: &Tree, settings: &Settings) -> Vec<Check> {
         "write `file = \"/var/log/ravelin/audit.jsonl\"` into [audit], then `systemctl restart ravelin`";
     let ways = ways(tree, settings);
     let configured = match &ways {
-        Err(error) => Found::from(error.clone()),
+        Err(error) => Outcome::from(error.clone()),
         Ok((ways, _)) if !ways.is_empty() => {
             let names: Vec<&str> = ways.iter().map(|way| way.name()).collect();
-            Found::Good(format!("the log leaves the host by {}", names.join(", ")))
+            Outcome::Good(format!("the log leaves the host by {}", names.join(", ")))
         }
         Ok((_, unknown)) => match unknown {
-            Some(why) => Found::Unknown(why.clone()),
-            None => Found::Bad("no log leaves the host".to_owned()),
+            Some(why) => Outcome::Unknown(why.clone()),
+            None => Outcome::Bad("no log leaves the host".to_owned()),
         },
     };
     let heard_of = ways.and_then(|(ways, _)| heard_lately(tree, settings, &ways));
@@ -78,10 +78,10 @@ pub(crate) fn checks(tree: &Tree, settings: &Settings) -> Vec<Check> {
 }
 
 /// The ways that are configured; and why one may be missed, if that is so.
-fn ways(tree: &Tree, settings: &Settings) -> Result<(Vec<Way>, Option<String>), Unread> {
+fn ways(tree: &Tree, settings: &Settings) -> Result<(Vec<LogRoute>, Option<String>), ReadError> {
     let mut out = Vec::new();
     let is_table = settings.get(&["audit", "remote"]).is_some_and(toml::Value::is_table);
-    out.extend(is_table.then_some(Way::Audit));
+    out.extend(is_table.then_some(LogRoute::Audit));
     let all = units::enabled(tree)?;
     if all.contains(UPLOAD) {
         let mut url = None;
@@ -89,20 +89,20 @@ fn ways(tree: &Tree, settings: &Settings) -> Result<(Vec<Way>, Option<String>), 
             url = units::last_value(&tree.text(path)?, "URL").or(url);
         }
         let host = url.as_deref().map(host_of_url);
-        out.extend(host.is_some_and(is_elsewhere).then_some(Way::Journal));
+        out.extend(host.is_some_and(is_elsewhere).then_some(LogRoute::Journal));
     }
     if RSYSLOG.iter().any(|unit| all.contains(*unit)) {
         for path in texts(tree, "/etc/rsyslog.conf", "/etc/rsyslog.d")? {
-            if rsyslog_targets(&tree.text(path)?).iter().any(|host| is_elsewhere(host)) {
-                out.push(Way::Rsyslog);
+            if rsyslog_targets(&tree.text(path)?).iter().any(is_elsewhere) {
+                out.push(LogRoute::Rsyslog);
                 break;
             }
         }
     }
     if all.contains(SYSLOG_NG) {
         for path in texts(tree, "/etc/syslog-ng/syslog-ng.conf", "/etc/syslog-ng/conf.d")? {
-            if syslog_ng_targets(&tree.text(path)?).iter().any(|host| is_elsewhere(host)) {
-                out.push(Way::SyslogNg);
+            if syslog_ng_targets(&tree.text(path)?).iter().any(is_elsewhere) {
+                out.push(LogRoute::SyslogNg);
                 break;
             }
         }
@@ -111,7 +111,7 @@ fn ways(tree: &Tree, settings: &Settings) -> Result<(Vec<Way>, Option<String>), 
 }
 
 /// A file, where it is there, and the files `*.conf` of a folder.
-fn texts(tree: &Tree, file: &str, folder: &str) -> Result<Vec<String>, Unread> {
+fn texts(tree: &Tree, file: &str, folder: &str) -> Result<Vec<String>, ReadError> {
     let mut out = Vec::new();
     if tree.has(file)? {
         out.push(file.to_owned());
@@ -206,20 +206,20 @@ fn is_elsewhere(host: impl AsRef<str>) -> bool {
     }
 }
 
-fn heard_lately(tree: &Tree, settings: &Settings, ways: &[Way]) -> Result<Found, Unread> {
+fn heard_lately(tree: &Tree, settings: &Settings, ways: &[LogRoute]) -> Result<Outcome, ReadError> {
     if ways.is_empty() {
-        return Ok(Found::Unknown("no log leaves the host".to_owned()));
+        return Ok(Outcome::Unknown("no log leaves the host".to_owned()));
     }
     let (mut silent, mut unmarked) = (Vec::new(), Vec::new());
     for way in ways {
         let marks: Vec<PathBuf> = match way {
-            Way::Audit => {
+            LogRoute::Audit => {
                 let spool =
                     settings.path(&["audit", "remote", "spool"]).unwrap_or_else(|| PathBuf::from(SPOOL));
                 vec![spool.join(MARKER)]
             }
-            Way::Journal => UPLOADED.iter().map(PathBuf::from).collect(),
-            Way::Rsyslog | Way::SyslogNg => {
+            LogRoute::Journal => UPLOADED.iter().map(PathBuf::from).collect(),
+            LogRoute::Rsyslog | LogRoute::SyslogNg => {
                 unmarked.push(format!("{} keeps no mark of what the other node took", way.name()));
                 continue;
             }
@@ -231,7 +231,7 @@ fn heard_lately(tree: &Tree, settings: &Settings, ways: &[Way]) -> Result<Found,
         let heard = ages.into_iter().min();
         match heard {
             Some(old) if old <= MOST_SILENCE => {
-                return Ok(Found::Good(format!(
+                return Ok(Outcome::Good(format!(
                     "the other node took something by {} {} ago",
                     way.name(),
                     age(old)
@@ -244,29 +244,30 @@ fn heard_lately(tree: &Tree, settings: &Settings, ways: &[Way]) -> Result<Found,
         }
     }
     Ok(match silent.is_empty() {
-        true => Found::Unknown(listed(&unmarked)),
-        false => Found::Bad(listed(&silent)),
+        true => Outcome::Unknown(listed(&unmarked)),
+        false => Outcome::Bad(listed(&silent)),
     })
 }
 
-fn audit_log(tree: &Tree, settings: &Settings) -> Result<Found, Unread> {
+fn audit_log(tree: &Tree, settings: &Settings) -> Result<Outcome, ReadError> {
     if let Err(error) = &settings.table {
-        return Ok(Found::Unknown(error.to_string()));
+        return Ok(Outcome::Unknown(error.to_string()));
     }
     let Some(path) = settings.path(&["audit", "file"]) else {
-        return Ok(Found::Bad(format!("{} has no [audit] with a `file`", settings.file.display())));
+        return Ok(Outcome::Bad(format!("{} has no [audit] with a `file`", settings.file.display())));
     };
     let facts = match tree.facts(&path) {
         Err(error) if error.is_absent() => {
-            return Ok(Found::Unknown(format!("{error}: the daemon has not run with it")));
+            return Ok(Outcome::Unknown(format!("{error}: the daemon has not run with it")));
         }
         facts => facts?,
     };
     Ok(match tree.judge(&facts) {
-        Err(why) => Found::Bad(format!("{} {why}", path.display())),
-        Ok(()) => {
-            Found::Good(format!("attempts and changes are in {}, which only root can change", path.display()))
-        }
+        Err(why) => Outcome::Bad(format!("{} {why}", path.display())),
+        Ok(()) => Outcome::Good(format!(
+            "attempts and changes are in {}, which only root can change",
+            path.display()
+        )),
     })
 }
 

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use api::Check;
 
-use crate::finding::{Found, Tally, check, or_unknown};
-use crate::tree::{Tree, Unread};
+use crate::finding::{Outcome, Tally, check, or_unknown};
+use crate::tree::{ReadError, Tree};
 use crate::units;
 
 /// Ports of services that send passwords in clear, or that offer a network more than a gateway should.
@@ -85,7 +85,7 @@ pub(crate) fn checks(tree: &Tree) -> Vec<Check> {
     ]
 }
 
-fn listening_sockets(tree: &Tree) -> Result<Found, Unread> {
+fn listening_sockets(tree: &Tree) -> Result<Outcome, ReadError> {
     let mut tally = Tally::default();
     let mut sockets = 0_usize;
     let has_v6 = tree.has("/proc/sys/net/ipv6")?;
@@ -113,8 +113,9 @@ fn listening_sockets(tree: &Tree) -> Result<Found, Unread> {
             }
         }
     }
-    Ok(tally
-        .found(format!("{sockets} sockets wait for others, none for a service that a gateway does not need")))
+    Ok(tally.outcome(format!(
+        "{sockets} sockets wait for others, none for a service that a gateway does not need"
+    )))
 }
 
 /// The local address, port and state in a line of /proc/net/tcp and its neighbours (proc(5)).
@@ -144,7 +145,7 @@ fn is_loopback(address: IpAddr) -> bool {
     }
 }
 
-fn enabled(tree: &Tree) -> Result<(Found, Vec<String>), Unread> {
+fn enabled(tree: &Tree) -> Result<(Outcome, Vec<String>), ReadError> {
     let mut tally = Tally::default();
     let all = units::enabled(tree)?;
     let is_unneeded = |unit: &&String| {
@@ -169,7 +170,7 @@ fn enabled(tree: &Tree) -> Result<(Found, Vec<String>), Unread> {
     for service in offered.filter_map(|line| line.split_whitespace().next()) {
         tally.bad(format!("/etc/inetd.conf offers {service}"));
     }
-    Ok((tally.found(format!("{} units, none of a service that a gateway does not need", all.len())), names))
+    Ok((tally.outcome(format!("{} units, none of a service that a gateway does not need", all.len())), names))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use crate::tree::{Tree, Unread};
+use crate::tree::{ReadError, Tree};
 
 /// The name of the instance of a host whose administrator chose no other.
 const INSTANCE: &str = "main";
@@ -16,23 +16,23 @@ pub(crate) struct Settings {
     /// The path of the file.
     pub(crate) file: PathBuf,
     /// What the file says, or why that is not known.
-    pub(crate) table: Result<Table, Unknown>,
+    pub(crate) table: Result<Table, SettingsError>,
 }
 
 /// The reason why the configuration is not known.
 #[derive(Clone, Debug)]
-pub(crate) enum Unknown {
+pub(crate) enum SettingsError {
     /// The file cannot be read.
-    Unread(Unread),
+    Read(ReadError),
     /// The file is no TOML, for this reason.
     Malformed(String),
 }
 
-impl std::fmt::Display for Unknown {
+impl std::fmt::Display for SettingsError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Unknown::Unread(error) => error.fmt(f),
-            Unknown::Malformed(why) => f.write_str(why),
+            SettingsError::Read(error) => error.fmt(f),
+            SettingsError::Malformed(why) => f.write_str(why),
         }
     }
 }
@@ -40,10 +40,10 @@ impl std::fmt::Display for Unknown {
 impl Settings {
     /// Reads the configuration file.
     pub(crate) fn read(tree: &Tree, file: &Path) -> Settings {
-        let table = tree.text(file).map_err(Unknown::Unread).and_then(|text| {
+        let table = tree.text(file).map_err(SettingsError::Read).and_then(|text| {
             // The message alone: a line of the file may hold what nobody should read.
             text.parse::<Table>().map_err(|error| {
-                Unknown::Malformed(format!("{} is no TOML: {}", file.display(), error.message()))
+                SettingsError::Malformed(format!("{} is no TOML: {}", file.display(), error.message()))
             })
         });
         Settings { file: file.to_owned(), table }

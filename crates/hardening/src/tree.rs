@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, readlinkat};
 use rustix::io::Errno;
 
-use crate::Host;
+use crate::host::Host;
 
 /// The most octets that are read of a text: modules.dep of a distribution's kernel has less than one MiB.
 const MOST_TEXT: u64 = 8 << 20;
@@ -32,25 +32,25 @@ pub(crate) struct Tree {
 
 /// The reason why something could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unread {
+pub(crate) enum ReadError {
     /// Nothing has this name.
     Absent(PathBuf),
     /// Something has the name, and the text says why it could not be read.
     Other(PathBuf, String),
 }
 
-impl Unread {
+impl ReadError {
     /// Whether nothing has the name.
     pub(crate) fn is_absent(&self) -> bool {
-        matches!(self, Unread::Absent(_))
+        matches!(self, ReadError::Absent(_))
     }
 }
 
-impl fmt::Display for Unread {
+impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unread::Absent(path) => write!(f, "{} is not there", path.display()),
-            Unread::Other(path, why) => write!(f, "{}: {why}", path.display()),
+            ReadError::Absent(path) => write!(f, "{} is not there", path.display()),
+            ReadError::Other(path, why) => write!(f, "{}: {why}", path.display()),
         }
     }
 }
@@ -59,7 +59,7 @@ impl fmt::Display for Unread {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
     pub(crate) kind: FileType,
-    /// The permission bits.
+    /// The permission bits of the file.
     pub(crate) mode: u32,
     pub(crate) owner: u32,
     /// The number of the device and of the inode: two paths with equal ones lead to one file.
@@ -91,7 +91,7 @@ impl Tree {
         Ok(Tree { root, owner: host.owner, now: host.now.as_secs() })
     }
 
-    fn at(&self, path: &Path, flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd, Unread> {
+    fn at(&self, path: &Path, flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd, ReadError> {
         let resolve = resolve | ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let mut tried = Err(Errno::AGAIN);
         for _ in 0..ATTEMPTS {
@@ -103,18 +103,18 @@ impl Tree {
         tried.map_err(|error| unread(path, error))
     }
 
-    fn facts_at(&self, path: &Path, flags: OFlags, resolve: ResolveFlags) -> Result<Facts, Unread> {
+    fn facts_at(&self, path: &Path, flags: OFlags, resolve: ResolveFlags) -> Result<Facts, ReadError> {
         let open = self.at(path, OFlags::PATH | flags, resolve)?;
         fstat(&open).map(Facts::from).map_err(|error| unread(path, error))
     }
 
     /// The facts about a file, at the end of its links.
-    pub(crate) fn facts(&self, path: impl AsRef<Path>) -> Result<Facts, Unread> {
+    pub(crate) fn facts(&self, path: impl AsRef<Path>) -> Result<Facts, ReadError> {
         self.facts_at(path.as_ref(), OFlags::empty(), ResolveFlags::empty())
     }
 
     /// Whether there is something at the end of the links of a path.
-    pub(crate) fn has(&self, path: impl AsRef<Path>) -> Result<bool, Unread> {
+    pub(crate) fn has(&self, path: impl AsRef<Path>) -> Result<bool, ReadError> {
         match self.facts(path) {
             Ok(_) => Ok(true),
             Err(error) if error.is_absent() => Ok(false),
@@ -132,8 +132,8 @@ impl Tree {
     }
 
     /// A regular file, open. What is none is not opened, since opening a pipe waits and opening a device may do things.
-    fn regular(&self, path: &Path, most: u64) -> Result<File, Unread> {
-        let other = |why: &str| Unread::Other(path.to_owned(), why.to_owned());
+    fn regular(&self, path: &Path, most: u64) -> Result<File, ReadError> {
+        let other = |why: &str| ReadError::Other(path.to_owned(), why.to_owned());
         if self.facts(path)?.kind != FileType::RegularFile {
             return Err(other("this is no regular file"));
         }
@@ -148,9 +148,9 @@ impl Tree {
     }
 
     /// The octets of a file that has at most so many.
-    pub(crate) fn octets(&self, path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, Unread> {
+    pub(crate) fn octets(&self, path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, ReadError> {
         let path = path.as_ref();
-        let other = |why: String| Unread::Other(path.to_owned(), why);
+        let other = |why: String| ReadError::Other(path.to_owned(), why);
         let mut octets = Vec::new();
         let file = self.regular(path, most)?;
         file.take(most.saturating_add(1))
@@ -163,13 +163,13 @@ impl Tree {
     }
 
     /// The text of a file; octets that are no UTF-8 are replaced.
-    pub(crate) fn text(&self, path: impl AsRef<Path>) -> Result<String, Unread> {
+    pub(crate) fn text(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let octets = self.octets(path, MOST_TEXT)?;
         Ok(String::from_utf8_lossy(&octets).into_owned())
     }
 
     /// The text of a file, or none where nothing has the name.
-    pub(crate) fn text_if_there(&self, path: impl AsRef<Path>) -> Result<Option<String>, Unread> {
+    pub(crate) fn text_if_there(&self, path: impl AsRef<Path>) -> Result<Option<String>, ReadError> {
         match self.text(path) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.is_absent() => Ok(None),
@@ -178,9 +178,13 @@ impl Tree {
     }
 
     /// Gives the content of a file to `take`, piece by piece.
-    pub(crate) fn pieces(&self, path: impl AsRef<Path>, mut take: impl FnMut(&[u8])) -> Result<(), Unread> {
+    pub(crate) fn pieces(
+        &self,
+        path: impl AsRef<Path>,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(), ReadError> {
         let path = path.as_ref();
-        let other = |why: String| Unread::Other(path.to_owned(), why);
+        let other = |why: String| ReadError::Other(path.to_owned(), why);
         let mut file = self.regular(path, MOST_DIGESTED)?;
         let mut buffer = vec![0; 1 << 16];
         let mut sum = 0_u64;
@@ -198,7 +202,7 @@ impl Tree {
     }
 
     /// The names in a folder, in order, without those of itself and the one above.
-    pub(crate) fn names(&self, path: impl AsRef<Path>) -> Result<Vec<String>, Unread> {
+    pub(crate) fn names(&self, path: impl AsRef<Path>) -> Result<Vec<String>, ReadError> {
         let path = path.as_ref();
         let open = self.at(path, OFlags::RDONLY | OFlags::DIRECTORY, ResolveFlags::empty())?;
         let mut names = Vec::new();
@@ -210,7 +214,7 @@ impl Tree {
             }
             if names.len() > MOST_NAMES {
                 let why = format!("it has more than {MOST_NAMES} names");
-                return Err(Unread::Other(path.to_owned(), why));
+                return Err(ReadError::Other(path.to_owned(), why));
             }
         }
         names.sort();
@@ -218,7 +222,7 @@ impl Tree {
     }
 
     /// The names in a folder; none where nothing has its name.
-    pub(crate) fn names_if_there(&self, path: impl AsRef<Path>) -> Result<Vec<String>, Unread> {
+    pub(crate) fn names_if_there(&self, path: impl AsRef<Path>) -> Result<Vec<String>, ReadError> {
         match self.names(path) {
             Err(error) if error.is_absent() => Ok(Vec::new()),
             names => names,
@@ -226,12 +230,12 @@ impl Tree {
     }
 
     /// The seconds since the content of a file or folder changed.
-    pub(crate) fn age(&self, path: impl AsRef<Path>) -> Result<u64, Unread> {
+    pub(crate) fn age(&self, path: impl AsRef<Path>) -> Result<u64, ReadError> {
         let path = path.as_ref();
         let modified = u64::try_from(self.facts(path)?.modified).unwrap_or(0);
         if modified > self.now.saturating_add(AHEAD) {
             let why = "its time stamp lies ahead of the clock";
-            return Err(Unread::Other(path.to_owned(), why.to_owned()));
+            return Err(ReadError::Other(path.to_owned(), why.to_owned()));
         }
         Ok(self.now.saturating_sub(modified))
     }
@@ -239,7 +243,7 @@ impl Tree {
     /// Whether only the owner of this host can change a file: it and each folder above belong to the owner, neither group
     /// nor others may write them, and no link leads there. The outer error says what could not be read, the inner one
     /// what is wrong.
-    pub(crate) fn is_guarded(&self, path: &Path) -> Result<Result<(), String>, Unread> {
+    pub(crate) fn is_guarded(&self, path: &Path) -> Result<Result<(), String>, ReadError> {
         let mut walked = PathBuf::from("/");
         let mut all = vec![walked.clone()];
         for part in path.components() {
@@ -276,10 +280,10 @@ impl Tree {
     }
 }
 
-fn unread(path: &Path, error: Errno) -> Unread {
+fn unread(path: &Path, error: Errno) -> ReadError {
     match error {
         // A name below something that is no folder is not there either.
-        Errno::NOENT | Errno::NOTDIR => Unread::Absent(path.to_owned()),
-        other => Unread::Other(path.to_owned(), io::Error::from(other).to_string()),
+        Errno::NOENT | Errno::NOTDIR => ReadError::Absent(path.to_owned()),
+        other => ReadError::Other(path.to_owned(), io::Error::from(other).to_string()),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::tree::{Tree, Unread};
+use crate::tree::{ReadError, Tree};
 
 /// The folders of unit files, from the strongest.
 const FOLDERS: [&str; 5] = [
@@ -14,7 +14,7 @@ const FOLDERS: [&str; 5] = [
 ];
 
 /// The names of all units that another unit wants or requires by a link.
-pub(crate) fn enabled(tree: &Tree) -> Result<BTreeSet<String>, Unread> {
+pub(crate) fn enabled(tree: &Tree) -> Result<BTreeSet<String>, ReadError> {
     let mut units = BTreeSet::new();
     for (at, folder) in FOLDERS.iter().enumerate() {
         // A host without the first folder is none of systemd's.
@@ -35,7 +35,7 @@ fn is_masked(tree: &Tree, unit: &str) -> bool {
 }
 
 /// The path of the file of a unit that is in force.
-pub(crate) fn file(tree: &Tree, unit: &str) -> Result<Option<String>, Unread> {
+pub(crate) fn file(tree: &Tree, unit: &str) -> Result<Option<String>, ReadError> {
     for folder in FOLDERS {
         let path = format!("{folder}/{unit}");
         if tree.has(&path)? {
@@ -46,7 +46,7 @@ pub(crate) fn file(tree: &Tree, unit: &str) -> Result<Option<String>, Unread> {
 }
 
 /// The paths of the drop-ins of a unit, in the order in which they are read.
-pub(crate) fn drop_ins(tree: &Tree, unit: &str) -> Result<Vec<String>, Unread> {
+pub(crate) fn drop_ins(tree: &Tree, unit: &str) -> Result<Vec<String>, ReadError> {
     let mut found: Vec<(String, String)> = Vec::new();
     for folder in FOLDERS {
         for name in tree.names_if_there(format!("{folder}/{unit}.d"))? {
@@ -60,7 +60,7 @@ pub(crate) fn drop_ins(tree: &Tree, unit: &str) -> Result<Vec<String>, Unread> {
 }
 
 /// The value of a key of a unit: the last one that its file and its drop-ins give.
-pub(crate) fn setting(tree: &Tree, unit: &str, key: &str) -> Result<Option<String>, Unread> {
+pub(crate) fn setting(tree: &Tree, unit: &str, key: &str) -> Result<Option<String>, ReadError> {
     let mut found = None;
     let own = file(tree, unit)?;
     for path in own.into_iter().chain(drop_ins(tree, unit)?) {
@@ -73,6 +73,7 @@ pub(crate) fn setting(tree: &Tree, unit: &str, key: &str) -> Result<Option<Strin
 pub(crate) fn last_value(text: &str, key: &str) -> Option<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
     let pairs = lines.filter_map(|line| line.split_once('='));
-    let values = pairs.filter(|(name, _)| name.trim_end() == key).map(|(_, value)| value.trim().to_owned());
-    values.last()
+    let mut values =
+        pairs.filter(|(name, _)| name.trim_end() == key).map(|(_, value)| value.trim().to_owned());
+    values.next_back()
 }

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 
 use api::Check;
 
-use crate::finding::{Found, age, check, listed, or_unknown};
-use crate::tree::{Tree, Unread};
+use crate::finding::{Outcome, age, check, listed, or_unknown};
+use crate::tree::{ReadError, Tree};
 use crate::units;
 
 /// The seconds that lists of packages may be old: one week.
@@ -46,7 +46,7 @@ pub(crate) fn checks(tree: &Tree) -> Vec<Check> {
     ]
 }
 
-fn automatic_updates(tree: &Tree) -> Result<Found, Unread> {
+fn automatic_updates(tree: &Tree) -> Result<Outcome, ReadError> {
     let mut missing = Vec::new();
     if tree.has("/etc/apt")? {
         let mut periodic = None;
@@ -57,7 +57,7 @@ fn automatic_updates(tree: &Tree) -> Result<Found, Unread> {
         let is_on = periodic.as_deref().is_some_and(|value| !matches!(value, "0" | "" | "never"));
         match (tree.has("/usr/bin/unattended-upgrade")?, is_on) {
             (true, true) => {
-                return Ok(Found::Good("apt installs updates by itself (unattended-upgrades)".to_owned()));
+                return Ok(Outcome::Good("apt installs updates by itself (unattended-upgrades)".to_owned()));
             }
             (false, _) => missing.push("unattended-upgrades is not installed".to_owned()),
             (true, false) => missing.push("APT::Periodic::Unattended-Upgrade is not on".to_owned()),
@@ -70,30 +70,30 @@ fn automatic_updates(tree: &Tree) -> Result<Found, Unread> {
         let timer = DNF_TIMERS.iter().find(|timer| all.contains(**timer));
         match timer {
             Some(timer) if applies || timer.contains("install") => {
-                return Ok(Found::Good(format!("dnf installs updates by itself ({timer})")));
+                return Ok(Outcome::Good(format!("dnf installs updates by itself ({timer})")));
             }
             Some(_) => missing.push("apply_updates of /etc/dnf/automatic.conf is not yes".to_owned()),
             None => missing.push("no timer of dnf-automatic is enabled".to_owned()),
         }
     }
     Ok(match missing.is_empty() {
-        true => Found::Unknown("neither apt nor dnf is here".to_owned()),
-        false => Found::Bad(listed(&missing)),
+        true => Outcome::Unknown("neither apt nor dnf is here".to_owned()),
+        false => Outcome::Bad(listed(&missing)),
     })
 }
 
 /// The last value of a setting in lines `NAME "VALUE";` of apt.conf(5).
 fn apt_setting(text: &str, name: &str) -> Option<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.starts_with('#'));
-    let values = lines.filter_map(|line| {
+    let mut values = lines.filter_map(|line| {
         let (key, value) = line.split_once(char::is_whitespace)?;
         key.eq_ignore_ascii_case(name)
             .then(|| value.trim().trim_end_matches(';').trim_matches('"').to_owned())
     });
-    values.last()
+    values.next_back()
 }
 
-fn package_lists(tree: &Tree) -> Found {
+fn package_lists(tree: &Tree) -> Outcome {
     let (mut ages, mut unread) = (Vec::new(), Vec::new());
     for path in FETCHED {
         match tree.age(path) {
@@ -103,21 +103,23 @@ fn package_lists(tree: &Tree) -> Found {
         }
     }
     match ages.iter().min() {
-        None if unread.is_empty() => Found::Unknown("neither apt nor dnf left a trace of lists".to_owned()),
-        None => Found::Unknown(listed(&unread)),
-        Some(youngest) if *youngest > MOST_AGE => Found::Bad(format!("the lists are {} old", age(*youngest))),
-        Some(youngest) => Found::Good(format!("the lists are {} old", age(*youngest))),
+        None if unread.is_empty() => Outcome::Unknown("neither apt nor dnf left a trace of lists".to_owned()),
+        None => Outcome::Unknown(listed(&unread)),
+        Some(youngest) if *youngest > MOST_AGE => {
+            Outcome::Bad(format!("the lists are {} old", age(*youngest)))
+        }
+        Some(youngest) => Outcome::Good(format!("the lists are {} old", age(*youngest))),
     }
 }
 
-fn reboot(tree: &Tree) -> Result<Found, Unread> {
+fn reboot(tree: &Tree) -> Result<Outcome, ReadError> {
     for path in MARKERS {
         if tree.has(path)? {
             let packages = tree.text_if_there(format!("{path}.pkgs"))?.unwrap_or_default();
             let mut names: Vec<String> = packages.lines().map(str::to_owned).collect();
             names.dedup();
             let why = if names.is_empty() { String::new() } else { format!(", for {}", listed(&names)) };
-            return Ok(Found::Bad(format!("{path} is there{why}")));
+            return Ok(Outcome::Bad(format!("{path} is there{why}")));
         }
     }
     let running = tree.text("/proc/sys/kernel/osrelease")?.trim().to_owned();
@@ -126,13 +128,13 @@ fn reboot(tree: &Tree) -> Result<Found, Unread> {
     // Fedora keeps a kernel to rescue a host, which has no version.
     let newest = installed.filter(|release| !release.contains("rescue")).max_by(|a, b| by_version(a, b));
     Ok(match newest {
-        None => Found::Unknown(format!("/boot has no kernel to compare {running} with")),
+        None => Outcome::Unknown(format!("/boot has no kernel to compare {running} with")),
         Some(newest) if by_version(newest, &running) == Ordering::Greater => {
-            Found::Bad(format!("{running} runs, and {newest} is installed"))
+            Outcome::Bad(format!("{running} runs, and {newest} is installed"))
         }
-        Some(_) => {
-            Found::Good(format!("{running} is the newest kernel installed, and no package asks for a reboot"))
-        }
+        Some(_) => Outcome::Good(format!(
+            "{running} is the newest kernel installed, and no package asks for a reboot"
+        )),
     })
 }
 

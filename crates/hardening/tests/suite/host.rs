@@ -203,7 +203,7 @@ impl Small {
         self.root.join(path)
     }
 
-    /// Makes a link.
+    /// Makes a link to this target.
     pub fn link(&self, path: &str, target: &str) {
         symlink(target, self.folders(path)).unwrap();
     }
@@ -266,8 +266,8 @@ impl Small {
     }
 
     /// The names of the checks with this result.
-    pub fn named(&self, state: CheckState) -> Vec<String> {
-        self.checks().into_values().filter(|check| check.state == state).map(|check| check.name).collect()
+    pub fn named(checks: &BTreeMap<String, Check>, state: CheckState) -> Vec<&str> {
+        checks.values().filter(|check| check.state == state).map(|check| check.name.as_str()).collect()
     }
 }
 

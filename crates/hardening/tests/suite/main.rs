@@ -3,4 +3,5 @@
 mod cases;
 mod foreign;
 mod host;
+mod page;
 mod unknown;

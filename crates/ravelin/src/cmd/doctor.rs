@@ -72,10 +72,7 @@ fn hardened(report: &api::Hardening) -> String {
     let (failed, unknown) = (report.count(CheckState::Fail), report.count(CheckState::Warn));
     let _ = match (failed, unknown) {
         (0, 0) => writeln!(out, "this host is hardened as far as these checks go"),
-        _ => writeln!(
-            out,
-            "failed: {failed}, unknown: {unknown}; docs/hardening.md says what each check is for"
-        ),
+        _ => writeln!(out, "failed: {failed}, unknown: {unknown}; ravelin(1), \"Hardening\", says more"),
     };
     out
 }
