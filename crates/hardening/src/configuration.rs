@@ -34,7 +34,11 @@ pub(crate) fn checks(tree: &Tree, settings: &Settings) -> Vec<Check> {
         check("configuration", or_unknown(configuration(tree, settings)), guard(there)),
         check("policy", or_unknown(policy_file(tree, settings)), guard(policy.as_deref())),
         check("policy tests", or_unknown(policy_tests(tree, settings)), tests),
-        check("units", or_unknown(ours_enabled(tree)), "`systemctl enable ravelin-boot ravelin`"),
+        check(
+            "units",
+            or_unknown(ours_enabled(tree)),
+            "`systemctl enable ravelin-boot ravelin`, where the package is installed",
+        ),
         check("control socket", or_unknown(control_socket(tree, settings)), socket),
         check("weak suites", weak_suites(settings), legacy),
     ]

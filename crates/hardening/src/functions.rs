@@ -22,11 +22,7 @@ pub(crate) fn checks(tree: &Tree, settings: &Settings) -> Vec<Check> {
         settings_check("redirects", redirects(tree), "no redirect is heard or sent"),
         settings_check("source routing", source_routing(tree), "no sender chooses the way of a packet"),
         router_advertisements(tree, settings),
-        settings_check(
-            "kexec",
-            at_least(tree, &[("kernel/kexec_load_disabled", 1)]),
-            "no other kernel can be started",
-        ),
+        kexec(tree),
         settings_check(
             "bpf",
             at_least(tree, &[("kernel/unprivileged_bpf_disabled", 1)]),
@@ -37,13 +33,34 @@ pub(crate) fn checks(tree: &Tree, settings: &Settings) -> Vec<Check> {
             at_least(tree, &[("kernel/kptr_restrict", 1), ("kernel/dmesg_restrict", 1)]),
             "addresses and messages of the kernel are root's",
         ),
-        settings_check(
-            "ptrace",
-            at_least(tree, &[("kernel/yama/ptrace_scope", 1)]),
-            "no process reads its neighbours",
-        ),
+        ptrace(tree),
         check("core dumps", or_unknown(core_dumps(tree)), core),
     ]
+}
+
+/// Whether the kernel has no such setting, which is known where others are there.
+fn has_none(tree: &Tree, name: &str) -> bool {
+    let there = |name: &str| tree.has(format!("/proc/sys/{name}"));
+    matches!((there("kernel/osrelease"), there(name)), (Ok(true), Ok(false)))
+}
+
+fn kexec(tree: &Tree) -> Check {
+    const SETTING: &str = "kernel/kexec_load_disabled";
+    const GOOD: &str = "no other kernel can be started";
+    if has_none(tree, SETTING) {
+        return settings_check("kexec", Default::default(), GOOD);
+    }
+    settings_check("kexec", at_least(tree, &[(SETTING, 1)]), GOOD)
+}
+
+fn ptrace(tree: &Tree) -> Check {
+    const SETTING: &str = "kernel/yama/ptrace_scope";
+    if has_none(tree, "kernel/yama") {
+        let found = "the kernel has no Yama, so a process may read each other one of its user";
+        let remedy = "boot with Yama among `lsm=`, or a kernel that has it (CONFIG_SECURITY_YAMA)";
+        return check("ptrace", Outcome::Bad(found.to_owned()), remedy);
+    }
+    settings_check("ptrace", at_least(tree, &[(SETTING, 1)]), "no process reads its neighbours")
 }
 
 fn value(tree: &Tree, name: &str) -> Result<i64, ReadError> {

@@ -112,7 +112,9 @@ fn loaded(tree: &Tree) -> Result<ModulesOutcome, ReadError> {
     let all: BTreeSet<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let names: Vec<&'static str> = UNNEEDED.into_iter().filter(|name| all.contains(name)).collect();
     let found = match names.is_empty() {
-        true => Outcome::Good(format!("{} modules, none of those that a gateway does not need", all.len())),
+        true => {
+            Outcome::Good(format!("of the modules ({}) none is one that a gateway does not need", all.len()))
+        }
         false => Outcome::Bad(format!("a gateway does not need {}", names.join(", "))),
     };
     Ok((found, names))

@@ -2,11 +2,11 @@
 //! whether the other node heard of it lately.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use api::Check;
 
-use crate::finding::{Outcome, age, check, listed, or_unknown};
+use crate::finding::{Outcome, Tally, age, check, listed, or_unknown};
 use crate::settings::Settings;
 use crate::tree::{ReadError, Tree};
 use crate::units;
@@ -262,13 +262,16 @@ fn audit_log(tree: &Tree, settings: &Settings) -> Result<Outcome, ReadError> {
         }
         facts => facts?,
     };
-    Ok(match tree.judge(&facts) {
-        Err(why) => Outcome::Bad(format!("{} {why}", path.display())),
-        Ok(()) => Outcome::Good(format!(
-            "attempts and changes are in {}, which only root can change",
-            path.display()
-        )),
-    })
+    let mut tally = Tally::default();
+    // Who may write the folder may put another file there.
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    for (at, facts) in [(path.as_path(), facts), (folder, tree.facts(folder)?)] {
+        if let Err(why) = tree.judge(&facts) {
+            tally.bad(format!("{} {why}", at.display()));
+        }
+    }
+    let shown = path.display();
+    Ok(tally.outcome(format!("attempts and changes are in {shown}; file and folder are root's to write")))
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ fn listening_sockets(tree: &Tree) -> Result<Outcome, ReadError> {
         }
     }
     Ok(tally.outcome(format!(
-        "{sockets} sockets wait for others, none for a service that a gateway does not need"
+        "of the sockets that wait for others ({sockets}) none is of a service that a gateway does not need"
     )))
 }
 
@@ -170,7 +170,13 @@ fn enabled(tree: &Tree) -> Result<(Outcome, Vec<String>), ReadError> {
     for service in offered.filter_map(|line| line.split_whitespace().next()) {
         tally.bad(format!("/etc/inetd.conf offers {service}"));
     }
-    Ok((tally.outcome(format!("{} units, none of a service that a gateway does not need", all.len())), names))
+    Ok((
+        tally.outcome(format!(
+            "of the enabled units ({}) none is of a service that a gateway does not need",
+            all.len()
+        )),
+        names,
+    ))
 }
 
 #[cfg(test)]

@@ -12,18 +12,18 @@ use crate::units;
 /// The seconds that lists of packages may be old: one week.
 const MOST_AGE: u64 = 7 * 86_400;
 
-/// What shows when lists of packages were fetched. `apt update` renames files in its folder even where nothing is new.
-const FETCHED: [&str; 5] = [
-    "/var/lib/apt/periodic/update-success-stamp",
-    "/var/lib/apt/lists",
-    "/var/lib/apt/lists/partial",
-    "/var/cache/dnf/last_makecache",
-    "/var/cache/libdnf5",
-];
+/// What apt and dnf touch when they fetched every list.
+const FETCHED: [&str; 2] = ["/var/lib/apt/periodic/update-success-stamp", "/var/cache/dnf/last_makecache"];
+/// The folder of apt's lists, whose time stamps are the archive's: those of security updates are renewed within days.
+const APT_LISTS: &str = "/var/lib/apt/lists";
+/// The folder where dnf keeps the lists of each repository.
+const DNF_LISTS: &str = "/var/cache/libdnf5";
 
 /// What a package leaves when the host must be started anew.
 const MARKERS: [&str; 3] = ["/run/reboot-required", "/var/run/reboot-required", "/run/needs-reboot"];
 
+/// The timer of apt that installs updates by itself.
+const APT_TIMER: &str = "apt-daily-upgrade.timer";
 /// The timers of dnf that install updates by themselves.
 const DNF_TIMERS: [&str; 3] = ["dnf-automatic.timer", "dnf-automatic-install.timer", "dnf5-automatic.timer"];
 
@@ -50,12 +50,18 @@ fn automatic_updates(tree: &Tree) -> Result<Outcome, ReadError> {
     let mut missing = Vec::new();
     if tree.has("/etc/apt")? {
         let mut periodic = None;
-        for name in tree.names_if_there("/etc/apt/apt.conf.d")? {
-            let text = tree.text(format!("/etc/apt/apt.conf.d/{name}"))?;
+        let names = tree.names_if_there("/etc/apt/apt.conf.d")?;
+        // Copies that dpkg and editors leave have another end, and apt does not read them.
+        let read = names.iter().filter(|name| !name.contains('.') || name.ends_with(".conf"));
+        let paths: Vec<String> = read.map(|name| format!("/etc/apt/apt.conf.d/{name}")).collect();
+        for path in paths.iter().map(String::as_str).chain(["/etc/apt/apt.conf"]) {
+            let text = tree.text_if_there(path)?.unwrap_or_default();
             periodic = apt_setting(&text, "APT::Periodic::Unattended-Upgrade").or(periodic);
         }
+        let is_timed = units::enabled(tree)?.contains(APT_TIMER);
         let is_on = periodic.as_deref().is_some_and(|value| !matches!(value, "0" | "" | "never"));
         match (tree.has("/usr/bin/unattended-upgrade")?, is_on) {
+            (true, true) if !is_timed => missing.push(format!("{APT_TIMER} is not enabled")),
             (true, true) => {
                 return Ok(Outcome::Good("apt installs updates by itself (unattended-upgrades)".to_owned()));
             }
@@ -82,33 +88,44 @@ fn automatic_updates(tree: &Tree) -> Result<Outcome, ReadError> {
     })
 }
 
-/// The last value of a setting in lines `NAME "VALUE";` of apt.conf(5).
+/// The last value of a setting of apt.conf(5): `NAME "VALUE";`, where braces may stand around the end of the name.
 fn apt_setting(text: &str, name: &str) -> Option<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.starts_with('#'));
-    let mut values = lines.filter_map(|line| {
-        let (key, value) = line.split_once(char::is_whitespace)?;
-        key.eq_ignore_ascii_case(name)
-            .then(|| value.trim().trim_end_matches(';').trim_matches('"').to_owned())
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let is_named = |key: &str| {
+        let above = name.len().checked_sub(key.len()).and_then(|at| name.split_at_checked(at));
+        above.is_some_and(|(above, rest)| {
+            rest.eq_ignore_ascii_case(key) && (above.is_empty() || above.ends_with("::"))
+        })
+    };
+    let mut values = text.split(['{', '}', ';']).filter_map(|statement| {
+        let (key, value) = statement.trim().split_once(char::is_whitespace)?;
+        is_named(key).then(|| value.trim().trim_matches('"').to_owned())
     });
     values.next_back()
 }
 
 fn package_lists(tree: &Tree) -> Outcome {
-    let (mut ages, mut unread) = (Vec::new(), Vec::new());
-    for path in FETCHED {
-        match tree.age(path) {
-            Ok(age) => ages.push(age),
-            Err(error) if error.is_absent() => {}
-            Err(error) => unread.push(error.to_string()),
-        }
-    }
+    let mut ages = Vec::new();
+    let mut unread = Vec::new();
+    let mut look = |path: String| match tree.age(path) {
+        Ok(age) => ages.push(age),
+        Err(error) if error.is_absent() => {}
+        Err(error) => unread.push(error.to_string()),
+    };
+    FETCHED.iter().for_each(|path| look((*path).to_owned()));
+    let lists = tree.names_if_there(APT_LISTS).unwrap_or_default();
+    let releases = lists.iter().filter(|name| name.ends_with("Release"));
+    releases.for_each(|name| look(format!("{APT_LISTS}/{name}")));
+    let repositories = tree.names_if_there(DNF_LISTS).unwrap_or_default();
+    repositories.iter().for_each(|name| look(format!("{DNF_LISTS}/{name}/repodata/repomd.xml")));
     match ages.iter().min() {
         None if unread.is_empty() => Outcome::Unknown("neither apt nor dnf left a trace of lists".to_owned()),
         None => Outcome::Unknown(listed(&unread)),
         Some(youngest) if *youngest > MOST_AGE => {
-            Outcome::Bad(format!("the lists are {} old", age(*youngest)))
+            Outcome::Bad(format!("the youngest list is {} old", age(*youngest)))
         }
-        Some(youngest) => Outcome::Good(format!("the lists are {} old", age(*youngest))),
+        Some(youngest) => Outcome::Good(format!("the youngest list is {} old", age(*youngest))),
     }
 }
 
@@ -179,5 +196,9 @@ mod tests {
         let text = "// APT::Periodic::Unattended-Upgrade \"0\";\nAPT::Periodic::Unattended-Upgrade \"1\";\n";
         assert_eq!(apt_setting(text, "APT::Periodic::Unattended-Upgrade").as_deref(), Some("1"));
         assert_eq!(apt_setting(text, "APT::Periodic::Enable"), None);
+        let nested = "APT { Periodic { Unattended-Upgrade \"0\"; }; };";
+        assert_eq!(apt_setting(nested, "APT::Periodic::Unattended-Upgrade").as_deref(), Some("0"));
+        let other = "Unattended-Upgrade::Mail \"root\";\nAPT::Periodic::Download-Unattended-Upgrade \"0\";";
+        assert_eq!(apt_setting(other, "APT::Periodic::Unattended-Upgrade"), None);
     }
 }

@@ -88,6 +88,7 @@ const FUNCTIONS: &[Case] = &[
     ("ptrace", "kernel/yama/ptrace_scope is 0", |host| {
         host.write("proc/sys/kernel/yama/ptrace_scope", "0\n")
     }),
+    ("ptrace", "the kernel has no Yama", |host| host.remove("proc/sys/kernel/yama")),
     ("core dumps", "fs/suid_dumpable is 2", |host| host.write("proc/sys/fs/suid_dumpable", "2\n")),
 ];
 
@@ -122,7 +123,18 @@ const UPDATES: &[Case] = &[
         host.write("etc/apt/apt.conf.d/99local", "APT::Periodic::Unattended-Upgrade \"0\";\n");
     }),
     ("automatic", "unattended-upgrades is not installed", |host| host.remove("usr/bin/unattended-upgrade")),
-    ("package lists", "the lists are 8 days old", |host| {
+    ("automatic", "APT::Periodic::Unattended-Upgrade is not on", |host| {
+        // A copy that dpkg left is not read.
+        host.remove("etc/apt/apt.conf.d/20auto-upgrades");
+        host.write(
+            "etc/apt/apt.conf.d/20auto-upgrades.dpkg-old",
+            "APT::Periodic::Unattended-Upgrade \"1\";\n",
+        );
+    }),
+    ("automatic", "apt-daily-upgrade.timer is not enabled", |host| {
+        host.remove("etc/systemd/system/timers.target.wants/apt-daily-upgrade.timer");
+    }),
+    ("package lists", "the youngest list is 8 days old", |host| {
         host.age("var/lib/apt/periodic/update-success-stamp", 8 * 86_400);
     }),
     ("reboot", "/run/reboot-required is there, for libc6", |host| {
@@ -196,6 +208,9 @@ const REMOTE_LOG: &[Case] = &[
     ("audit log", "has no [audit] with a `file`", |host| {
         host.replace(TOML, "file = \"/var/log/ravelin/audit.jsonl\"\n", "");
     }),
+    ("audit log", "/var/log/ravelin may be written by group or others", |host| {
+        host.mode("var/log/ravelin", 0o775);
+    }),
     ("audit log", "may be written by group or others", |host| {
         host.mode("var/log/ravelin/audit.jsonl", 0o622)
     }),
@@ -258,7 +273,7 @@ fn the_other_ways_to_be_hardened_pass_as_well() {
             host.remove("proc/modules");
             host.remove("proc/sys/kernel/modules_disabled");
         }),
-        ("services enabled", "none of a service", |host| {
+        ("services enabled", "none is of a service", |host| {
             host.link(&format!("{WANTS}/rpcbind.service"), "/lib/systemd/system/rpcbind.service");
             host.link("etc/systemd/system/rpcbind.service", "/dev/null");
         }),
@@ -267,6 +282,18 @@ fn the_other_ways_to_be_hardened_pass_as_well() {
             host.write("proc/sys/net/ipv4/ip_forward", "0\n");
             host.write("proc/sys/net/ipv6/conf/all/forwarding", "0\n");
             host.write("proc/sys/net/ipv6/conf/eth0/accept_ra", "2\n");
+        }),
+        ("kexec", "no other kernel can be started", |host| {
+            // A kernel that was built without.
+            host.remove("proc/sys/kernel/kexec_load_disabled");
+        }),
+        ("package lists", "the youngest list is 3 days old", |host| {
+            host.remove("var/lib/apt");
+            for (name, days) in [("main_InRelease", 40), ("security_InRelease", 3), ("main_Packages", 1)] {
+                let path = format!("var/lib/apt/lists/{name}");
+                host.write(&path, "");
+                host.age(&path, days * 86_400);
+            }
         }),
         ("redirects", "no redirect is heard", |host| host.remove("proc/sys/net/ipv6")),
         ("automatic", "dnf installs updates by itself (dnf-automatic.timer)", |host| {

@@ -30,10 +30,10 @@ const CASES: &[Case] = &[
         host.write("proc/sys/net/ipv4/conf/all/accept_source_route", "off\n");
     }),
     ("router adverts", "accept_ra is not there", |host| host.remove("proc/sys/net/ipv6/conf/eth0/accept_ra")),
-    ("kexec", "is not there", |host| host.remove("proc/sys/kernel/kexec_load_disabled")),
+    ("kexec", "no regular file", |host| host.block("proc/sys/kernel/kexec_load_disabled")),
     ("bpf", "is not there", |host| host.remove("proc/sys/kernel/unprivileged_bpf_disabled")),
     ("kernel addresses", "is not there", |host| host.remove("proc/sys/kernel/dmesg_restrict")),
-    ("ptrace", "is not there", |host| host.remove("proc/sys/kernel/yama")),
+    ("ptrace", "is not there", |host| host.remove("proc/sys/kernel/yama/ptrace_scope")),
     ("core dumps", "ravelin.service is not there", |host| {
         host.remove("usr/lib/systemd/system/ravelin.service")
     }),
