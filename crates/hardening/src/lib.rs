@@ -18,6 +18,7 @@ mod own_files;
 mod remote_log;
 mod services;
 mod settings;
+mod spool;
 mod tree;
 mod units;
 mod updates;

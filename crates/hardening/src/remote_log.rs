@@ -2,21 +2,18 @@
 //! whether the other node heard of it lately.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use api::Check;
 
 use crate::finding::{Outcome, Tally, age, check, listed, or_unknown};
 use crate::settings::Settings;
+use crate::spool::{self, Collector};
 use crate::tree::{ReadError, Tree};
 use crate::units;
 
 /// The seconds of silence after which a collector is said not to hear: heartbeats and uploads come each minute.
 const MOST_SILENCE: u64 = 3600;
-/// The folder of what `[audit.remote]` did not send yet, where the table's `spool` names no other.
-const SPOOL: &str = "/var/spool/ravelin";
-/// The file in that folder that is touched when the collector took something. Others there change while it takes nothing.
-const MARKER: &str = "heard";
 /// What the upload of the journal writes when the collector took something.
 const UPLOADED: [&str; 2] =
     ["/var/lib/systemd/journal-upload/state", "/var/lib/private/systemd/journal-upload/state"];
@@ -51,7 +48,7 @@ impl LogRoute {
 
 /// Makes the checks of the log.
 pub(crate) fn checks(tree: &Tree, settings: &Settings) -> Vec<Check> {
-    let table = "write an [audit.remote] table into the configuration (ravelin(1)), or `*.* @@COLLECTOR:6514` with TLS \
+    let table = "write [audit.remote] with `server`, `name`, `ca`, `certificate` and `key` into the configuration, or `*.* @@COLLECTOR:6514` with TLS \
                  into /etc/rsyslog.d/remote.conf";
     let heard = "see on the collector what came last; `systemctl status ravelin systemd-journal-upload rsyslog` says why \
                  nothing does";
@@ -212,27 +209,31 @@ fn heard_lately(tree: &Tree, settings: &Settings, ways: &[LogRoute]) -> Result<O
     }
     let (mut silent, mut unmarked) = (Vec::new(), Vec::new());
     for way in ways {
-        let marks: Vec<PathBuf> = match way {
+        let (heard, most) = match way {
             LogRoute::Audit => {
-                let spool =
-                    settings.path(&["audit", "remote", "spool"]).unwrap_or_else(|| PathBuf::from(SPOOL));
-                vec![spool.join(MARKER)]
+                let heard = match spool::collector(tree, &settings.audit_spool())? {
+                    Collector::Silent => None,
+                    Collector::ReadBefore(age) => Some(age),
+                };
+                // Three heartbeats may be late before anybody is told.
+                (heard, settings.heartbeat().saturating_mul(3).max(MOST_SILENCE))
             }
-            LogRoute::Journal => UPLOADED.iter().map(PathBuf::from).collect(),
+            LogRoute::Journal => {
+                let mut ages = Vec::new();
+                for mark in UPLOADED {
+                    ages.extend(tree.has(mark)?.then(|| tree.age(mark)).transpose()?);
+                }
+                (ages.into_iter().min(), MOST_SILENCE)
+            }
             LogRoute::Rsyslog | LogRoute::SyslogNg => {
                 unmarked.push(format!("{} keeps no mark of what the other node took", way.name()));
                 continue;
             }
         };
-        let mut ages = Vec::new();
-        for mark in &marks {
-            ages.extend(tree.has(mark)?.then(|| tree.age(mark)).transpose()?);
-        }
-        let heard = ages.into_iter().min();
         match heard {
-            Some(old) if old <= MOST_SILENCE => {
+            Some(old) if old <= most => {
                 return Ok(Outcome::Good(format!(
-                    "the other node took something by {} {} ago",
+                    "by {} the other node took what is older than {}",
                     way.name(),
                     age(old)
                 )));

@@ -9,6 +9,8 @@ use crate::tree::{ReadError, Tree};
 
 /// The name of the instance of a host whose administrator chose no other.
 const INSTANCE: &str = "main";
+/// The seconds between two heartbeats, unless the configuration says otherwise.
+const HEARTBEAT: u64 = 60;
 
 /// The configuration file, and what it says.
 #[derive(Debug)]
@@ -71,11 +73,27 @@ impl Settings {
         self.path(&["policy"])
     }
 
+    /// The name of the instance.
+    pub(crate) fn instance(&self) -> &str {
+        self.get(&["instance"]).and_then(Value::as_str).unwrap_or(INSTANCE)
+    }
+
     /// The path of the control socket.
     pub(crate) fn control_socket(&self) -> PathBuf {
-        let instance = self.get(&["instance"]).and_then(Value::as_str).unwrap_or(INSTANCE);
-        let usual = || Path::new("/run/ravelin").join(instance).join("control.sock");
+        let usual = || Path::new("/run/ravelin").join(self.instance()).join("control.sock");
         self.path(&["control_socket"]).unwrap_or_else(usual)
+    }
+
+    /// The folder of what `[audit.remote]` sent and nobody is known to have read.
+    pub(crate) fn audit_spool(&self) -> PathBuf {
+        let usual = || Path::new("/var/lib/ravelin").join(self.instance()).join("audit-spool");
+        self.path(&["audit", "remote", "spool"]).unwrap_or_else(usual)
+    }
+
+    /// The seconds between two messages of `[audit.remote]` that say no more than that it is there.
+    pub(crate) fn heartbeat(&self) -> u64 {
+        let seconds = self.get(&["audit", "remote", "heartbeat"]).and_then(Value::as_integer);
+        seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(HEARTBEAT)
     }
 
     /// Whether the host is a gateway for networks behind it.

@@ -162,6 +162,16 @@ impl Tree {
         Err(other(format!("it has more than {most} octets")))
     }
 
+    /// The first octets of a file, at most so many.
+    pub(crate) fn head(&self, path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, ReadError> {
+        let path = path.as_ref();
+        let mut octets = Vec::new();
+        let file = self.regular(path, u64::MAX)?;
+        let read = file.take(most).read_to_end(&mut octets);
+        read.map_err(|error| ReadError::Other(path.to_owned(), error.to_string()))?;
+        Ok(octets)
+    }
+
     /// The text of a file; octets that are no UTF-8 are replaced.
     pub(crate) fn text(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let octets = self.octets(path, MOST_TEXT)?;
@@ -233,11 +243,16 @@ impl Tree {
     pub(crate) fn age(&self, path: impl AsRef<Path>) -> Result<u64, ReadError> {
         let path = path.as_ref();
         let modified = u64::try_from(self.facts(path)?.modified).unwrap_or(0);
-        if modified > self.now.saturating_add(AHEAD) {
+        self.since(path, modified)
+    }
+
+    /// The seconds since a time, in seconds since 1970, that a file or its content has.
+    pub(crate) fn since(&self, path: &Path, time: u64) -> Result<u64, ReadError> {
+        if time > self.now.saturating_add(AHEAD) {
             let why = "its time stamp lies ahead of the clock";
             return Err(ReadError::Other(path.to_owned(), why.to_owned()));
         }
-        Ok(self.now.saturating_sub(modified))
+        Ok(self.now.saturating_sub(time))
     }
 
     /// Whether only the owner of this host can change a file: it and each folder above belong to the owner, neither group

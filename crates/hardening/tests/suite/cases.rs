@@ -191,17 +191,28 @@ const INTEGRITY: &[Case] = &[
 
 const REMOTE_LOG: &[Case] = &[
     ("remote heard", "the other node took nothing by [audit.remote] for 2 hours", |host| {
-        host.age("var/spool/ravelin/heard", 7200);
-        // What waits to be sent is new, and is no sign that anybody took it.
-        host.write("var/spool/ravelin/0001", "");
-        host.age("var/spool/ravelin/0001", 1);
+        // The daemon goes on writing, and nobody reads.
+        host.spool(41, Some("06:00:00"));
     }),
-    ("remote heard", "never took anything", |host| host.remove("var/spool/ravelin/heard")),
-    ("remote log", "no log leaves the host", |host| {
-        host.replace(TOML, "[audit.remote]\ncollector = \"log.example.org:6514\"\n", "");
+    ("remote heard", "the other node took nothing by [audit.remote] for 3 hours", |host| {
+        // Everything was read, and no daemon writes any more.
+        host.spool(41, None);
+        host.age("var/lib/ravelin/main/audit-spool/spool", 3 * 3600);
+    }),
+    ("remote heard", "never took anything", |host| host.spool(0, Some("07:59:00"))),
+    ("remote heard", "never took anything", |host| host.remove("var/lib/ravelin")),
+    ("remote heard", "for 2 hours", |host| {
+        // A full spool is longer than what is read of other files.
+        host.spool(41, Some("06:00:00"));
+        let spool = host.path("var/lib/ravelin/main/audit-spool/spool");
+        std::fs::OpenOptions::new().write(true).open(spool).unwrap().set_len(16 << 20).unwrap();
+        host.age("var/lib/ravelin/main/audit-spool/spool", 60);
     }),
     ("remote log", "no log leaves the host", |host| {
-        host.replace(TOML, "[audit.remote]\ncollector = \"log.example.org:6514\"\n", "");
+        host.replace(TOML, "[audit.remote]\nserver = \"192.0.2.7\"\n", "");
+    }),
+    ("remote log", "no log leaves the host", |host| {
+        host.replace(TOML, "[audit.remote]\nserver = \"192.0.2.7\"\n", "");
         host.link(&format!("{WANTS}/rsyslog.service"), "/lib/systemd/system/rsyslog.service");
         host.write("etc/rsyslog.conf", "*.* @@127.0.0.1\n# *.* @@192.0.2.1\n");
     }),
@@ -316,13 +327,29 @@ fn the_other_ways_to_be_hardened_pass_as_well() {
             host.write("var/log/crowdsec.log", "");
             host.age("var/log/crowdsec.log", 3600);
         }),
-        ("remote heard", "by systemd-journal-upload 30 minutes ago", |host| {
-            host.replace(TOML, "[audit.remote]\ncollector = \"log.example.org:6514\"\n", "");
-            host.link(&format!("{WANTS}/systemd-journal-upload.service"), "/lib/systemd/system/x");
-            host.write("etc/systemd/journal-upload.conf", "[Upload]\nURL=https://log.example.org:19532\n");
-            host.write("var/lib/systemd/journal-upload/state", "");
-            host.age("var/lib/systemd/journal-upload/state", 1800);
+        ("remote heard", "by [audit.remote] the other node took what is older than 2 hours", |host| {
+            host.replace(
+                TOML,
+                "server = \"192.0.2.7\"\n",
+                "server = \"192.0.2.7\"\nheartbeat = 3600\nspool = \"/var/s\"\n",
+            );
+            host.spool(41, Some("06:00:00"));
+            std::fs::rename(host.path("var/lib/ravelin/main/audit-spool"), host.path("var/s")).unwrap();
         }),
+        (
+            "remote heard",
+            "by systemd-journal-upload the other node took what is older than 30 minutes",
+            |host| {
+                host.replace(TOML, "[audit.remote]\nserver = \"192.0.2.7\"\n", "");
+                host.link(&format!("{WANTS}/systemd-journal-upload.service"), "/lib/systemd/system/x");
+                host.write(
+                    "etc/systemd/journal-upload.conf",
+                    "[Upload]\nURL=https://log.example.org:19532\n",
+                );
+                host.write("var/lib/systemd/journal-upload/state", "");
+                host.age("var/lib/systemd/journal-upload/state", 1800);
+            },
+        ),
         ("own files", "are as they were recorded", |host| {
             // What an administrator means and has no package is in the list.
             host.write("usr/local/bin/ravelin", "abc");

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::host::Small;
 
 /// Every file that a check reads the text of.
-const FILES: [&str; 26] = [
+const FILES: [&str; 27] = [
     "etc/ravelin/ravelin.toml",
     "etc/ravelin/main.policy",
     "etc/ravelin/digests.sha256",
@@ -36,6 +36,7 @@ const FILES: [&str; 26] = [
     "etc/syslog-ng/syslog-ng.conf",
     "etc/systemd/journal-upload.conf",
     "run/reboot-required.pkgs",
+    "var/lib/ravelin/main/audit-spool/spool",
     "boot/vmlinuz-6.12.9-amd64",
 ];
 
@@ -90,6 +91,10 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
         ".ko",
         "/",
         "../..",
+        "ravelin-spool 1 ",
+        "T",
+        "Z",
+        "2027-01-15",
         "ExecStart=",
         "LimitCORE=",
         "00000000:0016",

@@ -160,8 +160,7 @@ impl Small {
         self.write("etc/ravelin/ravelin.toml", &config(&Digest::of(manifest.as_bytes()).to_string()));
         self.socket("run/ravelin/main/control.sock", 0o600);
         self.write("var/log/ravelin/audit.jsonl", "");
-        self.write("var/spool/ravelin/heard", "");
-        self.age("var/spool/ravelin/heard", 60);
+        self.spool(41, Some("07:59:00"));
     }
 
     fn others(&self) {
@@ -181,6 +180,20 @@ impl Small {
         );
         self.write("var/log/suricata/stats.log", "");
         self.age("var/log/suricata/stats.log", 8);
+    }
+
+    /// Writes the spool of the audit log one minute ago: the number of the last message that the collector read, and the
+    /// time of this day of the first one that waits. It is 08:00 on the host.
+    pub fn spool(&self, read: u64, waits: Option<&str>) {
+        let path = "var/lib/ravelin/main/audit-spool/spool";
+        let first = format!("ravelin-spool 1 {read} {}\n", "0".repeat(64));
+        let message = waits.map(|time| {
+            let message =
+                format!("<86>1 2027-01-15T{time}.000000Z gw ravelin 7 audit [ravelin@32473 seq=\"1\"] {{}}");
+            format!("{} {message}", message.len())
+        });
+        self.write(path, &(first + &message.unwrap_or_default()));
+        self.age(path, 60);
     }
 
     /// The path of a file on the machine that the test runs on.
@@ -282,7 +295,7 @@ fn config(digest: &str) -> String {
          [gateway]\ninside = [\"eth1\"]\n\
          [crypto]\nlegacy = false\n\
          [audit]\nfile = \"/var/log/ravelin/audit.jsonl\"\n\
-         [audit.remote]\ncollector = \"log.example.org:6514\"\n\
+         [audit.remote]\nserver = \"192.0.2.7\"\n\
          [[cipher]]\nbuiltin = \"maes512\"\n\
          [[cipher]]\nmanifest = \"/usr/lib/ravelin/proofaes.manifest.json\"\nsha256 = \"{digest}\"\n"
     )

@@ -61,13 +61,22 @@ const CASES: &[Case] = &[
     ("intrusion", "/etc/systemd/system is not there", |host| host.remove("etc/systemd/system")),
     ("remote log", "/etc/systemd/system is not there", |host| host.remove("etc/systemd/system")),
     ("remote heard", "rsyslog keeps no mark", |host| {
-        let table = "[audit.remote]\ncollector = \"log.example.org:6514\"\n";
+        let table = "[audit.remote]\nserver = \"192.0.2.7\"\n";
         host.replace("etc/ravelin/ravelin.toml", table, "");
         host.link(
             "etc/systemd/system/multi-user.target.wants/rsyslog.service",
             "/lib/systemd/system/rsyslog.service",
         );
         host.write("etc/rsyslog.d/remote.conf", "*.* @@log.example.org\n");
+    }),
+    ("remote heard", "its first line is not one of this version", |host| {
+        host.write("var/lib/ravelin/main/audit-spool/spool", "ravelin-spool 2 41\n");
+    }),
+    ("remote heard", "its first message has no time", |host| host.spool(41, Some("yesterday"))),
+    ("remote heard", "ahead of the clock", |host| {
+        host.spool(41, Some("07:59:00"));
+        host.replace("var/lib/ravelin/main/audit-spool/spool", "2027-01-15", "2027-01-25");
+        host.age("var/lib/ravelin/main/audit-spool/spool", 60);
     }),
     ("audit log", "the daemon has not run with it", |host| host.remove("var/log/ravelin/audit.jsonl")),
 ];
