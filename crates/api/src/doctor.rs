@@ -44,9 +44,9 @@ pub struct Check {
 pub enum CheckState {
     /// Everything is as it should be.
     Ok,
-    /// The host works this way, but not at its best.
+    /// The host works this way, but not at its best, or nobody can say.
     Warn,
-    /// The finding makes `ravelin run` refuse to start.
+    /// The host is not as it should be. Without `--hardening`, `ravelin run` refuses to start.
     Fail,
 }
 

@@ -19,6 +19,7 @@ mod envelope;
 mod event;
 mod explain;
 mod flow;
+mod hardening;
 mod import;
 mod inline;
 mod keymat;
@@ -65,6 +66,7 @@ pub use explain::{
     ProcessInfo, ScrubbedBy, SocketExplained, Verdict,
 };
 pub use flow::{CountedFlows, CountedQuery, FlowEnd, FlowInitiator, FlowRecord, FlowTable, Flows, LiveFlow};
+pub use hardening::{Hardening, HardeningGroup, HardeningRemedy};
 pub use import::{ImportChecked, Imported};
 pub use inline::{
     InlineAmount, InlineCheck, InlineCheckInterface, InlineCheckLine, InlineCheckSettings, InlineDropped,

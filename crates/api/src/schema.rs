@@ -75,6 +75,7 @@ documents! {
     Explanation "explanation" ["explain --json"],
     FlowRecord "flow-record" ["flows --follow --json"],
     Flows "flows" [],
+    Hardening "hardening" ["doctor --hardening --json"],
     Health "health" [],
     ImportChecked "import-checked" ["import --check --json"],
     Imported "imported" ["import --json"],

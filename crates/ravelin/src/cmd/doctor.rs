@@ -1,7 +1,7 @@
-//! `ravelin doctor`: does this host have what the daemon needs?
+//! `ravelin doctor`: does this host have what the daemon needs, and is it hardened?
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use api::{AppTrafficList, Check, CheckState, HandedOver, path};
 use clap::Args;
@@ -12,11 +12,20 @@ use crate::exit::{self, Failure, Kind};
 use crate::output;
 
 /// Check what the daemon needs from this host; exit status 1 if something is missing.
+///
+/// With `--hardening` it checks instead whether the host is hardened, remedy by remedy: parts of the kernel and services,
+/// functions, the configuration, updates, integrity, and the log on another node. Files are read, and nothing is run.
 #[derive(Debug, Args)]
 pub struct Doctor {
     /// Configuration file whose devices and cgroup are looked at as well.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Check whether the host is hardened, instead of what the daemon needs.
+    #[arg(long)]
+    hardening: bool,
+    /// Root of the host that is looked at, such as a mounted image; without it this host.
+    #[arg(long, value_name = "DIR", requires = "hardening")]
+    root: Option<PathBuf>,
     /// Print JSON, for programs.
     #[arg(long)]
     json: bool,
@@ -24,6 +33,9 @@ pub struct Doctor {
 
 impl Doctor {
     pub fn execute(self) -> anyhow::Result<()> {
+        if self.hardening {
+            return harden(self.root.as_deref().unwrap_or(Path::new("/")), self.config, self.json);
+        }
         let config = self.config.as_deref().map(super::run::load).transpose()?;
         let mut checks = daemon::doctor::checks(config.as_ref());
         checks.extend(config.as_ref().map(of_daemon).unwrap_or_default());
@@ -35,6 +47,34 @@ impl Doctor {
         }
         if report.ok { Ok(()) } else { Err(Failure::silent(Kind::Failed)) }
     }
+}
+
+/// Report whether the host below `root` is hardened. The path of the configuration is one on that host.
+fn harden(root: &Path, config: Option<PathBuf>, json: bool) -> anyhow::Result<()> {
+    let mut host = hardening::Host::new(root, netio::clock::wall());
+    host.config = config.unwrap_or(host.config);
+    let groups = hardening::checks(&host).map_err(|error| Failure::bad_input(error.to_string()))?;
+    let report = api::Hardening::new(root.display().to_string(), groups);
+    if json {
+        output::json(&report)?;
+    } else {
+        output::styled(&hardened(&report))?;
+    }
+    if report.ok { Ok(()) } else { Err(Failure::silent(Kind::Failed)) }
+}
+
+fn hardened(report: &api::Hardening) -> String {
+    let mut out = String::new();
+    for group in &report.groups {
+        let _ = writeln!(out, "{}", group.remedy.heading());
+        group.checks.iter().for_each(|check| line(&mut out, check));
+    }
+    let (failed, unknown) = (report.count(CheckState::Fail), report.count(CheckState::Warn));
+    let _ = match (failed, unknown) {
+        (0, 0) => writeln!(out, "this host is hardened as far as these checks go"),
+        _ => writeln!(out, "failed: {failed}, unknown: {unknown}; ravelin(1), \"Hardening\", says more"),
+    };
+    out
 }
 
 /// What a daemon that runs says of itself; nothing where none runs.
@@ -129,21 +169,24 @@ fn counts(traffic: &AppTrafficList) -> Check {
     check("two counts", (agree && lost == 0, CheckState::Fail), found, remedy)
 }
 
+/// Write a check, and its remedy on a line of its own.
+fn line(out: &mut String, check: &Check) {
+    let style = match check.state {
+        CheckState::Ok => color::GOOD,
+        CheckState::Warn => color::CAUTION,
+        CheckState::Fail => color::BAD,
+    };
+    let state = color::paint(style, check.state);
+    let pad = 5usize.saturating_sub(check.state.to_string().len());
+    let _ = writeln!(out, "{state}{:pad$} {:<16} {}", "", check.name, check.found);
+    if let Some(remedy) = &check.remedy {
+        let _ = writeln!(out, "{:<5} {:<16} -> {remedy}", "", "");
+    }
+}
+
 fn text(report: &api::Doctor) -> String {
     let mut out = String::new();
-    for check in &report.checks {
-        let style = match check.state {
-            CheckState::Ok => color::GOOD,
-            CheckState::Warn => color::CAUTION,
-            CheckState::Fail => color::BAD,
-        };
-        let state = color::paint(style, check.state);
-        let pad = 5usize.saturating_sub(check.state.to_string().len());
-        let _ = writeln!(out, "{state}{:pad$} {:<16} {}", "", check.name, check.found);
-        if let Some(remedy) = &check.remedy {
-            let _ = writeln!(out, "{:<5} {:<16} -> {remedy}", "", "");
-        }
-    }
+    report.checks.iter().for_each(|check| line(&mut out, check));
     let failed = report.failures().count();
     let _ = match failed {
         0 => writeln!(out, "this host has what the daemon needs"),
@@ -194,6 +237,27 @@ mod tests {
         let shown = anstream::adapter::strip_str(&text(&report)).to_string();
         assert!(report.ok && shown.contains("warn  flows            65536 in the table"), "{shown}");
         assert!(text(&report).contains(&color::paint(color::CAUTION, "warn")), "{}", text(&report));
+    }
+
+    #[test]
+    fn a_hardened_host_is_reported_by_remedy_and_what_is_unknown_is_no_success() {
+        let found = |state| check("kexec", (state == CheckState::Ok, state), "found".to_owned(), "type this");
+        let report = |state| {
+            let group =
+                api::HardeningGroup { remedy: api::HardeningRemedy::Functions, checks: vec![found(state)] };
+            let report = api::Hardening::new("/".to_owned(), vec![group]);
+            (report.ok, anstream::adapter::strip_str(&hardened(&report)).to_string())
+        };
+        let (ok, good) = report(CheckState::Ok);
+        assert!(ok && good.starts_with("2. Unnecessary functions are switched off\nok    kexec"), "{good}");
+        assert!(good.ends_with("this host is hardened as far as these checks go\n"), "{good}");
+        let (ok, unknown) = report(CheckState::Warn);
+        assert!(
+            ok && unknown.contains("failed: 0, unknown: 1") && unknown.contains("-> type this"),
+            "{unknown}"
+        );
+        let (ok, bad) = report(CheckState::Fail);
+        assert!(!ok && bad.contains("failed: 1, unknown: 0"), "{bad}");
     }
 
     #[test]
