@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod book;
+mod dumps;
 mod error;
 mod file;
 mod names;
@@ -21,6 +22,7 @@ mod token;
 mod uri;
 
 pub use book::UsedBook;
+pub use dumps::keep_out_of_dumps;
 pub use error::{Fault, TokenError};
 pub use file::{FileId, KeyFile, MAX_FILE_LEN, MAX_KEYMAT_LEN, MAX_RECIPIENTS, Method, Recipient};
 pub use open::{Opening, open_once, open_with};

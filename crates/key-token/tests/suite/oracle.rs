@@ -63,3 +63,24 @@ fn openssl_opens_what_is_sealed_here() {
         open_with(&file, &file.recipients()[0], |_| Ok(Secret::new(vec![0; 31]))).unwrap_err();
     }
 }
+
+/// The file that `make.py` wrote with another library, from the design alone.
+#[test]
+fn what_a_second_implementation_sealed_is_opened_here() {
+    let lab = Lab::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    let file = KeyFile::read(&folder.join("sealed.key")).unwrap();
+    assert_eq!(
+        (file.suite(), file.id().to_string().as_str()),
+        ("aes128gcm", "303132333435363738393a3b3c3d3e3f")
+    );
+    let keymat: Vec<u8> = (0..20).collect();
+    let keys = ["rsa256.pem", "rsa1.pem", "p256.pem", "p384.pem"];
+    assert_eq!(file.recipients().len(), keys.len());
+    for (recipient, key) in file.recipients().iter().zip(keys) {
+        let key = folder.join(key);
+        assert_eq!(recipient.key, public_key(&key).id());
+        let opened = open_with(&file, recipient, |recipient| Ok(by_openssl(&lab, &key, recipient))).unwrap();
+        assert_eq!(opened.expose(), keymat, "{}", key.display());
+    }
+}
