@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ring::digest::{Context, SHA256};
-use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with};
+use rustix::fs::{CWD, FlockOperation, FsWord, OFlags, RenameFlags, flock, fstatfs, renameat_with};
 use rustix::io::Errno;
 
 use crate::error::{Fault, TokenError};
@@ -25,6 +25,8 @@ const HEAD: &[u8; ENTRY] = b"ravelin used key files, v1\n\0\0\0\0\0";
 const WORD: &[u8] = b"ravelin used key file v1";
 /// How often a lock is tried that another process has, and how long between two times.
 const TRIES: u32 = 100;
+/// The numbers of tmpfs and ramfs (linux/magic.h).
+const IN_MEMORY: [FsWord; 2] = [0x0102_1994, 0x8584_58f6];
 const BETWEEN: Duration = Duration::from_millis(50);
 
 /// The book of used key files on this host.
@@ -32,6 +34,7 @@ const BETWEEN: Duration = Duration::from_millis(50);
 pub struct UsedBook {
     path: PathBuf,
     most: u64,
+    must_last: bool,
 }
 
 impl UsedBook {
@@ -42,7 +45,12 @@ impl UsedBook {
 
     /// The book at a path. It is made at the first entry, with its folder, where the folder above is there.
     pub fn at(path: impl Into<PathBuf>) -> UsedBook {
-        UsedBook { path: path.into(), most: UsedBook::MOST }
+        UsedBook { path: path.into(), most: UsedBook::MOST, must_last: false }
+    }
+
+    /// The same book, refused where its file system is one of memory, which ends with a reboot.
+    pub fn that_lasts(self) -> UsedBook {
+        UsedBook { must_last: true, ..self }
     }
 
     /// The same book with room for fewer entries.
@@ -128,6 +136,11 @@ impl UsedBook {
             return Err(io::Error::other("it is no file"));
         }
         owned(&status).map_err(io::Error::other)?;
+        if self.must_last && IN_MEMORY.contains(&fstatfs(&book)?.f_type) {
+            return Err(io::Error::other(
+                "its file system is in memory and ends with a reboot (tmpfs, ramfs)",
+            ));
+        }
         Ok(book)
     }
 

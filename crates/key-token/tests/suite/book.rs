@@ -71,6 +71,35 @@ fn of_many_at_once_one_enters() {
 }
 
 #[test]
+fn who_holds_the_lock_is_waited_for() {
+    let lab = Lab::new();
+    let (book, path) = book(&lab);
+    book.enter(id(1)).unwrap();
+    let held = fs::File::open(&path).unwrap();
+    held.lock().unwrap();
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| book.enter(id(2)));
+        // Long enough for an entry without a lock; how long it takes is nobody's business.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(fs::metadata(&path).unwrap().len(), 2 * 32);
+        held.unlock().unwrap();
+        other.join().unwrap().unwrap();
+    });
+    assert_eq!(fs::metadata(&path).unwrap().len(), 3 * 32);
+}
+
+#[test]
+fn a_book_in_memory_is_no_book_that_lasts() {
+    let folder = PathBuf::from(format!("/dev/shm/key-token-{}", std::process::id()));
+    let book = UsedBook::at(folder.join("used-key-files"));
+    let lasting = book.clone().that_lasts().enter(id(1));
+    let any = book.enter(id(1));
+    fs::remove_dir_all(&folder).unwrap();
+    refused(lasting, Fault::Book, "ends with a reboot");
+    any.unwrap();
+}
+
+#[test]
 fn a_full_book_refuses_every_file() {
     let lab = Lab::new();
     let book = book(&lab).0.with_most(3);

@@ -76,6 +76,7 @@ fn the_longest_file_is_read() {
         .collect();
     let file = seal(&"a".repeat(64), MAX_KEYMAT_LEN, &keys, OaepHash::Sha256).unwrap();
     assert_eq!(KeyFile::parse(&file.octets()).unwrap(), file);
+    assert_eq!(MAX_FILE_LEN, 9093, "as the design says");
     let too_many = [&keys[..], &keys[..1]].concat();
     assert!(seal("aes256gcm", 36, &too_many, OaepHash::Sha256).is_err());
     assert!(seal("aes256gcm", 36, &[], OaepHash::Sha256).is_err());

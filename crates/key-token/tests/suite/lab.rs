@@ -115,10 +115,11 @@ impl Lab {
         run(command.env("SOFTHSM2_CONF", self.configuration()));
     }
 
-    /// Let a token make a key; the path of the file beside which its public half is. `shown`: the token has that, too.
-    pub fn generate(&self, token: &str, kind: Kind, label: &str, shown: bool) -> PathBuf {
+    /// Let a token make a key; the path of the file beside which its public half is. `how` is one of `shown`, `hidden` (the
+    /// public half is not on the token), `always-authenticates`.
+    pub fn generate(&self, token: &str, kind: Kind, label: &str, how: &str) -> PathBuf {
         let path = self.path(&format!("{token}-{label}.pem"));
-        let job = format!("generate {kind:?} {label} {shown}");
+        let job = format!("generate {kind:?} {label} {how}");
         self.job(&job, &uri(token), &public(&path), PIN).unwrap();
         path
     }
@@ -126,7 +127,7 @@ impl Lab {
     /// A token with one key that it made; the path of the file beside which its public half is.
     pub fn token_with(&self, label: &str, kind: Kind) -> PathBuf {
         self.token(label);
-        self.generate(label, kind, "ipsec", true)
+        self.generate(label, kind, "ipsec", "shown")
     }
 
     /// Seal fresh keying material for aes256gcm to public keys from files.
@@ -248,14 +249,15 @@ fn open_beside_others(file: &KeyFile, with: &Opening<'_>) -> Result<String, Toke
     panic!("SoftHSM shows no token");
 }
 
-/// `generate KIND LABEL SHOWN`: make a key on a token, as its owner would with the vendor's tools; its public half goes into
-/// a file, and stays on the token where it is to be shown.
+/// `generate KIND LABEL HOW`: make a key on a token, as its owner would with the vendor's tools; its public half goes into
+/// a file.
 fn generate(job: &str, token: &str, file: &Path) {
     let words: Vec<&str> = job.split(' ').collect();
-    let ["generate", kind, label, shown] = words[..] else { panic!("{job}") };
+    let ["generate", kind, label, how] = words[..] else { panic!("{job}") };
     let named = [Attribute::Label(label.as_bytes().to_vec()), Attribute::Id(label.as_bytes().to_vec())];
     let mut public = [&named[..], &[Attribute::Token(true), Attribute::Private(false)]].concat();
     let mut private = [&named[..], &[Attribute::Token(true), Attribute::Sensitive(true)]].concat();
+    private.push(Attribute::AlwaysAuthenticate(how == "always-authenticates"));
     // The names of the curves in DER.
     let p256 = vec![6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
     let p384 = vec![6, 5, 0x2b, 0x81, 4, 0, 0x22];
@@ -273,7 +275,7 @@ fn generate(job: &str, token: &str, file: &Path) {
     });
     let uri = format!("pkcs11:token={token};object={label}?module-path={MODULE}");
     fs::write(file, public_key_of(&TokenUri::parse(&uri).unwrap()).unwrap().der()).unwrap();
-    if shown == "false" {
+    if how == "hidden" {
         with_session(token, |session| {
             let class = [&named[..], &[Attribute::Class(ObjectClass::PUBLIC_KEY)]].concat();
             for key in session.find_objects(&class).unwrap() {

@@ -19,6 +19,8 @@ fn opens(kind: Kind) {
     let id = KeyFile::read(&file).unwrap().id().to_string();
     assert!(again.text.contains(&id) && again.text.contains("used-key-files"), "{again:?}");
     assert!(again.remedy.contains("ravelin key wrap"), "{again:?}");
+    // The book is asked before the token: no try of a PIN is lost for a file that is used.
+    assert_eq!(lab.job("open", &uri("gateway"), &file, "wrong-pin").unwrap_err().fault, "Used");
     // Another file to the same key has other keying material.
     let other = lab.wrap("two.key", &[&key]);
     assert_ne!(lab.open(&uri("gateway"), &other).unwrap(), keymat);
@@ -55,7 +57,7 @@ fn the_key_is_found_among_others_by_its_public_half_by_label_and_by_id() {
     let lab = Lab::new();
     lab.token("gateway");
     let keys = [("first", Kind::P256), ("second", Kind::P256), ("third", Kind::Rsa)]
-        .map(|(label, kind)| lab.generate("gateway", kind, label, true));
+        .map(|(label, kind)| lab.generate("gateway", kind, label, "shown"));
     let selects =
         ["pkcs11:token=gateway", "pkcs11:token=gateway;object=second", "pkcs11:token=gateway;id=secon%64"];
     for (number, select) in selects.iter().enumerate() {
@@ -72,7 +74,7 @@ fn a_key_whose_public_half_is_not_on_the_token_opens_too() {
     for kind in [Kind::P256, Kind::Rsa] {
         let lab = Lab::new();
         lab.token("gateway");
-        let keys = ["first", "second"].map(|label| lab.generate("gateway", kind, label, false));
+        let keys = ["first", "second"].map(|label| lab.generate("gateway", kind, label, "hidden"));
         let other = lab.key("other.pem", kind);
         let file = lab.wrap("two.key", &[&other, &keys[1]]);
         lab.open(&uri("gateway"), &file).unwrap();
@@ -97,6 +99,16 @@ fn a_token_shows_the_public_key_that_openssl_made() {
         let by_hand = String::from_utf8(run(&mut command).stdout).unwrap();
         assert_eq!(by_hand.split_whitespace().next(), Some(shown.as_str()));
     }
+}
+
+#[test]
+fn a_key_that_asks_for_its_pin_at_each_use_is_refused() {
+    let lab = Lab::new();
+    lab.token("gateway");
+    let key = lab.generate("gateway", Kind::P256, "ipsec", "always-authenticates");
+    let refused = lab.open(&uri("gateway"), &lab.wrap("one.key", &[&key])).unwrap_err();
+    assert_eq!(refused.fault, "Token");
+    assert!(refused.text.contains("CKA_ALWAYS_AUTHENTICATE"), "{refused:?}");
 }
 
 #[test]

@@ -127,9 +127,9 @@ pub struct Sealed {
     /// Descriptor that gives the token's PIN. Not needed for a token with a keypad of its own.
     #[arg(long, value_name = "N", requires = "key_file")]
     pin_fd: Option<u32>,
-    /// The book of used key files.
-    #[arg(long, value_name = "FILE", requires = "key_file", default_value = UsedBook::PATH)]
-    key_book: PathBuf,
+    /// Another book of used key files [default: /var/lib/ravelin/used-key-files].
+    #[arg(long, value_name = "FILE", requires = "key_file")]
+    key_book: Option<PathBuf>,
 }
 
 /// A key file that has been read, and is to be opened.
@@ -155,7 +155,11 @@ impl Sealed {
             ));
         }
         let file = KeyFile::read(&path).map_err(refused)?;
-        Ok(Some(SealedKey { file, path, token, pin_fd: self.pin_fd, book: UsedBook::at(self.key_book) }))
+        let book = match self.key_book {
+            Some(path) => UsedBook::at(path),
+            None => UsedBook::at(UsedBook::PATH).that_lasts(),
+        };
+        Ok(Some(SealedKey { file, path, token, pin_fd: self.pin_fd, book }))
     }
 }
 
