@@ -146,10 +146,10 @@ fn wrong(why: impl Into<String>) -> TokenError {
     TokenError::new(Fault::KeyFile, why, REMEDY)
 }
 
-/// What is left of a file.
-struct Rest<'a>(&'a [u8]);
+/// The octets of a file that are not read yet.
+struct Reader<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> Reader<'a> {
     fn take(&mut self, len: usize, what: &str) -> Result<&'a [u8], TokenError> {
         let (taken, rest) =
             self.0.split_at_checked(len).ok_or_else(|| wrong(format!("the key file ends within {what}")))?;
@@ -183,7 +183,7 @@ impl KeyFile {
         if octets.len() > MAX_FILE_LEN {
             return Err(wrong(format!("a key file has at most {MAX_FILE_LEN} octets, and this is longer")));
         }
-        let mut rest = Rest(octets);
+        let mut rest = Reader(octets);
         if rest.take(MAGIC.len(), "its first word")? != MAGIC {
             return Err(wrong("this is no key file: its first word is another"));
         }
@@ -300,7 +300,7 @@ pub(crate) fn is_suite(name: &str) -> bool {
         && name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-')
 }
 
-fn recipient(rest: &mut Rest<'_>) -> Result<Recipient, TokenError> {
+fn recipient(rest: &mut Reader<'_>) -> Result<Recipient, TokenError> {
     let code = rest.octet("a recipient")?;
     let method = Method::of(code)
         .ok_or_else(|| wrong(format!("{code} is no method of sealing that is known here")))?;

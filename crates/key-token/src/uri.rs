@@ -35,9 +35,9 @@ const REMEDY: &str = "write it as in RFC 7512: 'pkcs11:token=gateway;object=ipse
 /// The longest URI, in octets.
 const LONGEST: usize = 2048;
 
-/// What has been read of a URI.
+/// The attributes of a URI that have been read.
 #[derive(Default)]
-struct Read {
+struct Attributes {
     text: [Option<String>; 5],
     slot: Option<u64>,
     id: Option<Vec<u8>>,
@@ -61,7 +61,7 @@ impl TokenUri {
             return Err(wrong(format!("its scheme is {}, not pkcs11", quoted(scheme))));
         }
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let mut read = Read::default();
+        let mut read = Attributes::default();
         for pair in path.split(';').filter(|pair| !pair.is_empty()) {
             let (name, value) = attribute(pair)?;
             read.path(name, value)?;
@@ -70,7 +70,7 @@ impl TokenUri {
             let (name, value) = attribute(pair)?;
             read.query(name, value)?;
         }
-        let Read { text: [token, manufacturer, serial, model, object], slot, id, module, .. } = read;
+        let Attributes { text: [token, manufacturer, serial, model, object], slot, id, module, .. } = read;
         let Some(module) = module else {
             return Err(wrong(
                 "it has no module-path: whose PKCS#11 module talks to the token is not known".to_owned(),
@@ -156,7 +156,7 @@ fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), TokenError
     }
 }
 
-impl Read {
+impl Attributes {
     fn path(&mut self, name: &str, value: Vec<u8>) -> Result<(), TokenError> {
         let [token, manufacturer, serial, model, object] = &mut self.text;
         match name {

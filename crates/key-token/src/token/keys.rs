@@ -22,7 +22,7 @@ pub(super) struct PrivateKey {
 
 /// What is read of a key.
 #[derive(Default)]
-struct Shown {
+struct KeyAttributes {
     kind: Option<KeyType>,
     id: Vec<u8>,
     label: String,
@@ -47,9 +47,9 @@ const SHOWN: [AttributeType; 9] = [
     AttributeType::AlwaysAuthenticate,
 ];
 
-impl Shown {
-    fn of(session: &Session, key: ObjectHandle) -> Shown {
-        let mut shown = Shown::default();
+impl KeyAttributes {
+    fn of(session: &Session, key: ObjectHandle) -> KeyAttributes {
+        let mut shown = KeyAttributes::default();
         // One by one: some modules answer nothing at all where one attribute is not known.
         for kind in SHOWN {
             let Ok(attributes) = session.get_attributes(key, &[kind]) else { continue };
@@ -105,7 +105,7 @@ pub(super) fn public_key(session: &Session, uri: &TokenUri) -> Result<PublicKey,
     let mut seen = Vec::new();
     let mut last = None;
     for handle in find(session, uri, ObjectClass::PUBLIC_KEY)? {
-        let shown = Shown::of(session, handle);
+        let shown = KeyAttributes::of(session, handle);
         seen.push(super::described(&shown.id, &shown.label));
         match shown.public_key() {
             Some(Ok(key)) if !keys.contains(&key) => keys.push(key),
@@ -134,7 +134,7 @@ pub(super) fn public_key(session: &Session, uri: &TokenUri) -> Result<PublicKey,
 pub(super) fn private_keys(session: &Session, uri: &TokenUri) -> Result<Vec<PrivateKey>, TokenError> {
     let mut keys = Vec::new();
     for handle in find(session, uri, ObjectClass::PRIVATE_KEY)? {
-        let shown = Shown::of(session, handle);
+        let shown = KeyAttributes::of(session, handle);
         let Some(kind) = shown.kind.filter(|kind| [KeyType::RSA, KeyType::EC].contains(kind)) else {
             continue;
         };
@@ -161,7 +161,7 @@ pub(super) fn private_keys(session: &Session, uri: &TokenUri) -> Result<Vec<Priv
 }
 
 /// The public key object with the same CKA_ID: PKCS#11 gives the point of an elliptic curve to public keys only.
-fn other_half(session: &Session, private: &Shown) -> Option<PublicKey> {
+fn other_half(session: &Session, private: &KeyAttributes) -> Option<PublicKey> {
     let kind = private.kind.filter(|_| !private.id.is_empty())?;
     let template = [
         Attribute::Class(ObjectClass::PUBLIC_KEY),
@@ -169,5 +169,5 @@ fn other_half(session: &Session, private: &Shown) -> Option<PublicKey> {
         Attribute::Id(private.id.clone()),
     ];
     let found = session.find_objects(&template).ok()?;
-    found.into_iter().find_map(|handle| Shown::of(session, handle).public_key()?.ok())
+    found.into_iter().find_map(|handle| KeyAttributes::of(session, handle).public_key()?.ok())
 }

@@ -117,7 +117,7 @@ impl Show {
 
 /// The options of `sa add` for a key file.
 #[derive(Debug, Args)]
-pub struct Sealed {
+pub struct KeyFileOptions {
     /// A key file that `ravelin key wrap` made: it gives suite and keying material, and counts as used from then on.
     #[arg(long, value_name = "FILE", requires = "token", conflicts_with = "key_fd")]
     key_file: Option<PathBuf>,
@@ -134,7 +134,7 @@ pub struct Sealed {
 
 /// A key file that has been read, and is to be opened.
 #[derive(Debug)]
-pub struct SealedKey {
+pub struct SealedKeyFile {
     file: KeyFile,
     path: PathBuf,
     token: TokenUri,
@@ -142,9 +142,9 @@ pub struct SealedKey {
     book: UsedBook,
 }
 
-impl Sealed {
+impl KeyFileOptions {
     /// Read the key file, if one is named. Nothing is opened yet.
-    pub fn read(self) -> anyhow::Result<Option<SealedKey>> {
+    pub fn read(self) -> anyhow::Result<Option<SealedKeyFile>> {
         let (Some(path), Some(token)) = (self.key_file, self.token) else { return Ok(None) };
         let token = TokenUri::parse(&token).map_err(refused)?;
         // A PIN in the place of the number is not repeated.
@@ -159,11 +159,11 @@ impl Sealed {
             Some(path) => UsedBook::at(path),
             None => UsedBook::at(UsedBook::PATH).that_lasts(),
         };
-        Ok(Some(SealedKey { file, path, token, pin_fd: self.pin_fd, book }))
+        Ok(Some(SealedKeyFile { file, path, token, pin_fd: self.pin_fd, book }))
     }
 }
 
-impl SealedKey {
+impl SealedKeyFile {
     /// Put the file's suite into a request, and octets that stand for its key, so that all the rest can be checked before the
     /// file is used up.
     pub fn stand_in(&self, request: &mut SaAdd) -> anyhow::Result<()> {

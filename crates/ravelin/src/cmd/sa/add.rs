@@ -16,7 +16,7 @@ use super::key;
 use super::peer::Peer;
 use super::{DirectionArgument, limits};
 use crate::client::Ask;
-use crate::cmd::key::Sealed;
+use crate::cmd::key::KeyFileOptions;
 use crate::complete;
 use crate::exit::{self, Failure};
 
@@ -135,7 +135,7 @@ pub struct Add {
     #[arg(long, value_name = "N", default_value_t = 0)]
     key_fd: u32,
     #[command(flatten)]
-    sealed: Sealed,
+    sealed: KeyFileOptions,
 }
 
 impl Add {
