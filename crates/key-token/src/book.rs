@@ -1,9 +1,9 @@
 //! The book of used key files: `/var/lib/ravelin/used-key-files`, which outlives a reboot.
 //!
-//! The file is 32 octets of head and 32 octets for each key file that was opened on this host, in order: SHA-256 over a word
-//! and the file's id, neither of which is secret. It grows only at its end. An entry is on the disk, and the file's name in
-//! its folder, before [`UsedBook::enter`] returns. Whatever is not as it was written refuses every key file: the book
-//! never counts as shorter than it is.
+//! The file is 32 octets of head and 32 octets for each key file that was opened on this host, in order: SHA-256 over
+//! a word and the file's id, neither of which is secret. It grows only at its end. An entry is on the disk, and the
+//! file's name in its folder, before [`UsedBook::enter`] returns. Whatever is not as it was written refuses every key
+//! file: the book never counts as shorter than it is.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

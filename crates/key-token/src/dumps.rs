@@ -4,8 +4,8 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior,
 
 use crate::error::{Fault, TokenError};
 
-/// Let this process leave no core dump from now on, and let nobody of the same user trace it. Descriptors are to be read
-/// before: `/proc/self/fd` is closed to ordinary users afterwards.
+/// Let this process leave no core dump from now on, and let nobody of the same user trace it. Descriptors are to be
+/// read before: `/proc/self/fd` is closed to ordinary users afterwards.
 ///
 /// # Errors
 /// The kernel refuses.

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The PKCS#11 URI.
+    /// The PKCS#11 URI of the token.
     Uri,
     /// The file or the object with a public key.
     PublicKey,

@@ -17,10 +17,11 @@
 //! The tag authenticates every octet of the file, since all that stands in front is the associated data.
 
 use std::fmt;
+use std::io::Read;
+use std::path::Path;
 
 use crate::error::{Fault, TokenError};
 use crate::names::{hex, quoted};
-use crate::public_key::KeyId;
 
 /// The most octets of keying material in a file.
 pub const MAX_KEYMAT_LEN: usize = 512;
@@ -54,6 +55,22 @@ impl fmt::Display for FileId {
 }
 
 impl fmt::Debug for FileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The id of a public key: SHA-256 over its SubjectPublicKeyInfo in DER (RFC 5280 section 4.1.2.7), 32 octets.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyId(pub [u8; 32]);
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+impl fmt::Debug for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -123,7 +140,7 @@ impl Method {
 pub struct Recipient {
     /// The way in which the content key is sealed.
     pub method: Method,
-    /// The key.
+    /// The id of the key.
     pub key: KeyId,
     /// The content key, sealed. With ECDH it stands behind the ephemeral public key, an uncompressed point.
     pub sealed: Vec<u8>,
@@ -222,6 +239,25 @@ impl KeyFile {
             return Err(wrong(format!("{} octets stand behind the end of the key file", rest.0.len())));
         }
         Ok(KeyFile { id, suite, keymat_len, recipients, sealed })
+    }
+
+    /// Read the key file at a path.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no key file ([`KeyFile::parse`]).
+    pub fn read(path: &Path) -> Result<KeyFile, TokenError> {
+        let place = path.display();
+        let failed = |error: std::io::Error| {
+            TokenError::new(
+                Fault::KeyFile,
+                format!("{place}: the key file cannot be read: {error}"),
+                "name a key file that is there",
+            )
+        };
+        let mut octets = Vec::new();
+        let file = std::fs::File::open(path).map_err(failed)?;
+        file.take(MAX_FILE_LEN as u64 + 1).read_to_end(&mut octets).map_err(failed)?;
+        KeyFile::parse(&octets).map_err(|error| error.at(place))
     }
 
     /// The octets of the file.

@@ -1,7 +1,5 @@
 //! Public keys of tokens: from files, from what a token says of its objects; and their ids.
 
-use std::fmt;
-
 use ring::digest::{SHA256, digest};
 use rsa::BoxedUint;
 use rsa::pkcs8::der::asn1::{AnyRef, BitStringRef, OctetStringRef};
@@ -11,32 +9,15 @@ use rsa::pkcs8::spki::{DecodePublicKey, EncodePublicKey, ObjectIdentifier};
 use rsa::traits::PublicKeyParts;
 
 use crate::error::{Fault, TokenError};
-use crate::file::Method;
-use crate::names::hex;
-
-/// The id of a public key: SHA-256 over its SubjectPublicKeyInfo in DER (RFC 5280 section 4.1.2.7), 32 octets.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct KeyId(pub [u8; 32]);
-
-impl fmt::Display for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(&self.0))
-    }
-}
-
-impl fmt::Debug for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+use crate::file::{KeyId, Method};
 
 /// The hash function of RSA-OAEP, and of its MGF1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OaepHash {
-    /// SHA-256.
+    /// The hash function SHA-256, the default.
     #[default]
     Sha256,
-    /// SHA-1, where a token has no other (SoftHSM up to 2.6).
+    /// The hash function SHA-1, where a token has no other (SoftHSM up to 2.6).
     Sha1,
 }
 
@@ -44,7 +25,7 @@ pub enum OaepHash {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey {
     numbers: Numbers,
-    /// The SubjectPublicKeyInfo.
+    /// The SubjectPublicKeyInfo in DER.
     der: Vec<u8>,
 }
 
@@ -137,8 +118,8 @@ impl PublicKey {
         PublicKey::rsa(key)
     }
 
-    /// An elliptic-curve key by CKA_EC_PARAMS (the name of a curve in DER) and CKA_EC_POINT (an OCTET STRING in DER, which
-    /// some tokens leave out around the point).
+    /// An elliptic-curve key by CKA_EC_PARAMS (the name of a curve in DER) and CKA_EC_POINT (an OCTET STRING in DER,
+    /// which some tokens leave out around the point).
     pub(crate) fn from_ec_attributes(params: &[u8], point: &[u8]) -> Result<PublicKey, TokenError> {
         let curve =
             ObjectIdentifier::from_der(params).map_err(|_| wrong("the elliptic curve has no name"))?;

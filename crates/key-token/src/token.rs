@@ -16,7 +16,6 @@ use zeroize::Zeroize;
 
 use crate::error::{Fault, TokenError};
 use crate::file::{KeyFile, Method, Recipient};
-use crate::names::hex;
 use crate::open::{altered, open_with};
 use crate::pin::Pin;
 use crate::public_key::PublicKey;
@@ -28,8 +27,8 @@ use module::Module;
 /// do.
 ///
 /// # Errors
-/// The module cannot be loaded; no token, or more than one, is as the URI says; no public key is, or more than one; or the
-/// key cannot seal.
+/// The module cannot be loaded; no token, or more than one, is as the URI says; no public key is, or more than one;
+/// or the key cannot seal.
 pub fn public_key_of(uri: &TokenUri) -> Result<PublicKey, TokenError> {
     let module = Module::load(uri)?;
     let session = module.session(uri)?;
@@ -39,7 +38,8 @@ pub fn public_key_of(uri: &TokenUri) -> Result<PublicKey, TokenError> {
 /// The keying material of a key file.
 ///
 /// # Errors
-/// As [`public_key_of`], and: the PIN is wrong, the file is sealed to other keys, the token refuses, or the file is altered.
+/// As [`public_key_of`], and: the PIN is wrong, the file is sealed to other keys, the token refuses, or the file is
+/// altered.
 pub(crate) fn open(file: &KeyFile, uri: &TokenUri, pin: Option<&Pin>) -> Result<Secret, TokenError> {
     let module = Module::load(uri)?;
     let session = module.session(uri)?;
@@ -56,8 +56,8 @@ pub(crate) fn open(file: &KeyFile, uri: &TokenUri, pin: Option<&Pin>) -> Result<
     Err(last.unwrap_or_else(altered))
 }
 
-/// The private keys to try, each with the recipient that it is for. Where a key's public half is known, only its own recipient
-/// counts. A key of an elliptic curve whose public half the token does not show may be any recipient's.
+/// The private keys to try, each with the recipient that it is for. Where a key's public half is known, only its own
+/// recipient counts. A key of an elliptic curve whose public half the token does not show may be any recipient's.
 fn pairs<'a>(
     file: &'a KeyFile,
     found: &'a [PrivateKey],
@@ -195,10 +195,4 @@ fn refused(uri: &TokenUri, method: Method, error: &Error) -> TokenError {
             TokenError::new(Fault::KeyFile, text, remedy)
         }
     }
-}
-
-/// What a key is called in messages: its CKA_ID and CKA_LABEL.
-fn described(id: &[u8], label: &str) -> String {
-    let id = if id.is_empty() { "none".to_owned() } else { hex(id) };
-    format!("id={id} object={}", crate::names::quoted(label))
 }

@@ -1,8 +1,8 @@
 //! PKCS#11 URIs (RFC 7512): which module, which token, which key.
 //!
-//! Every attribute that a URI may have either selects, or is refused: one that was left out of account would select more
-//! than was asked for. A PIN in a URI (`pin-value`, RFC 7512 section 2.4) is refused, since every user of a host may read the
-//! arguments of a process.
+//! Every attribute that a URI may have either selects, or is refused: one that was left out of account would select
+//! more than was asked for. A PIN in a URI (`pin-value`, RFC 7512 section 2.4) is refused, since every user of a host
+//! may read the arguments of a process.
 
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ struct Attributes {
 }
 
 impl TokenUri {
-    /// Read a URI.
+    /// Read a URI from its text.
     ///
     /// # Errors
     /// It is no PKCS#11 URI, has an attribute twice or one that selects nothing here, has a PIN, or names no module.

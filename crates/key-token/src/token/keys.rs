@@ -5,7 +5,9 @@ use cryptoki::session::Session;
 
 use super::module::asked;
 use crate::error::{Fault, TokenError};
-use crate::public_key::{KeyId, PublicKey};
+use crate::file::KeyId;
+use crate::names::{hex, quoted};
+use crate::public_key::PublicKey;
 use crate::uri::TokenUri;
 
 /// The most keys of a token that are looked at.
@@ -106,7 +108,7 @@ pub(super) fn public_key(session: &Session, uri: &TokenUri) -> Result<PublicKey,
     let mut last = None;
     for handle in find(session, uri, ObjectClass::PUBLIC_KEY)? {
         let shown = KeyAttributes::of(session, handle);
-        seen.push(super::described(&shown.id, &shown.label));
+        seen.push(described(&shown.id, &shown.label));
         match shown.public_key() {
             Some(Ok(key)) if !keys.contains(&key) => keys.push(key),
             Some(Err(error)) => last = Some(error),
@@ -170,4 +172,10 @@ fn other_half(session: &Session, private: &KeyAttributes) -> Option<PublicKey> {
     ];
     let found = session.find_objects(&template).ok()?;
     found.into_iter().find_map(|handle| KeyAttributes::of(session, handle).public_key()?.ok())
+}
+
+/// What a key is called in messages: its CKA_ID and CKA_LABEL.
+fn described(id: &[u8], label: &str) -> String {
+    let id = if id.is_empty() { "none".to_owned() } else { hex(id) };
+    format!("id={id} object={}", quoted(label))
 }

@@ -1,5 +1,5 @@
-//! Tokens of SoftHSM, each in a folder of its own, and a child process that uses the module: a process has one configuration
-//! of SoftHSM, and the product loads a module once.
+//! Tokens of SoftHSM, each in a folder of its own, and a child process that uses the module: a process has one
+//! configuration of SoftHSM, and the product loads a module once.
 
 use std::fs;
 use std::io::Write;
@@ -105,7 +105,8 @@ impl Lab {
         path
     }
 
-    /// Put a private key from a file on a token, with its public half. SoftHSM's tool lets keys of elliptic curves sign only.
+    /// Put a private key from a file on a token, with its public half. SoftHSM's tool lets keys of elliptic curves
+    /// sign only.
     pub fn import(&self, token: &str, key: &Path, label: &str, id: &str) {
         let mut command = Command::new("softhsm2-util");
         command
@@ -115,8 +116,8 @@ impl Lab {
         run(command.env("SOFTHSM2_CONF", self.configuration()));
     }
 
-    /// Let a token make a key; the path of the file beside which its public half is. `how` is one of `shown`, `hidden` (the
-    /// public half is not on the token), `always-authenticates`.
+    /// Let a token make a key; the path of the file beside which its public half is. `how` is one of `shown`,
+    /// `hidden` (the public half is not on the token), `always-authenticates`.
     pub fn generate(&self, token: &str, kind: Kind, label: &str, how: &str) -> PathBuf {
         let path = self.path(&format!("{token}-{label}.pem"));
         let job = format!("generate {kind:?} {label} {how}");
@@ -249,8 +250,8 @@ fn open_beside_others(file: &KeyFile, with: &Opening<'_>) -> Result<String, Toke
     panic!("SoftHSM shows no token");
 }
 
-/// `generate KIND LABEL HOW`: make a key on a token, as its owner would with the vendor's tools; its public half goes into
-/// a file.
+/// `generate KIND LABEL HOW`: make a key on a token, as its owner would with the vendor's tools; its public half goes
+/// into a file.
 fn generate(job: &str, token: &str, file: &Path) {
     let words: Vec<&str> = job.split(' ').collect();
     let ["generate", kind, label, how] = words[..] else { panic!("{job}") };

@@ -1,4 +1,4 @@
-//! PKCS#11 URIs.
+//! The reader of PKCS#11 URIs.
 
 use key_token::{Fault, TokenUri};
 use proptest::prelude::*;

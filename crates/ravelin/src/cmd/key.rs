@@ -100,7 +100,7 @@ impl Wrap {
 /// Print what a key file says of itself: its id, its suite, the keys that it is sealed to. Nothing of it is proved.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// The key files.
+    /// The key files to show.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -164,8 +164,8 @@ impl KeyFileOptions {
 }
 
 impl SealedKeyFile {
-    /// Put the file's suite into a request, and octets that stand for its key, so that all the rest can be checked before the
-    /// file is used up.
+    /// Put the file's suite into a request, and octets that stand for its key, so that all the rest can be checked
+    /// before the file is used up.
     pub fn stand_in(&self, request: &mut SaAdd) -> anyhow::Result<()> {
         if request.suite.is_empty() {
             request.suite = self.file.suite().to_owned();
