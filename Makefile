@@ -28,7 +28,7 @@ DEMO_PACKAGES := curl wget netcat-openbsd busybox python3
 
 # To test: a C++ compiler for libFuzzer, the tools that watch the wire, other implementations, what reads manual pages and scripts.
 TEST_PACKAGES := g++ llvm iproute2 iputils-ping nftables tcpdump tshark openssh-server openssh-client \
-	iperf3 openssl vsftpd btrfs-progs mandoc zsh fish valgrind \
+	iperf3 openssl softhsm2 vsftpd btrfs-progs mandoc zsh fish valgrind \
 	libnids-dev libpcap-dev libnet1-dev libglib2.0-dev tcpflow python3-scapy \
 	strongswan-swanctl charon-systemd systemd libstrongswan-standard-plugins libstrongswan-extra-plugins libcharon-extra-plugins
 

@@ -32,6 +32,8 @@ pub enum Command {
     Sa(cmd::sa::Sa),
     #[command(subcommand)]
     Spd(cmd::spd::Spd),
+    #[command(subcommand)]
+    Key(cmd::key::Key),
     Import(cmd::import::Import),
     #[command(visible_alias = "counters")]
     Stats(cmd::stats::Stats),
@@ -69,6 +71,7 @@ impl Command {
             Command::Policy(policy) => policy.execute(),
             Command::Sa(sa) => sa.execute(),
             Command::Spd(spd) => spd.execute(),
+            Command::Key(key) => key.execute(),
             Command::Import(import) => import.execute(),
             Command::Stats(stats) => stats.execute(),
             Command::Capture(capture) => capture.execute(),

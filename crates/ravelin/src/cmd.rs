@@ -15,6 +15,7 @@ pub mod help;
 pub mod import;
 pub mod init;
 pub mod inline;
+pub mod key;
 pub mod man_pages;
 pub mod policy;
 pub mod replay;

@@ -10,6 +10,7 @@ mod failure;
 mod help;
 mod import;
 mod install;
+mod key;
 mod kit;
 mod lsp;
 mod replay;

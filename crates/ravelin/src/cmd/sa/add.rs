@@ -16,6 +16,7 @@ use super::key;
 use super::peer::Peer;
 use super::{DirectionArgument, limits};
 use crate::client::Ask;
+use crate::cmd::key::KeyFileOptions;
 use crate::complete;
 use crate::exit::{self, Failure};
 
@@ -133,17 +134,26 @@ pub struct Add {
     /// suite has them (40 digits for aes128gcm). Not read for ipcomp and ipip.
     #[arg(long, value_name = "N", default_value_t = 0)]
     key_fd: u32,
+    #[command(flatten)]
+    sealed: KeyFileOptions,
 }
 
 impl Add {
     pub fn execute(self) -> anyhow::Result<()> {
-        let keymat = match self.kind {
-            Kind::Ipcomp | Kind::Ipip => Keymat::default(),
-            Kind::Esp | Kind::Ah => key::read(self.key_fd)?,
-        };
-        if !keymat.is_empty() || matches!(self.kind, Kind::Esp | Kind::Ah) {
-            key::check(&keymat, self.key_fd)?;
+        let sealed = self.sealed.read()?;
+        let is_keyed = matches!(self.kind, Kind::Esp | Kind::Ah);
+        if sealed.is_some() && !is_keyed {
+            return Err(Failure::bad_input(
+                "an association of type ipcomp or ipip has no key; leave --key-file out",
+            ));
         }
+        let keymat = if is_keyed && sealed.is_none() {
+            let keymat = key::read(self.key_fd)?;
+            key::check(&keymat, self.key_fd)?;
+            keymat
+        } else {
+            Keymat::default()
+        };
         let mut request = SaAdd {
             direction: self.direction.into(),
             spi: self.spi,
@@ -197,6 +207,9 @@ impl Add {
             keymat,
         };
         self.peer.ask(&mut request);
+        if let Some(sealed) = &sealed {
+            sealed.stand_in(&mut request)?;
+        }
         // What no daemon could take needs none to be refused.
         let bad = |refused: ApiError| {
             let remedy = refused.remedy.map_or_else(String::new, |remedy| format!("; {remedy}"));
@@ -205,7 +218,20 @@ impl Add {
         associations::check(&request, None).map_err(bad)?;
         // A suite that is no standard one may be of a cipher that the daemon has configured.
         let standard = associations::check(&request, Some(&Suites::standard()));
+        if let Some(sealed) = &sealed {
+            // Where nobody answers, the file is not used up, and what stands for its key goes nowhere.
+            if let Err(error) = self.ask.connect.get::<serde_json::Value>(path::STATUS) {
+                return Err(match standard {
+                    Err(refused) if exit::kind(&error) == exit::Kind::Unreachable => bad(refused),
+                    _ => error,
+                });
+            }
+            request.keymat = sealed.open()?;
+        }
         let added: anyhow::Result<SaAdded> = self.ask.connect.post_secret(path::SA, request);
+        if let (Err(_), Some(sealed)) = (&added, &sealed) {
+            sealed.used_up();
+        }
         let added = match (added, standard) {
             (Err(error), Err(refused)) if exit::kind(&error) == exit::Kind::Unreachable => {
                 return Err(bad(refused));
