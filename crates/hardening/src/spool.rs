@@ -35,16 +35,15 @@ pub(crate) fn collector(tree: &Tree, folder: &Path) -> Result<Collector, ReadErr
     let (line, messages) = text.split_once('\n').ok_or_else(|| other("it has no first line"))?;
     let number = line.strip_prefix(FIRST).and_then(|rest| rest.split(' ').next());
     let number = number.and_then(|number| number.parse::<u64>().ok());
-    let written = tree.age(&path)?;
     match number {
         None => Err(other("its first line is not one of this version")),
         Some(0) => Ok(Collector::Silent),
-        Some(_) if messages.is_empty() => Ok(Collector::ReadBefore(written)),
+        // The file was written with the last confirmation, and nothing since.
+        Some(_) if messages.is_empty() => Ok(Collector::ReadBefore(tree.age(&path)?)),
         Some(_) => {
             let time = messages.split(' ').nth(2).and_then(seconds);
             let time = time.ok_or_else(|| other("its first message has no time"))?;
-            // A daemon that stands still writes nothing, and a message of the future says nothing.
-            Ok(Collector::ReadBefore(tree.since(&path, time)?.max(written)))
+            Ok(Collector::ReadBefore(tree.since(&path, time)?))
         }
     }
 }
