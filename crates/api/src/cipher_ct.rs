@@ -41,7 +41,7 @@ pub struct CtCheck {
 /// A cipher whose result is known before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CtControl {
-    /// What it is.
+    /// The name of the control.
     pub name: String,
     /// The method that looked at it.
     pub method: String,

@@ -34,7 +34,7 @@ vertical-align:top}.ok{color:#17643a}.bad{color:#a31515;font-weight:bold}.out{co
 .statement{border-left:4px solid #a31515;padding:.4rem 1rem;background:#faf3f3}code{overflow-wrap:anywhere}";
 
 impl Page {
-    /// The page.
+    /// The report as a page of HTML.
     pub fn html(&self) -> String {
         let name = escape(&self.cipher);
         let mut out = format!(

@@ -31,7 +31,7 @@ impl KeyStream {
         Ok(KeyStream { keyed, salt, next: 1 })
     }
 
-    /// The next octets. A packet that is not filled ends there: its rest is not in the stream.
+    /// The next octets of the stream. A packet that is not filled ends there: its rest is not in the stream.
     ///
     /// # Errors
     /// [`SubjectError::Unit`]: what `octets` holds has no meaning.

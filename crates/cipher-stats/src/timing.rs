@@ -4,7 +4,7 @@
 /// The greatest |t| of a computation whose time does not depend on its class.
 pub const MOST_T: f64 = 4.5;
 
-/// Ways of cutting.
+/// The number of ways of cutting.
 const CUTS: usize = 100;
 /// Measurements of each class without which a cut says nothing.
 const ENOUGH: f64 = 500.0;
@@ -108,7 +108,7 @@ impl Timing {
         }
     }
 
-    /// Add a time.
+    /// Add a time that was measured.
     pub fn push(&mut self, class: Class, time: f64) {
         self.whole.class(class).push(time);
         for (limit, welch) in self.limits.iter().zip(&mut self.cut) {

@@ -45,9 +45,9 @@ const fn sbox() -> [u8; 256] {
 /// How an octet is found in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lookup {
-    /// By its place: which cache line is read depends on it.
+    /// The table is read by its place: which cache line is read depends on it.
     Place,
-    /// By a search for the octet of which it is the inverse: how long that takes depends on it.
+    /// The table is searched for the octet of which it is the inverse: how long that takes depends on it.
     Search,
 }
 

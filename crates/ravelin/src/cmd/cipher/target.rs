@@ -12,9 +12,9 @@ use super::check::unusable;
 
 /// A cipher of the command line.
 pub enum Target {
-    /// A library.
+    /// The cipher is in a library.
     Library(PathBuf),
-    /// mAES-512, compiled in.
+    /// The cipher is mAES-512, compiled in.
     Maes512,
 }
 

@@ -11,7 +11,7 @@ use cipher_stats::{KeyStream, LIMIT, probability};
 use crypto::custom::CustomCipher;
 
 use super::failed;
-use crate::cmd::cipher::program::{self, Said};
+use crate::cmd::cipher::program::{self, Output};
 
 /// Octets that ent reads.
 const ENT: u64 = 16 << 20;
@@ -22,7 +22,7 @@ const DIEHARDER: [u32; 20] =
 /// Octets that are made at once.
 const PIECE: usize = 64 * 1024;
 
-/// Run both.
+/// Run both programs, where they are installed.
 pub fn run(cipher: &Arc<dyn CustomCipher>, seed: u64, time: Duration) -> anyhow::Result<Vec<StatsOutside>> {
     let stream = || KeyStream::new(Arc::clone(cipher), seed).map_err(|error| failed(&error));
     let mut suites = Vec::new();
@@ -94,7 +94,7 @@ struct EntFigures {
 }
 
 /// The second line of `ent -t`: a 1, octets, entropy, chi-square, mean, pi, serial correlation.
-fn ent_figures(said: &Said) -> Option<EntFigures> {
+fn ent_figures(said: &Output) -> Option<EntFigures> {
     let line = said.output.lines().find(|line| line.starts_with("1,"))?;
     let values: Vec<f64> = line.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
     let [_, octets, entropy, chi_square, _, _, correlation] = *values.as_slice() else { return None };
@@ -110,7 +110,7 @@ fn dieharder(path: &Path, test: u32, stream: KeyStream, time: Duration) -> Optio
 }
 
 /// The lines that end with an assessment: name, ntup, tsamples, psamples, p value, assessment.
-fn dieharder_values(said: &Said) -> Option<Vec<f64>> {
+fn dieharder_values(said: &Output) -> Option<Vec<f64>> {
     let values: Vec<f64> = said
         .output
         .lines()
@@ -128,7 +128,7 @@ fn dieharder_verdict(verdicts: &[(u32, Option<Vec<f64>>)]) -> StatsOutside {
         verdicts.iter().flat_map(|(test, values)| values.iter().flatten().map(|p| (*test, *p))).collect();
     let low: Vec<String> = values
         .iter()
-        .filter(|(_, p)| !(*p >= LIMIT))
+        .filter(|(_, p)| p.is_nan() || *p < LIMIT)
         .map(|(test, p)| format!("test {test} gave p {p:.8}"))
         .collect();
     let late: Vec<String> =
@@ -148,8 +148,8 @@ fn dieharder_verdict(verdicts: &[(u32, Option<Vec<f64>>)]) -> StatsOutside {
 mod tests {
     use super::*;
 
-    fn said(output: &str) -> Said {
-        Said { ok: true, output: output.to_owned(), errors: String::new() }
+    fn said(output: &str) -> Output {
+        Output { ok: true, output: output.to_owned(), errors: String::new() }
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         let values = dieharder_values(&said(output)).unwrap();
         assert_eq!(values, [0.0983396, 0.0]);
         assert!(dieharder_values(&said("nothing of it\n")).is_none());
-        assert!(dieharder_values(&Said { ok: false, ..said(output) }).is_none());
+        assert!(dieharder_values(&Output { ok: false, ..said(output) }).is_none());
         let failed = dieharder_verdict(&[(15, Some(values)), (0, None)]);
         assert_eq!((failed.ran, failed.ok), (true, Some(false)));
         assert!(
