@@ -18,8 +18,9 @@ use crate::elf;
 use crate::library::{LoadedCipher, Mapped};
 use crate::maps::Maps;
 use crate::sealed::Sealed;
+use crate::trial::answer::{Answer, described, short};
 use crate::trial::filter::{self, Filter};
-use crate::trial::{Answer, Record, described, short};
+use crate::trial::record::Record;
 
 /// What a process hands to [`load`].
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub struct Handed {
 
 /// The reason stands on the pipe: the process has nothing left to do but to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told;
+pub struct Refusal;
 
 /// Give up everything, then map the library and find its cipher.
 ///
@@ -44,14 +45,14 @@ pub struct Told;
 /// dies with its parent. Call it in a process with one thread.
 ///
 /// # Errors
-/// [`Told`]: the library or the description cannot be used, or the process could not limit itself.
-pub fn load(handed: Handed, memory: u64) -> Result<LoadedCipher, Told> {
+/// [`Refusal`]: the library or the description cannot be used, or the process could not limit itself.
+pub fn load(handed: Handed, memory: u64) -> Result<LoadedCipher, Refusal> {
     // Closing it at the end would need a call that the filter refuses.
     let answer = ManuallyDrop::new(Answer(File::from(handed.answer)));
     mapped(handed.library, handed.manifest, &answer, memory).map_err(|record| {
         // A parent that is gone has no use for it.
         let _ = answer.write(&record);
-        Told
+        Refusal
     })
 }
 

@@ -6,9 +6,10 @@
 //! and ends the child at a deadline. A library that fails, ends the process or asks the kernel for something is named
 //! with what it did.
 
+pub(crate) mod answer;
 mod child;
 pub(crate) mod filter;
-mod record;
+pub(crate) mod record;
 mod registers;
 
 use std::ffi::OsString;
@@ -28,11 +29,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::examined::Examined;
 use crate::sealed::Sealed;
 use crate::trial_error::TrialError;
-use record::{MOST, VARIABLE};
+use record::{MOST, Record, VARIABLE};
 
 pub use child::child_main;
-pub(crate) use child::{Answer, described, short};
-pub(crate) use record::Record;
 
 /// The time that a trial may take.
 const DEADLINE: Duration = Duration::from_secs(5);

@@ -25,7 +25,7 @@ const ROUNDS: usize = 3000;
 struct Form {
     name: &'static str,
     key: Box<dyn Transform>,
-    /// The receiver's key.
+    /// The key of the receiver.
     other: Box<dyn Transform>,
     suite: SuiteId,
     next: u64,

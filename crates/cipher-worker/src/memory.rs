@@ -150,7 +150,7 @@ impl Memory {
         Ok(unsafe { AtomicU64::from_ptr(at.cast()) })
     }
 
-    /// Write octets. Memory that this side alone writes; no two threads write one place at a time, since each owns its
+    /// Write octets into the memory. Memory that this side alone writes; no two threads write one place at a time, since each owns its
     /// lane or its key.
     ///
     /// # Errors
@@ -162,7 +162,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Write zeros.
+    /// Write zeros into the memory.
     ///
     /// # Errors
     /// [`Outside`].

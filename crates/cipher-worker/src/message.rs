@@ -41,9 +41,9 @@ impl Numbers {
 /// What the host says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// Start a worker. There is none.
+    /// Start a worker now. There is none.
     Start,
-    /// End the worker.
+    /// End the worker that runs.
     Kill,
 }
 
@@ -62,7 +62,7 @@ impl Command {
 
 /// What the process that starts workers says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Notice {
     /// A worker runs, with this process id.
     Started(u32),
     /// The worker ended: its status as `wait` gives it, and what it wrote to its pipe.
@@ -71,24 +71,24 @@ pub(crate) enum Told {
     Failed(i32),
 }
 
-impl Told {
+impl Notice {
     pub(crate) fn octets(&self) -> Vec<u8> {
         let (letter, number, text) = match self {
-            Told::Started(pid) => (b'R', pid.to_ne_bytes(), &[][..]),
-            Told::Ended(status, text) => (b'E', status.to_ne_bytes(), text.as_slice()),
-            Told::Failed(error) => (b'F', error.to_ne_bytes(), &[][..]),
+            Notice::Started(pid) => (b'R', pid.to_ne_bytes(), &[][..]),
+            Notice::Ended(status, text) => (b'E', status.to_ne_bytes(), text.as_slice()),
+            Notice::Failed(error) => (b'F', error.to_ne_bytes(), &[][..]),
         };
         let text = text.get(..LONGEST - 5).unwrap_or(text);
         [&[letter], number.as_slice(), text].concat()
     }
 
-    pub(crate) fn parse(octets: &[u8]) -> Option<Told> {
+    pub(crate) fn parse(octets: &[u8]) -> Option<Notice> {
         let (letter, rest) = octets.split_first()?;
         let (number, text) = rest.split_first_chunk::<4>()?;
         match (letter, text) {
-            (b'R', []) => Some(Told::Started(u32::from_ne_bytes(*number))),
-            (b'E', text) => Some(Told::Ended(i32::from_ne_bytes(*number), text.to_vec())),
-            (b'F', []) => Some(Told::Failed(i32::from_ne_bytes(*number))),
+            (b'R', []) => Some(Notice::Started(u32::from_ne_bytes(*number))),
+            (b'E', text) => Some(Notice::Ended(i32::from_ne_bytes(*number), text.to_vec())),
+            (b'F', []) => Some(Notice::Failed(i32::from_ne_bytes(*number))),
             _ => None,
         }
     }
@@ -103,13 +103,13 @@ mod tests {
         for command in [Command::Start, Command::Kill] {
             assert_eq!(Command::parse(command.octets()), Some(command));
         }
-        for told in [Told::Started(7), Told::Ended(-3, b"why".to_vec()), Told::Failed(12)] {
-            assert_eq!(Told::parse(&told.octets()), Some(told));
+        for told in [Notice::Started(7), Notice::Ended(-3, b"why".to_vec()), Notice::Failed(12)] {
+            assert_eq!(Notice::parse(&told.octets()), Some(told));
         }
-        assert_eq!(Told::parse(b"R"), None);
-        assert_eq!(Told::parse(b"R12345"), None);
+        assert_eq!(Notice::parse(b"R"), None);
+        assert_eq!(Notice::parse(b"R12345"), None);
         assert_eq!(Command::parse(b""), None);
-        assert_eq!(Told::Ended(0, vec![1; 9000]).octets().len(), LONGEST);
+        assert_eq!(Notice::Ended(0, vec![1; 9000]).octets().len(), LONGEST);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 /// The state of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It takes packets.
+    /// The worker takes packets.
     Up,
     /// It ended or was ended, and the next one is not ready yet. Packets fail.
     Restarting,
@@ -27,7 +27,7 @@ impl State {
 /// A report on a worker, for people and for `status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The state now.
+    /// The state that it is in now.
     pub state: State,
     /// The process id of the worker that ran last.
     pub pid: Option<u32>,
@@ -39,7 +39,7 @@ pub struct Report {
     pub called: u64,
     /// Times at which it was late, caught up within 20 ms and was not restarted.
     pub late: u64,
-    /// Calls that failed.
+    /// The number of calls that failed.
     pub failed: u64,
     /// The reason of the last failure.
     pub last: Option<String>,

@@ -17,7 +17,7 @@ use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signa
 use rustix::thread::CapabilitySet;
 
 use crate::memory::Memory;
-use crate::message::{Command, LONGEST, Numbers, Told, VARIABLE};
+use crate::message::{Command, LONGEST, Notice, Numbers, VARIABLE};
 use crate::serve;
 
 /// Octets of address space that a worker may have beside the shared memories.
@@ -69,14 +69,14 @@ impl Spawner {
                 Some(Command::Kill) => {}
                 Some(Command::Start) => match self.start() {
                     Ok(running) => {
-                        self.tell(&Told::Started(running.pid.as_raw_pid().cast_unsigned()))?;
+                        self.tell(&Notice::Started(running.pid.as_raw_pid().cast_unsigned()))?;
                         let (told, host) = self.watch(running)?;
                         if !host {
                             return Ok(());
                         }
                         self.tell(&told)?;
                     }
-                    Err(error) => self.tell(&Told::Failed(error.raw_os_error().unwrap_or(0)))?,
+                    Err(error) => self.tell(&Notice::Failed(error.raw_os_error().unwrap_or(0)))?,
                 },
             }
         }
@@ -98,7 +98,7 @@ impl Spawner {
         }
     }
 
-    fn tell(&self, told: &Told) -> io::Result<()> {
+    fn tell(&self, told: &Notice) -> io::Result<()> {
         send(&self.socket, &told.octets(), SendFlags::NOSIGNAL)?;
         Ok(())
     }
@@ -127,7 +127,7 @@ impl Spawner {
     }
 
     /// Wait for the end of a worker, and end it where the host says so or is gone. Whether the host is there.
-    fn watch(&self, running: Running) -> io::Result<(Told, bool)> {
+    fn watch(&self, running: Running) -> io::Result<(Notice, bool)> {
         let mut here = true;
         loop {
             let mut fds =
@@ -156,7 +156,7 @@ impl Spawner {
         let mut text = vec![0; LONGEST - 5];
         let len = rustix::io::read(&running.answer, &mut text).unwrap_or(0);
         text.truncate(len);
-        Ok((Told::Ended(status, text), here))
+        Ok((Notice::Ended(status, text), here))
     }
 
     /// From the fork to the library. The result is an exit status.

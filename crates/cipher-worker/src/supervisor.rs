@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::core::{Claim, Core, KeyState};
 use crate::keys;
 use crate::layout::{self, Status, host, worker};
-use crate::message::{Command, Told};
+use crate::message::{Command, Notice};
 use crate::report::{Event, Failure, State};
 
 pub(crate) use spawned::Spawner;
@@ -66,7 +66,7 @@ impl Shared {
 /// The function that is told of events, in the thread of this module.
 pub(crate) type OnEvent = Box<dyn Fn(&Event) + Send>;
 
-/// The thread.
+/// The thread that keeps a worker running.
 pub(crate) struct Supervisor {
     pub(crate) shared: Arc<Shared>,
     pub(crate) spawner: Spawner,
@@ -234,23 +234,23 @@ impl Supervisor {
             match self.spawner.hear() {
                 Err(_) => return Over::Gone,
                 // It may have ended by itself before, which says more than that it was late.
-                Ok(Some(Told::Ended(status, text))) if status & 0x7f != libc::SIGKILL => {
-                    return Over::Failed(self.reason(Told::Ended(status, text)));
+                Ok(Some(Notice::Ended(status, text))) if status & 0x7f != libc::SIGKILL => {
+                    return Over::Failed(self.reason(Notice::Ended(status, text)));
                 }
-                Ok(Some(Told::Ended(..) | Told::Failed(_))) => return Over::Failed(why),
-                Ok(Some(Told::Started(_)) | None) => {}
+                Ok(Some(Notice::Ended(..) | Notice::Failed(_))) => return Over::Failed(why),
+                Ok(Some(Notice::Started(_)) | None) => {}
             }
             self.look(Duration::from_millis(100), true);
         }
     }
 
-    fn reason(&self, told: Told) -> Failure {
+    fn reason(&self, told: Notice) -> Failure {
         Failure::Ended(match told {
-            Told::Ended(status, text) => trial::explain(&text, ExitStatus::from_raw(status)).to_string(),
-            Told::Failed(error) => {
+            Notice::Ended(status, text) => trial::explain(&text, ExitStatus::from_raw(status)).to_string(),
+            Notice::Failed(error) => {
                 format!("it could not be started: {}", io::Error::from_raw_os_error(error))
             }
-            Told::Started(_) => "another worker was started".to_owned(),
+            Notice::Started(_) => "another worker was started".to_owned(),
         })
     }
 
@@ -264,7 +264,7 @@ impl Supervisor {
         let _ = self.failure();
         let epoch = core.epoch.fetch_add(1, SeqCst).wrapping_add(1);
         let outside = |_| Over::Gone;
-        core.host.word(host::EPOCH).map_err(outside)?.store(epoch, SeqCst);
+        core.link.host.word(host::EPOCH).map_err(outside)?.store(epoch, SeqCst);
         self.spawner.say(Command::Start).map_err(|_| Over::Gone)?;
         self.ready(epoch)?;
         let Some(lane) = lanes.first() else { return Err(Over::Gone) };
@@ -283,10 +283,10 @@ impl Supervisor {
         for index in 0..core.keys.len() {
             if let Some(mut key) = core.key(index) {
                 key.ready = false;
-                key.ahead.stop(core, index).map_err(io::Error::other)?;
+                key.ahead.stop(&core.link, index).map_err(io::Error::other)?;
             }
         }
-        core.worker.give_back(0, layout::worker_len(core.keys.len()))?;
+        core.link.worker.give_back(0, layout::worker_len(core.keys.len()))?;
         for index in 0..core.keys.len() {
             // No worker has it.
             keys::free(core, index);
@@ -301,14 +301,14 @@ impl Supervisor {
         loop {
             match self.spawner.hear() {
                 Err(_) => return Err(Over::Gone),
-                Ok(Some(Told::Started(pid))) => {
+                Ok(Some(Notice::Started(pid))) => {
                     self.shared.pid.store(pid, Relaxed);
                     started = true;
                 }
                 Ok(Some(told)) => return Err(Over::Failed(self.reason(told))),
                 Ok(None) => {}
             }
-            let word = |at| core.worker.word(at).map(|word| word.load(Acquire)).map_err(|_| Over::Gone);
+            let word = |at| core.link.worker.word(at).map(|word| word.load(Acquire)).map_err(|_| Over::Gone);
             if started && word(worker::STATE)? == worker::READY {
                 let right = word(worker::VERSION)? == layout::VERSION && word(worker::EPOCH)? == epoch;
                 return if right { Ok(()) } else { Err(self.end(Failure::Answer)) };

@@ -1,7 +1,6 @@
 //! The child of a trial.
 
 use std::fs::File;
-use std::io::{self, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +9,12 @@ use std::sync::{Mutex, PoisonError};
 use cipher_manifest::{Manifest, Vectors, vectors};
 use crypto::custom::{CustomCipher, CustomDescription, CustomKey, SetKeyError};
 
+use super::answer::{Answer, described, short};
 use super::filter::{self, Filter};
-use super::record::{MOST, Record, VARIABLE};
+use super::record::{Record, VARIABLE};
 use super::registers::Control;
 use crate::checks::{Checks, Memory};
 use crate::confined::{Limits, outside};
-use crate::error::LoadError;
 use crate::library::{KeyError, LoadedCipher, Mapped};
 use crate::maps::Maps;
 use crate::sealed::Sealed;
@@ -24,8 +23,6 @@ use crate::sealed::Sealed;
 const MEMORY: u64 = 1 << 30;
 /// Seconds of processor time.
 const SECONDS: u64 = 2;
-/// Octets that one line may have.
-const LONGEST: usize = MOST / 16;
 
 /// The child's side of [`super::run`]: the hidden command calls it first thing, before it starts threads. It ends the
 /// process.
@@ -55,22 +52,6 @@ fn descriptors() -> Option<[RawFd; 4]> {
     let apart =
         |(at, number): (usize, &RawFd)| *number > 2 && !numbers.iter().skip(at + 1).any(|n| n == number);
     numbers.iter().enumerate().all(apart).then_some(numbers)
-}
-
-/// The pipe to the parent.
-pub(crate) struct Answer(pub(crate) File);
-
-impl Answer {
-    pub(crate) fn write(&self, record: &Record) -> io::Result<()> {
-        let mut line = serde_json::to_vec(record).map_err(io::Error::other)?;
-        line.push(b'\n');
-        (&self.0).write_all(&line)
-    }
-
-    pub(crate) fn stage(&self, stage: &str) {
-        // A parent that is gone has no use for it.
-        let _ = self.write(&Record::Stage(stage.to_owned()));
-    }
 }
 
 fn tried(library: OwnedFd, manifest: OwnedFd, vectors: OwnedFd, answer: &Answer) -> Result<Record, Record> {
@@ -146,17 +127,4 @@ impl CustomCipher for Watched<'_> {
         filter::watch(Memory::Context, pages);
         Ok(key)
     }
-}
-
-/// What the parent says behind the library's name.
-pub(crate) fn described(error: &LoadError) -> Record {
-    Record::Description(match error {
-        LoadError::Link { why, .. } => format!("the dynamic loader refuses it: {}", short(why)),
-        LoadError::Abi { why, .. } => short(why),
-        other => short(other),
-    })
-}
-
-pub(crate) fn short(text: &dyn std::fmt::Display) -> String {
-    text.to_string().chars().filter(|c| !c.is_control()).take(LONGEST / 4).collect()
 }

@@ -9,7 +9,7 @@ use cipher_loader::{Examined, Trial, trial};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 
 use crate::core::Core;
-use crate::message::{Command, LONGEST, Numbers, Told, VARIABLE};
+use crate::message::{Command, LONGEST, Notice, Numbers, VARIABLE};
 
 /// The process that starts workers, from the host's side.
 pub(crate) struct Spawner {
@@ -24,7 +24,8 @@ impl Spawner {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let manifest = examined.sealed_manifest()?;
         let none = || io::Error::other("no descriptor");
-        let (host, worker) = (core.host.file().ok_or_else(none)?, core.worker.file().ok_or_else(none)?);
+        let (host, worker) =
+            (core.link.host.file().ok_or_else(none)?, core.link.worker.file().ok_or_else(none)?);
         let numbers = Numbers {
             library: examined.library().as_raw_fd(),
             manifest: manifest.as_raw_fd(),
@@ -53,14 +54,14 @@ impl Spawner {
     }
 
     /// What it says, if it says anything; an error where it is gone.
-    pub(super) fn hear(&self) -> io::Result<Option<Told>> {
+    pub(super) fn hear(&self) -> io::Result<Option<Notice>> {
         let mut octets = [0; LONGEST];
         match recv(&self.socket, &mut octets, RecvFlags::DONTWAIT) {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
             Ok((0, _)) => Err(io::ErrorKind::UnexpectedEof.into()),
             Err(error) => Err(error.into()),
             Ok((len, _)) => {
-                let told = Told::parse(octets.get(..len).unwrap_or_default());
+                let told = Notice::parse(octets.get(..len).unwrap_or_default());
                 told.map(Some).ok_or_else(|| io::Error::other("a message that is none"))
             }
         }

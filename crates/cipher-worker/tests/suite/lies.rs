@@ -29,7 +29,7 @@ pub enum Lie {
     Stream { key: usize, number: u64, octets: Vec<u8> },
 }
 
-/// Any of them.
+/// Any of the lies, by chance.
 pub fn lie() -> impl Strategy<Value = Lie> {
     let lane = 0..layout::LANES;
     let key = 0..4usize;
