@@ -140,7 +140,7 @@ mod tests {
     /// Times around 1000: the sum of four dice, and now and then an interrupt.
     fn noise(random: &mut Random) -> f64 {
         let dice: u64 = (0..4).map(|_| random.number() % 64).sum();
-        let interrupt = if random.number() % 100 == 0 { random.number() % 200_000 } else { 0 };
+        let interrupt = if random.number().is_multiple_of(100) { random.number() % 200_000 } else { 0 };
         (1000 + dice + interrupt) as f64
     }
 

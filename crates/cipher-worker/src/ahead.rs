@@ -6,8 +6,8 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::fence;
 
-use crate::core::Core;
 use crate::layout::{self, BEHIND, PLACE_DATA, PLACE_HEAD, PLACES, place, record};
+use crate::link::Link;
 use crate::memory::Outside;
 
 /// Octets of a counter block, and of a nonce with four zeros behind it.
@@ -58,56 +58,56 @@ impl Wanted {
 
 /// What the ring had for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RingAnswer {
+pub(crate) enum Lookup {
     /// Key stream, which is in the packet now.
-    Used,
+    Hit,
     /// Nothing; the packet is as it was.
-    Nothing,
+    Miss,
     /// Something that may not be used; the packet is undefined.
     Unusable,
 }
 
 impl Ahead {
     /// Forget what is in the ring, and keep what was learnt about the numbers.
-    pub(crate) fn stop(&mut self, core: &Core, key: usize) -> Result<(), Outside> {
+    pub(crate) fn stop(&mut self, link: &Link, key: usize) -> Result<(), Outside> {
         self.generation = 0;
-        core.host.word(layout::record(key) + record::GENERATION)?.store(0, Release);
+        link.host.word(layout::record(key) + record::GENERATION)?.store(0, Release);
         Ok(())
     }
 
     /// XOR key stream that is there into a packet.
     pub(crate) fn take(
         &self,
-        core: &Core,
+        link: &Link,
         key: usize,
         wanted: &Wanted,
         data: &mut [u8],
-    ) -> Result<RingAnswer, Outside> {
+    ) -> Result<Lookup, Outside> {
         let fits = self.generation != 0 && data.len() <= self.octets && self.template == wanted.template;
         if !fits {
-            return Ok(RingAnswer::Nothing);
+            return Ok(Lookup::Miss);
         }
         let at = layout::place(key, wanted.number);
-        let generation = core.worker.word(at + place::GENERATION)?;
-        let number = core.worker.long(at + place::NUMBER)?;
-        let len = core.worker.word(at + place::LEN)?.load(Relaxed) as usize;
+        let generation = link.worker.word(at + place::GENERATION)?;
+        let number = link.worker.long(at + place::NUMBER)?;
+        let len = link.worker.word(at + place::LEN)?.load(Relaxed) as usize;
         let there = generation.load(Acquire) == self.generation
             && number.load(Relaxed) == wanted.number
             && len >= data.len();
         if !there {
-            return Ok(RingAnswer::Nothing);
+            return Ok(Lookup::Miss);
         }
-        let used = core.worker.xor(at + PLACE_HEAD, data)?;
+        let used = link.worker.xor(at + PLACE_HEAD, data)?;
         fence(Acquire);
         // A worker that keeps the rules does not touch this place before the host has moved on.
         let same = generation.load(Relaxed) == self.generation && number.load(Relaxed) == wanted.number;
-        Ok(if used.unchanged || !same { RingAnswer::Unusable } else { RingAnswer::Used })
+        Ok(if used.unchanged || !same { Lookup::Unusable } else { Lookup::Hit })
     }
 
     /// Learn from a packet that was just served, found or not, and tell the worker what comes next.
     pub(crate) fn learn(
         &mut self,
-        core: &Core,
+        link: &Link,
         key: usize,
         wanted: &Wanted,
         len: usize,
@@ -117,7 +117,7 @@ impl Ahead {
             self.next = self.next.max(after);
             if len > self.octets && len <= PLACE_DATA {
                 // The places are too short, and one that the host may be reading is never written again: all anew.
-                return self.begin(core, key, len);
+                return self.begin(link, key, len);
             }
             return Ok(());
         }
@@ -129,41 +129,41 @@ impl Ahead {
         if self.generation == 0 && series && len <= PLACE_DATA {
             (self.template, self.next) = (wanted.template, after);
             self.octets = 0;
-            return self.begin(core, key, len);
+            return self.begin(link, key, len);
         }
         Ok(())
     }
 
     /// Move the window of the ring, and wake the worker for it where enough was used.
-    pub(crate) fn publish(&mut self, core: &Core, key: usize) -> Result<(), Outside> {
+    pub(crate) fn publish(&mut self, link: &Link, key: usize) -> Result<(), Outside> {
         if self.generation == 0 {
             return Ok(());
         }
         let from = self.next.saturating_sub(BEHIND);
-        core.host.long(layout::record(key) + record::FROM)?.store(from, Release);
+        link.host.long(layout::record(key) + record::FROM)?.store(from, Release);
         // A wake-up is a system call: one for a quarter of a ring.
         if self.next.saturating_sub(self.told) >= PLACES as u64 / 4 {
             self.told = self.next;
-            core.ring_worker()?;
+            link.ring_worker()?;
         }
         Ok(())
     }
 
-    fn begin(&mut self, core: &Core, key: usize, len: usize) -> Result<(), Outside> {
+    fn begin(&mut self, link: &Link, key: usize, len: usize) -> Result<(), Outside> {
         // Packets a little longer than the first one are usual.
         self.octets = self.octets.max(len.next_multiple_of(128)).min(PLACE_DATA);
-        self.generation = core.next_generation();
+        self.generation = link.next_generation();
         let at = layout::record(key);
-        let generation = core.host.word(at + record::GENERATION)?;
+        let generation = link.host.word(at + record::GENERATION)?;
         generation.store(0, Relaxed);
         fence(Release);
         let octets = u32::try_from(self.octets).map_err(|_| Outside)?;
-        core.host.word(at + record::OCTETS)?.store(octets, Relaxed);
+        link.host.word(at + record::OCTETS)?.store(octets, Relaxed);
         let from = self.next.saturating_sub(BEHIND);
-        core.host.long(at + record::FROM)?.store(from, Relaxed);
-        core.host.put(at + record::TEMPLATE, &self.template)?;
+        link.host.long(at + record::FROM)?.store(from, Relaxed);
+        link.host.put(at + record::TEMPLATE, &self.template)?;
         generation.store(self.generation, Release);
         self.told = self.next;
-        core.ring_worker()
+        link.ring_worker()
     }
 }

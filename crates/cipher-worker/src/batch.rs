@@ -34,7 +34,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) aad: &'a [u8],
     /// The tag, for opening.
     pub(crate) tag: &'a [u8],
-    /// The number of octets of the tag.
+    /// The octets that a tag has.
     pub(crate) tag_len: usize,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Batch<'a> {
             return Err(Outside);
         }
         let base = layout::lane_data(self.claim.index);
-        let host = &self.core.host;
+        let host = &self.core.link.host;
         let place = Place { data: self.reserve(len), len, tag: self.reserve(entry.tag_len) };
         let aad = self.reserve(entry.aad.len());
         if let Some(input) = input {
@@ -112,7 +112,7 @@ impl<'a> Batch<'a> {
 
     /// Overwrite what was handed over: a key.
     pub(crate) fn wipe(&self) -> Result<(), Outside> {
-        self.core.host.clear(layout::lane_data(self.claim.index), self.used)
+        self.core.link.host.clear(layout::lane_data(self.claim.index), self.used)
     }
 
     fn at(&self, place: usize) -> usize {
@@ -124,7 +124,7 @@ impl<'a> Batch<'a> {
         if data.len() != place.len {
             return Err(Outside);
         }
-        self.core.worker.take(self.at(place.data), data)
+        self.core.link.worker.take(self.at(place.data), data)
     }
 
     /// The same for a part of it that begins at this octet, a multiple of 8.
@@ -132,7 +132,7 @@ impl<'a> Batch<'a> {
         if from.checked_add(data.len()).is_none_or(|end| end > place.len) {
             return Err(Outside);
         }
-        self.core.worker.take(self.at(place.data) + from, data)
+        self.core.link.worker.take(self.at(place.data) + from, data)
     }
 
     /// The same for a packet that was encrypted.
@@ -141,7 +141,7 @@ impl<'a> Batch<'a> {
     /// [`UnitFailed`]: part of it is what it was, and the worker is restarted.
     pub(crate) fn take_encrypted(&self, place: &Place, data: &mut [u8]) -> Result<(), UnitFailed> {
         let used = if data.len() == place.len {
-            self.core.worker.replace(self.at(place.data), data)
+            self.core.link.worker.replace(self.at(place.data), data)
         } else {
             Err(Outside)
         };
@@ -151,7 +151,7 @@ impl<'a> Batch<'a> {
     /// The same for a packet whose key stream the worker made.
     pub(crate) fn xor(&self, place: &Place, data: &mut [u8]) -> Result<(), UnitFailed> {
         let used = if data.len() == place.len {
-            self.core.worker.xor(self.at(place.data), data)
+            self.core.link.worker.xor(self.at(place.data), data)
         } else {
             Err(Outside)
         };
@@ -168,12 +168,12 @@ impl<'a> Batch<'a> {
 
     /// The tag that the worker made.
     pub(crate) fn take_tag(&self, place: &Place, tag: &mut [u8]) -> Result<(), Outside> {
-        self.core.worker.take(self.at(place.tag), tag)
+        self.core.link.worker.take(self.at(place.tag), tag)
     }
 
     /// Whether the worker says that the tag of a packet was right.
     pub(crate) fn verdict(&self, index: usize) -> Result<bool, Outside> {
         let at = layout::lane(self.claim.index) + lane::RESULTS + index * 4;
-        Ok(self.core.worker.word(at)?.load(std::sync::atomic::Ordering::Relaxed) == 1)
+        Ok(self.core.link.worker.word(at)?.load(std::sync::atomic::Ordering::Relaxed) == 1)
     }
 }

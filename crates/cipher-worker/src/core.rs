@@ -11,9 +11,10 @@ use crypto::custom::CustomDescription;
 
 use crate::ahead::Ahead;
 use crate::futex;
-use crate::layout::{self, LANES, Op, Status, host, lane, worker};
+use crate::layout::{self, LANES, Op, Status, lane};
+use crate::link::Link;
 use crate::locked::Locked;
-use crate::memory::{Memory, Outside};
+use crate::memory::Outside;
 use crate::report::Failure;
 
 /// Turns of a spinning thread between two looks at the clock.
@@ -23,8 +24,7 @@ const TURNS: u32 = 64;
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) description: CustomDescription,
-    pub(crate) host: Memory,
-    pub(crate) worker: Memory,
+    pub(crate) link: Link,
     pub(crate) keys: Box<[Mutex<Key>]>,
     pub(crate) secrets: Mutex<Locked>,
     /// Held by the thread that gives indices of keys back.
@@ -35,11 +35,10 @@ pub(crate) struct Core {
     up: AtomicBool,
     /// The number of starts. A key that was prepared before the last one is no key.
     pub(crate) epoch: AtomicU32,
-    generation: AtomicU32,
     pub(crate) counts: Counts,
     /// The first failure since the worker came up, for the thread that restarts it.
     pub(crate) failure: Mutex<Option<Failure>>,
-    /// Notice when that thread has something to do.
+    /// Told when that thread has something to do.
     pub(crate) bell: Bell,
 }
 
@@ -52,10 +51,10 @@ pub(crate) struct Key {
     pub(crate) ahead: Ahead,
 }
 
-/// The owner of a key's index.
+/// Whether an index of a key is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum KeyState {
-    /// The index has no owner.
+    /// The index is nobody's.
     #[default]
     Free,
     /// A key that is in use.
@@ -67,11 +66,11 @@ pub(crate) enum KeyState {
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
-    /// The time that a batch may take.
+    /// The time for a batch.
     pub(crate) batch: Duration,
-    /// The preparation of a key.
+    /// The time for the preparation of a key.
     pub(crate) key: Duration,
-    /// The time of spinning before sleeping.
+    /// The time of spinning before a thread sleeps.
     pub(crate) spin: Duration,
 }
 
@@ -144,14 +143,9 @@ impl Core {
         times: Times,
         bell: Bell,
     ) -> io::Result<Core> {
-        let host = Memory::create("ravelin-cipher-host", layout::host_len(keys), true)?;
-        let worker = Memory::create("ravelin-cipher-worker", layout::worker_len(keys), false)?;
-        host.lock()?;
-        worker.lock()?;
-        let core = Core {
+        Ok(Core {
             description,
-            host,
-            worker,
+            link: Link::new(keys)?,
             keys: (0..keys).map(|_| Mutex::default()).collect(),
             secrets: Mutex::new(Locked::new(keys)?),
             reclaiming: Mutex::new(()),
@@ -159,20 +153,10 @@ impl Core {
             times,
             up: AtomicBool::new(false),
             epoch: AtomicU32::new(0),
-            generation: AtomicU32::new(0),
             counts: Counts::default(),
             failure: Mutex::new(None),
             bell,
-        };
-        core.head().map_err(io::Error::other)?;
-        Ok(core)
-    }
-
-    fn head(&self) -> Result<(), Outside> {
-        self.host.put(host::MAGIC, &layout::MAGIC.to_ne_bytes())?;
-        self.host.put(host::VERSION, &layout::VERSION.to_ne_bytes())?;
-        let keys = u32::try_from(self.keys.len()).unwrap_or(u32::MAX);
-        self.host.put(host::KEYS, &keys.to_ne_bytes())
+        })
     }
 
     /// Whether batches are taken.
@@ -189,7 +173,7 @@ impl Core {
     pub(crate) fn go_down(&self) {
         self.up.store(false, SeqCst);
         for index in 0..LANES {
-            if let Ok(reply) = self.worker.word(layout::lane(index) + lane::REPLY) {
+            if let Ok(reply) = self.link.worker.word(layout::lane(index) + lane::REPLY) {
                 futex::wake(reply);
             }
         }
@@ -206,26 +190,6 @@ impl Core {
     /// A key's side of the host. `None` for an index that is none.
     pub(crate) fn key(&self, index: usize) -> Option<MutexGuard<'_, Key>> {
         self.keys.get(index).map(|key| key.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// A number that no record of a key had before.
-    pub(crate) fn next_generation(&self) -> u32 {
-        loop {
-            let next = self.generation.fetch_add(1, Relaxed).wrapping_add(1);
-            if next != 0 {
-                return next;
-            }
-        }
-    }
-
-    /// Tell the worker that there is something to do.
-    pub(crate) fn ring_worker(&self) -> Result<(), Outside> {
-        let bell = self.host.word(host::DOORBELL)?;
-        bell.fetch_add(1, SeqCst);
-        if self.worker.word(worker::SLEEPING)?.load(SeqCst) != 0 {
-            futex::wake(bell);
-        }
-        Ok(())
     }
 
     /// A lane that nobody has, for a thread that can wait for it until the deadline.
@@ -254,7 +218,7 @@ impl Core {
     /// Whether the worker has answered everything that it was asked.
     pub(crate) fn is_idle(&self) -> bool {
         self.lanes.iter().enumerate().all(|(index, lane)| {
-            let reply = self.worker.word(layout::lane(index) + lane::REPLY);
+            let reply = self.link.worker.word(layout::lane(index) + lane::REPLY);
             let request = lane.request.load(Relaxed);
             let unused = lane.old.load(Relaxed) == request;
             unused || reply.is_ok_and(|reply| reply.load(Acquire) == request)
@@ -298,17 +262,17 @@ impl Claim<'_> {
         let core = self.core;
         let base = layout::lane(self.index);
         let number = |number: usize| u32::try_from(number).map_err(|_| Outside);
-        core.host.word(base + lane::OP)?.store(op as u32, Relaxed);
-        core.host.word(base + lane::KEY)?.store(number(key)?, Relaxed);
-        core.host.word(base + lane::COUNT)?.store(number(count)?, Relaxed);
+        core.link.host.word(base + lane::OP)?.store(op as u32, Relaxed);
+        core.link.host.word(base + lane::KEY)?.store(number(key)?, Relaxed);
+        core.link.host.word(base + lane::COUNT)?.store(number(count)?, Relaxed);
         let request =
             core.lanes.get(self.index).ok_or(Outside)?.request.fetch_add(1, Relaxed).wrapping_add(1);
-        core.host.word(base + lane::REQUEST)?.store(request, Release);
-        core.ring_worker()?;
+        core.link.host.word(base + lane::REQUEST)?.store(request, Release);
+        core.link.ring_worker()?;
         if !self.wait(base, request, time)? {
             return Ok(None);
         }
-        let status = core.worker.word(base + lane::STATUS)?.load(Relaxed);
+        let status = core.link.worker.word(base + lane::STATUS)?.load(Relaxed);
         let known = [Status::Ok, Status::Length, Status::Weak, Status::Failed];
         let status = known.into_iter().find(|known| *known as u32 == status);
         if status.is_none() {
@@ -320,7 +284,7 @@ impl Claim<'_> {
     /// Whether the reply came in time.
     fn wait(&self, base: usize, request: u32, time: Duration) -> Result<bool, Outside> {
         let core = self.core;
-        let reply = core.worker.word(base + lane::REPLY)?;
+        let reply = core.link.worker.word(base + lane::REPLY)?;
         let begin = Instant::now();
         loop {
             for _ in 0..TURNS {
@@ -333,7 +297,7 @@ impl Claim<'_> {
                 break;
             }
         }
-        let waiting = core.host.word(base + lane::WAITING)?;
+        let waiting = core.link.host.word(base + lane::WAITING)?;
         waiting.store(1, SeqCst);
         let answered = loop {
             let seen = reply.load(SeqCst);

@@ -140,13 +140,13 @@ impl Isolated {
     /// The memory that the host writes.
     #[must_use]
     pub fn host_memory(&self) -> &Memory {
-        &self.shared.core.host
+        &self.shared.core.link.host
     }
 
     /// The memory that the worker writes.
     #[must_use]
     pub fn worker_memory(&self) -> &Memory {
-        &self.shared.core.worker
+        &self.shared.core.link.worker
     }
 
     /// How the worker is, for `status`.

@@ -36,7 +36,7 @@ struct Key {
     index: usize,
 }
 
-/// Prepare a key of the cipher.
+/// Have the worker prepare a key.
 pub(crate) fn set_key(core: &Arc<Core>, octets: &[u8]) -> Result<CustomKey, SetKeyError> {
     if octets.len() != core.description.key_len {
         return Err(SetKeyError::Length);
@@ -120,7 +120,8 @@ pub(crate) fn reclaim(core: &Core) -> Result<(), UnitFailed> {
 /// Give the index of a dropped key back. The worker does not have the key any more.
 pub(crate) fn free(core: &Core, index: usize) {
     let Some(mut key) = core.key(index) else { return };
-    if key.state == KeyState::Dropped && core.worker.give_back(layout::ring(index), layout::RING).is_ok() {
+    if key.state == KeyState::Dropped && core.link.worker.give_back(layout::ring(index), layout::RING).is_ok()
+    {
         *key = crate::core::Key::default();
     }
 }
@@ -159,7 +160,7 @@ impl Key {
 impl Drop for Key {
     fn drop(&mut self) {
         if let Some(mut key) = self.core.key(self.index) {
-            let _ = key.ahead.stop(&self.core, self.index);
+            let _ = key.ahead.stop(&self.core.link, self.index);
             key.ready = false;
             key.state = KeyState::Dropped;
             // Under the lock: behind it the index can be another key's.

@@ -40,9 +40,9 @@ pub const MOST_KEYS: usize = 4096;
 
 /// Words at the head of the host's memory.
 pub mod host {
-    /// The place of [`super::MAGIC`], 8 octets.
+    /// The offset of [`super::MAGIC`], which has 8 octets.
     pub const MAGIC: usize = 0;
-    /// The place of [`super::VERSION`], a word.
+    /// The offset of [`super::VERSION`].
     pub const VERSION: usize = 8;
     /// The number of keys that there is room for.
     pub const KEYS: usize = 12;
@@ -78,7 +78,7 @@ pub mod lane {
     pub const KEY: usize = 12;
     /// The number of entries.
     pub const COUNT: usize = 16;
-    /// The place of the first entry.
+    /// The entries of the batch.
     pub const ENTRIES: usize = super::PAGE;
     /// In the worker's memory: the number of the last batch that is done. The worker writes it last.
     pub const REPLY: usize = 0;
@@ -92,7 +92,7 @@ pub mod lane {
 pub mod entry {
     /// The offset of the data in both lanes' data.
     pub const DATA: usize = 0;
-    /// The place of the number of octets of data.
+    /// The octets that the packet has.
     pub const LEN: usize = 4;
     /// The offset of the associated data in the host's.
     pub const AAD: usize = 8;
@@ -134,7 +134,7 @@ pub mod place {
 pub enum Op {
     /// Prepare a key; entry 0 has it as data.
     SetKey = 1,
-    /// Forget a key that was set.
+    /// Forget a key that was prepared.
     DropKey = 2,
     /// Encrypt blocks, each for itself.
     Encrypt = 3,
@@ -144,9 +144,9 @@ pub enum Op {
     KeyStream = 5,
     /// Encrypt packets in CBC mode.
     Cbc = 6,
-    /// Seal packets of a combined mode.
+    /// Seal packets by a combined mode.
     Seal = 7,
-    /// Open packets of a combined mode.
+    /// Open packets by a combined mode.
     Open = 8,
 }
 

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`layout`] | the places of everything in the two shared memories |
 //! | `memory` | the memories, and the only ways to touch them |
-//! | `core`, `batch`, `ahead` | the host's half: lanes, batches, key stream that is there ahead |
+//! | `link`, `core`, `batch`, `ahead` | the host's half: lanes, batches, key stream that is there ahead |
 //! | `keys` | the keys, as `crypto::custom` wants them |
 //! | `supervisor` | the thread that starts a worker again |
 //! | `spawner` | the process that starts workers |
@@ -23,6 +23,7 @@ mod futex;
 mod isolated;
 mod keys;
 pub mod layout;
+mod link;
 mod locked;
 mod memory;
 mod message;

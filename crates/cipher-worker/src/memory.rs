@@ -150,7 +150,7 @@ impl Memory {
         Ok(unsafe { AtomicU64::from_ptr(at.cast()) })
     }
 
-    /// Write octets into the memory. This side alone writes it; no two threads write one place at a time, since each owns its
+    /// Write octets into the memory. Memory that this side alone writes; no two threads write one place at a time, since each owns its
     /// lane or its key.
     ///
     /// # Errors
@@ -257,5 +257,82 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's own and ends with it.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn again(memory: &Memory, writable: bool) -> io::Result<Memory> {
+        let file = memory.file().unwrap().as_fd().try_clone_to_owned()?;
+        Memory::open(file, memory.len(), writable)
+    }
+
+    #[test]
+    fn sealed_memory_has_one_writer_and_one_length() {
+        let ours = Memory::create("test", 8192, true).unwrap();
+        assert!(again(&ours, true).is_err());
+        let theirs = again(&ours, false).unwrap();
+        ours.put(100, b"from the host").unwrap();
+        let mut seen = [0; 13];
+        theirs.take(96, &mut [0; 4]).unwrap();
+        assert_eq!(theirs.view(100, 13).unwrap(), b"from the host");
+        assert_eq!(theirs.put(0, &[1]), Err(Outside));
+        assert!(theirs.view_mut(0, 1).is_err() && theirs.clear(0, 1).is_err());
+        assert!(
+            ftruncate(ours.file().unwrap(), 4096).is_err() && ftruncate(ours.file().unwrap(), 16384).is_err()
+        );
+        // The other memory is the worker's to write, and the host's to empty.
+        let both = Memory::create("test", 8192, false).unwrap();
+        again(&both, true).unwrap().put(4096, b"from the worker").unwrap();
+        both.take(4096, &mut seen).unwrap();
+        assert_eq!(&seen, b"from the work");
+        both.give_back(4096, 4096).unwrap();
+        both.take(4096, &mut seen).unwrap();
+        assert_eq!(seen, [0; 13]);
+    }
+
+    #[test]
+    fn memory_of_another_length_or_that_can_shrink_is_not_taken() {
+        let ours = Memory::create("test", 4096, false).unwrap();
+        let file = || ours.file().unwrap().as_fd().try_clone_to_owned().unwrap();
+        assert!(Memory::open(file(), 8192, true).is_err() && Memory::open(file(), 4095, true).is_err());
+        let open = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&open, 4096).unwrap();
+        assert!(Memory::open(open, 4096, true).is_err());
+    }
+
+    #[test]
+    fn no_access_leaves_the_mapping() {
+        let memory = Memory::create("test", 4096, false).unwrap();
+        assert!(memory.word(4092).is_ok() && memory.word(4096).is_err() && memory.word(2).is_err());
+        assert!(
+            memory.long(4088).is_ok() && memory.long(4092).is_err() && memory.long(usize::MAX - 7).is_err()
+        );
+        assert!(memory.put(4090, &[0; 6]).is_ok() && memory.put(4090, &[0; 7]).is_err());
+        assert!(memory.take(4088, &mut [0; 8]).is_ok() && memory.take(4088, &mut [0; 9]).is_err());
+        assert!(memory.take(4, &mut [0; 8]).is_err() && memory.clear(1, 4096).is_err());
+        assert!(memory.view(usize::MAX, 2).is_err());
+    }
+
+    #[test]
+    fn eight_octets_that_would_stay_are_found_and_fewer_are_not() {
+        let memory = Memory::create("test", 4096, false).unwrap();
+        memory.put(0, &[0xff; 100]).unwrap();
+        let mut data = [1; 37];
+        assert!(!memory.xor(0, &mut data).unwrap().unchanged);
+        assert_eq!(data, [0xfe; 37]);
+        memory.put(24, &[0; 8]).unwrap();
+        assert!(memory.xor(0, &mut data).unwrap().unchanged);
+        memory.put(24, &[0, 0, 0, 0, 0, 0, 0, 1]).unwrap();
+        assert!(!memory.xor(0, &mut data).unwrap().unchanged);
+        memory.put(32, &[0; 8]).unwrap();
+        assert!(!memory.xor(0, &mut data).unwrap().unchanged, "five octets at the end can be zeros");
+        let mut same = [0xff; 24];
+        assert!(memory.replace(0, &mut same).unwrap().unchanged);
+        let mut other = [0; 24];
+        assert!(!memory.replace(0, &mut other).unwrap().unchanged);
+        assert_eq!(other, [0xff; 24]);
     }
 }

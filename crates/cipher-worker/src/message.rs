@@ -41,7 +41,7 @@ impl Numbers {
 /// What the host says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// Start a worker, since there is none.
+    /// Start a worker now. There is none.
     Start,
     /// End the worker that runs.
     Kill,

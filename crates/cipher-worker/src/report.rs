@@ -27,7 +27,7 @@ impl State {
 /// A report on a worker, for people and for `status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The state of the worker now.
+    /// The state that it is in now.
     pub state: State,
     /// The process id of the worker that ran last.
     pub pid: Option<u32>,

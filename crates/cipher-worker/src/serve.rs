@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crypto::UnitFailed;
 use crypto::custom::{AeadOp, CbcOp, CtrOp, CustomCipher, CustomKey, Primitive, SetKeyError, StreamOp};
 
+use self::chain::PACKETS;
 use crate::futex;
 use crate::layout::{self, ENTRIES, ENTRY, LANE_DATA, LANES, Op, Status, entry, host, lane, worker};
 use crate::memory::{Memory, Outside};
@@ -21,8 +22,6 @@ use crate::memory::{Memory, Outside};
 const SPIN: Duration = Duration::from_micros(50);
 /// The longest sleep; a missed wake-up costs no more.
 const SLEEP: Duration = Duration::from_millis(100);
-/// Packets that the library gets at once.
-const PACKETS: usize = 16;
 
 /// A worker that is running.
 pub(crate) struct Server<'a> {
@@ -118,7 +117,9 @@ impl<'a> Server<'a> {
     fn turn(&mut self) -> Result<bool, Outside> {
         let mut busy = self.batches()?;
         for key in 0..self.keys.len() {
-            if self.keys.get(key).is_some_and(Option::is_some) && self.go_ahead(key)? {
+            let Some(Some(held)) = self.keys.get_mut(key) else { continue };
+            let WorkerKey { key: prepared, ahead } = held;
+            if ahead.go_on(self.host, self.worker, key, prepared, &mut self.scratch)? {
                 busy = true;
                 self.batches()?;
             }

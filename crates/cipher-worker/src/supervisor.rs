@@ -66,7 +66,7 @@ impl Shared {
 /// The function that is told of events, in the thread of this module.
 pub(crate) type OnEvent = Box<dyn Fn(&Event) + Send>;
 
-/// The thread that starts a worker again.
+/// The thread that keeps a worker running.
 pub(crate) struct Supervisor {
     pub(crate) shared: Arc<Shared>,
     pub(crate) spawner: Spawner,
@@ -264,7 +264,7 @@ impl Supervisor {
         let _ = self.failure();
         let epoch = core.epoch.fetch_add(1, SeqCst).wrapping_add(1);
         let outside = |_| Over::Gone;
-        core.host.word(host::EPOCH).map_err(outside)?.store(epoch, SeqCst);
+        core.link.host.word(host::EPOCH).map_err(outside)?.store(epoch, SeqCst);
         self.spawner.say(Command::Start).map_err(|_| Over::Gone)?;
         self.ready(epoch)?;
         let Some(lane) = lanes.first() else { return Err(Over::Gone) };
@@ -283,10 +283,10 @@ impl Supervisor {
         for index in 0..core.keys.len() {
             if let Some(mut key) = core.key(index) {
                 key.ready = false;
-                key.ahead.stop(core, index).map_err(io::Error::other)?;
+                key.ahead.stop(&core.link, index).map_err(io::Error::other)?;
             }
         }
-        core.worker.give_back(0, layout::worker_len(core.keys.len()))?;
+        core.link.worker.give_back(0, layout::worker_len(core.keys.len()))?;
         for index in 0..core.keys.len() {
             // No worker has it.
             keys::free(core, index);
@@ -308,7 +308,7 @@ impl Supervisor {
                 Ok(Some(told)) => return Err(Over::Failed(self.reason(told))),
                 Ok(None) => {}
             }
-            let word = |at| core.worker.word(at).map(|word| word.load(Acquire)).map_err(|_| Over::Gone);
+            let word = |at| core.link.worker.word(at).map(|word| word.load(Acquire)).map_err(|_| Over::Gone);
             if started && word(worker::STATE)? == worker::READY {
                 let right = word(worker::VERSION)? == layout::VERSION && word(worker::EPOCH)? == epoch;
                 return if right { Ok(()) } else { Err(self.end(Failure::Answer)) };

@@ -6,7 +6,7 @@ use crypto::UnitFailed;
 use crypto::custom::{CtrOp, StreamKey, StreamOp};
 
 use super::{Key, PIECE};
-use crate::ahead::{NONCE, RingAnswer, Wanted};
+use crate::ahead::{Lookup, NONCE, Wanted};
 use crate::batch::{Batch, Entry, Place};
 use crate::core::Claim;
 use crate::layout::{ENTRIES, Op};
@@ -102,14 +102,14 @@ impl Key {
             let (wanted, offset) = (Wanted::of(&packet.nonce()?), packet.offset());
             let data = packet.data();
             let found = match (data.is_empty(), offset) {
-                (true, _) => RingAnswer::Used,
-                (false, 0) => key.ahead.take(core, self.index, &wanted, data)?,
-                _ => RingAnswer::Nothing,
+                (true, _) => Lookup::Hit,
+                (false, 0) => key.ahead.take(&core.link, self.index, &wanted, data)?,
+                _ => Lookup::Miss,
             };
             match found {
-                RingAnswer::Used => used += 1,
-                RingAnswer::Nothing => missing |= 1 << index,
-                RingAnswer::Unusable => {
+                Lookup::Hit => used += 1,
+                Lookup::Miss => missing |= 1 << index,
+                Lookup::Unusable => {
                     core.fail(Failure::Unchanged);
                     return Err(UnitFailed);
                 }
@@ -118,9 +118,9 @@ impl Key {
         core.counts.ahead.fetch_add(used, Relaxed);
         for packet in packets.iter_mut().filter(|packet| packet.offset() == 0) {
             let wanted = Wanted::of(&packet.nonce()?);
-            key.ahead.learn(core, self.index, &wanted, packet.data().len())?;
+            key.ahead.learn(&core.link, self.index, &wanted, packet.data().len())?;
         }
-        key.ahead.publish(core, self.index)?;
+        key.ahead.publish(&core.link, self.index)?;
         Ok(missing)
     }
 

@@ -6,10 +6,9 @@ use std::sync::atomic::fence;
 use crypto::UnitFailed;
 use crypto::custom::{CtrOp, CustomKey, StreamOp};
 
-use super::Server;
 use crate::ahead::{NONCE, Wanted};
 use crate::layout::{self, PLACE_DATA, PLACE_HEAD, PLACES, place, record};
-use crate::memory::Outside;
+use crate::memory::{Memory, Outside};
 
 /// Numbers that are computed between two looks at the lanes.
 const NUMBERS: usize = 2;
@@ -35,74 +34,81 @@ pub(super) struct Progress {
 }
 
 /// What the host's record asks for.
-struct StreamRequest {
+struct Window {
     generation: u32,
     octets: usize,
     from: u64,
     template: [u8; NONCE],
 }
 
-impl Server<'_> {
-    /// The host's record about a key, if it is one and did not change meanwhile.
-    fn asked(&self, key: usize) -> Result<Option<StreamRequest>, Outside> {
+impl Window {
+    /// The host's record about a key, if it asks for anything and did not change meanwhile.
+    fn read(host: &Memory, key: usize) -> Result<Option<Window>, Outside> {
         let at = layout::record(key);
-        let word = self.host.word(at + record::GENERATION)?;
+        let word = host.word(at + record::GENERATION)?;
         let generation = word.load(Acquire);
         if generation == 0 {
             return Ok(None);
         }
-        let octets = self.host.word(at + record::OCTETS)?.load(Relaxed) as usize;
-        let from = self.host.long(at + record::FROM)?.load(Relaxed);
+        let octets = host.word(at + record::OCTETS)?.load(Relaxed) as usize;
+        let from = host.long(at + record::FROM)?.load(Relaxed);
         let mut template = [0; NONCE];
-        self.host.take(at + record::TEMPLATE, &mut template)?;
+        host.take(at + record::TEMPLATE, &mut template)?;
         fence(Acquire);
         let same = word.load(Relaxed) == generation && octets <= PLACE_DATA;
-        Ok(same.then_some(StreamRequest { generation, octets, from, template }))
+        Ok(same.then_some(Window { generation, octets, from, template }))
     }
+}
 
-    /// Compute key stream for a few numbers. Whether there was anything to compute.
-    pub(super) fn go_ahead(&mut self, key: usize) -> Result<bool, Outside> {
-        let Some(asked) = self.asked(key)? else { return Ok(false) };
-        let Some(held) = self.keys.get_mut(key).and_then(Option::as_mut) else { return Ok(false) };
-        let progress = &mut held.ahead;
-        if progress.generation != asked.generation {
-            *progress = Progress { generation: asked.generation, next: asked.from };
+impl Progress {
+    /// Compute key stream for a few numbers of the key of this index. Whether there was anything to compute.
+    pub(super) fn go_on(
+        &mut self,
+        host: &Memory,
+        worker: &Memory,
+        index: usize,
+        key: &CustomKey,
+        scratch: &mut Scratch,
+    ) -> Result<bool, Outside> {
+        let Some(window) = Window::read(host, index)? else { return Ok(false) };
+        if self.generation != window.generation {
+            *self = Progress { generation: window.generation, next: window.from };
         }
-        let first = progress.next.max(asked.from);
-        let left = asked.from.saturating_add(PLACES as u64).saturating_sub(first);
+        let first = self.next.max(window.from);
+        let left = window.from.saturating_add(PLACES as u64).saturating_sub(first);
         let count = usize::try_from(left).unwrap_or(NUMBERS).min(NUMBERS);
         if count == 0 {
             return Ok(false);
         }
-        progress.next = first.saturating_add(count as u64);
-        let lines = self.scratch.get_mut(..count).ok_or(Outside)?;
-        if compute(&held.key, &asked, first, lines).is_err() {
+        self.next = first.saturating_add(count as u64);
+        let lines = scratch.get_mut(..count).ok_or(Outside)?;
+        if compute(key, &window, first, lines).is_err() {
             // The call for the number will tell the host.
             return Ok(true);
         }
-        for (line, number) in self.scratch.iter().take(count).zip(first..) {
-            let at = layout::place(key, number);
-            let generation = self.worker.word(at + place::GENERATION)?;
+        for (line, number) in lines.iter().zip(first..) {
+            let at = layout::place(index, number);
+            let generation = worker.word(at + place::GENERATION)?;
             generation.store(0, Relaxed);
             fence(Release);
-            self.worker.put(at + PLACE_HEAD, line.0.get(..asked.octets).ok_or(Outside)?)?;
-            let len = u32::try_from(asked.octets).map_err(|_| Outside)?;
-            self.worker.word(at + place::LEN)?.store(len, Relaxed);
-            self.worker.long(at + place::NUMBER)?.store(number, Relaxed);
-            generation.store(asked.generation, Release);
+            worker.put(at + PLACE_HEAD, line.0.get(..window.octets).ok_or(Outside)?)?;
+            let len = u32::try_from(window.octets).map_err(|_| Outside)?;
+            worker.word(at + place::LEN)?.store(len, Relaxed);
+            worker.long(at + place::NUMBER)?.store(number, Relaxed);
+            generation.store(window.generation, Release);
         }
         Ok(true)
     }
 }
 
-fn compute(key: &CustomKey, asked: &StreamRequest, first: u64, lines: &mut [Line]) -> Result<(), UnitFailed> {
+fn compute(key: &CustomKey, window: &Window, first: u64, lines: &mut [Line]) -> Result<(), UnitFailed> {
     let mut nonces = [[0; NONCE]; NUMBERS];
     for (nonce, number) in nonces.iter_mut().zip(first..) {
-        *nonce = Wanted::nonce(&asked.template, number);
+        *nonce = Wanted::nonce(&window.template, number);
     }
     let count = lines.len();
     let mut rest = lines.iter_mut().zip(&nonces).map(|(line, nonce)| {
-        let data = line.0.get_mut(..asked.octets).unwrap_or_default();
+        let data = line.0.get_mut(..window.octets).unwrap_or_default();
         data.fill(0);
         (data, nonce)
     });

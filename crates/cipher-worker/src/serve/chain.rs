@@ -3,8 +3,8 @@
 use crypto::UnitFailed;
 use crypto::custom::{BlockKey, CbcOp};
 
-use super::PACKETS;
-
+/// Packets that the library gets at once.
+pub(super) const PACKETS: usize = 16;
 /// Octets of the longest block.
 const BLOCK: usize = 16;
 

@@ -24,7 +24,8 @@ impl Spawner {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let manifest = examined.sealed_manifest()?;
         let none = || io::Error::other("no descriptor");
-        let (host, worker) = (core.host.file().ok_or_else(none)?, core.worker.file().ok_or_else(none)?);
+        let (host, worker) =
+            (core.link.host.file().ok_or_else(none)?, core.link.worker.file().ok_or_else(none)?);
         let numbers = Numbers {
             library: examined.library().as_raw_fd(),
             manifest: manifest.as_raw_fd(),

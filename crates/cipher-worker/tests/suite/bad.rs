@@ -34,16 +34,26 @@ fn a_worker_has_no_rights_no_files_and_a_filter() {
     let Ok(CustomKey::Block(key)) = worker.cipher.set_key(&[1; 32]) else { panic!("no key") };
     key.encrypt_blocks(&mut [1; 64]).unwrap();
     let pid = worker.cipher.report().pid.unwrap();
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = |name: &str| {
+    let status = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let field = |status: &str, name: &str| {
         let line =
             status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}"));
         line.trim().to_owned()
     };
-    for set in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
-        assert_eq!(line(set), "0000000000000000", "{set}");
+    let own = status(&pid.to_string());
+    // Nor has the process that starts workers any right: here a thread of a test program, whose first thread waits.
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", field(&own, "PPid:"))).unwrap();
+    let mut tasks = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).unwrap());
+    let parent =
+        tasks.find(|task| field(task, "Name:").starts_with("start::")).expect("the thread of the test");
+    for status in [&own, &parent] {
+        for set in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
+            assert_eq!(field(status, set), "0000000000000000", "{set}");
+        }
+        assert_eq!(field(status, "NoNewPrivs:"), "1");
     }
-    assert_eq!((line("NoNewPrivs:").as_str(), line("Seccomp:").as_str()), ("1", "2"));
+    let line = |name: &str| field(&own, name);
+    assert_eq!(line("Seccomp:"), "2");
     assert_eq!(line("Threads:"), "1");
     let locked: u64 = line("VmLck:").split(' ').next().unwrap().parse().unwrap();
     assert!(locked >= 4, "{locked} KiB are locked");

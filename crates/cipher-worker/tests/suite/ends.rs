@@ -127,6 +127,27 @@ fn a_worker_that_fails_in_setkey_leaves_the_others_keys() {
 }
 
 #[test]
+fn a_key_that_the_next_worker_refuses_keeps_the_cipher_down_as_long_as_it_is_used() {
+    // The key is good in the process that it names.
+    let folder = Folder::with(&["-DINCLUDES", "-DIN_SETKEY=if(key[31]&&*(int*)key!=getpid())return -2"]);
+    let worker = Worker::start(&folder, settings());
+    let mut octets = [1; 32];
+    octets[..4].copy_from_slice(&worker.cipher.report().pid.unwrap().to_ne_bytes());
+    let Ok(CustomKey::Block(key)) = worker.cipher.set_key(&octets) else { panic!("no key") };
+    key.encrypt_blocks(&mut [1; 32]).unwrap();
+    worker.kill();
+    assert_eq!(worker.failure(), "SIGKILL ended it, during packets");
+    assert_eq!(worker.failure(), "it refused a key that it had taken before");
+    let mut data = [1; 32];
+    assert_eq!(key.encrypt_blocks(&mut data), Err(UnitFailed));
+    assert_eq!(data, [0; 32]);
+    drop(key);
+    until("it is up", || worker.cipher.report().state == State::Up);
+    let Ok(CustomKey::Block(key)) = worker.cipher.set_key(&[0; 32]) else { panic!("no key") };
+    key.encrypt_blocks(&mut [1; 32]).unwrap();
+}
+
+#[test]
 fn a_stopped_worker_is_ended() {
     let worker = Worker::start(&Folder::with(&[]), settings());
     let Ok(CustomKey::Block(key)) = worker.cipher.set_key(&[1; 32]) else { panic!("no key") };

@@ -29,11 +29,13 @@ pub enum Lie {
     Stream { key: usize, number: u64, octets: Vec<u8> },
 }
 
-/// Any one of the lies.
+/// Any of the lies, by chance.
 pub fn lie() -> impl Strategy<Value = Lie> {
     let lane = 0..layout::LANES;
     let key = 0..4usize;
     let word = prop_oneof![0..5u32, any::<u32>()];
+    // A packet of a batch begins at 0, and the marks that it is made of lie at multiples of 8.
+    let at = prop_oneof![Just(0), 0..8192usize];
     let octets = prop_oneof![
         Just(vec![0; 512]),
         Just(MARK.repeat(64)),
@@ -45,8 +47,7 @@ pub fn lie() -> impl Strategy<Value = Lie> {
         (lane.clone(), 0..6u32).prop_map(|(lane, ahead)| Lie::Reply(lane, ahead)),
         (lane.clone(), word.clone()).prop_map(|(lane, word)| Lie::Status(lane, word)),
         (lane.clone(), word).prop_map(|(lane, word)| Lie::Results(lane, word)),
-        (lane.clone(), 0..8192usize, octets.clone())
-            .prop_map(|(lane, at, octets)| Lie::Data(lane, at, octets)),
+        (lane.clone(), at, octets.clone()).prop_map(|(lane, at, octets)| Lie::Data(lane, at, octets)),
         (lane, any::<u8>()).prop_map(|(lane, octet)| Lie::Fill(lane, octet)),
         (key.clone(), 30..80u64, 0..3u64, prop_oneof![0..1500u32, any::<u32>()], -1..2i32)
             .prop_map(|(key, number, off, len, generation)| Lie::Place { key, number, off, len, generation }),

@@ -102,7 +102,7 @@ pub fn key(provider: &CustomProvider, suite: SuiteId) -> Box<dyn Transform> {
     provider.transform(suite, &Secret::new(keymat), true).unwrap_or_else(|error| panic!("{suite}: {error}"))
 }
 
-/// One packet of a test.
+/// One packet of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub sequence: u64,
