@@ -13,7 +13,7 @@ from datetime import datetime
 options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 options.add_argument("files", nargs="+", help="the collector's files, oldest first")
 options.add_argument("--from-start", action="store_true", help="message 1 of each sender must be there")
-options.add_argument("--last", nargs=2, metavar=("SEQ", "HASH"), help="this message must be there")
+options.add_argument("--last", nargs=2, metavar=("SEQ", "HASH"), help="this message must be there; the begin of its hash is enough")
 options.add_argument("--silence", type=float, metavar="SECONDS", help="report longer times without a message")
 given = options.parse_args()
 MESSAGE = re.compile(rb'<\d+>1 (\S+) (\S+) (\S+) \S+ \S+ \[ravelin@32473 seq="(\d+)" prev="([0-9a-f]{64})"\] ')
@@ -39,7 +39,7 @@ for at, line in enumerate(lines, 1):
     if given.silence is not None and sender in times and (now - times[sender]).total_seconds() > given.silence:
         faults.append(f"line {at}: silence from {times[sender]} to {now}")
     chain[seq], times[sender] = digest, now
-if given.last and not any(chain.get(int(given.last[0])) == given.last[1] for chain in chains.values()):
+if given.last and not any(chain.get(int(given.last[0]), "").startswith(given.last[1]) for chain in chains.values()):
     faults.append(f"message {given.last[0]} with the hash {given.last[1]} is missing")
 for sender, chain in chains.items():
     print(f"{sender.decode()}: {len(chain)} messages, last {max(chain)} {chain[max(chain)]}")

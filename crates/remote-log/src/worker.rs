@@ -99,7 +99,12 @@ impl Worker {
                 Ok(None) => "another process has the spool".to_owned(),
                 Err(error) => format!("the spool {}: {error}", self.settings.spool.display()),
             };
-            self.known(|known| known.error = Some(error));
+            self.known(|known| {
+                if known.error.as_ref() != Some(&error) {
+                    tracing::warn!("the remote audit log waits: {error}");
+                }
+                known.error = Some(error);
+            });
             std::thread::sleep(IDLE);
         }
         None
