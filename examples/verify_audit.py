@@ -13,7 +13,7 @@ from datetime import datetime
 options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 options.add_argument("files", nargs="+", help="the collector's files, oldest first")
 options.add_argument("--from-start", action="store_true", help="message 1 of each sender must be there")
-options.add_argument("--last", nargs=2, metavar=("SEQ", "HASH"), help="this message must be there; the begin of its hash is enough")
+options.add_argument("--last", nargs=2, metavar=("SEQ", "HASH"), help="this message must be there (HASH may be shortened)")
 options.add_argument("--silence", type=float, metavar="SECONDS", help="report longer times without a message")
 given = options.parse_args()
 MESSAGE = re.compile(rb'<\d+>1 (\S+) (\S+) (\S+) \S+ \S+ \[ravelin@32473 seq="(\d+)" prev="([0-9a-f]{64})"\] ')

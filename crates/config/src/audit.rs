@@ -148,7 +148,8 @@ impl Reader<'_> {
             Ok(address) => return Some(address),
             Err(_) => "is no address",
         };
-        let remedy = "write the collector's IPv4 or IPv6 address alone; its port is `port`, the name in its certificate `name`";
+        let remedy = "write the collector's IPv4 or IPv6 address alone; its port is `port`, the name in its \
+                      certificate `name`";
         self.fault(value.span(), format!("`server` {fault}: {text:?}"), remedy);
         None
     }

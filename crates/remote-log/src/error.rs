@@ -12,7 +12,7 @@ pub enum RemoteLogError {
     File {
         /// Which file it is.
         what: &'static str,
-        /// Where it is.
+        /// The path of the file or folder.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
@@ -22,7 +22,7 @@ pub enum RemoteLogError {
     Unsafe {
         /// Which file it is.
         what: &'static str,
-        /// Where it is.
+        /// The path of the file or folder.
         path: PathBuf,
         /// What is wrong, and what to do.
         why: String,
@@ -32,7 +32,7 @@ pub enum RemoteLogError {
     Content {
         /// Which file it is.
         what: &'static str,
-        /// Where it is.
+        /// The path of the file or folder.
         path: PathBuf,
         /// What is wrong, and what to do.
         why: String,

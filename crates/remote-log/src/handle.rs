@@ -54,12 +54,12 @@ pub(crate) struct Shared {
     pub(crate) may_connect: AtomicBool,
     pub(crate) stop: AtomicBool,
     pub(crate) lost: AtomicU64,
-    pub(crate) known: Mutex<Known>,
+    pub(crate) known: Mutex<SharedState>,
 }
 
-/// What the thread tells.
+/// What the thread last knew of its connection and its spool.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct SharedState {
     pub(crate) connected: bool,
     pub(crate) confirmed: Option<Duration>,
     pub(crate) heard: Instant,
@@ -80,7 +80,7 @@ impl RemoteLog {
         drop(tls::connection(&settings)?);
         spool::folder(&settings.spool)?;
         let (entries, queue) = sync_channel(DEPTH);
-        let known = Known {
+        let known = SharedState {
             connected: false,
             confirmed: None,
             heard: Instant::now(),

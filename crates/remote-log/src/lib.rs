@@ -10,7 +10,7 @@
 //!   number and hash that the sender shows ([`State`]) tell.
 //! - **The spool.** Each message is on the disk, and synchronised, before it is sent, and stays there until the
 //!   collector is known to have read it. A full spool keeps the oldest messages and counts the newest, because an
-//!   attacker who causes a flood of messages must not push out those about the attack's begin. A message of its own
+//!   attacker who causes a flood of messages must not push out those about how the attack began. A message of its own
 //!   (`gap`) says how many were left out, once there is room again.
 //! - **The confirmation.** Syslog has no acknowledgement. The sender therefore ends the connection in good order from
 //!   time to time (TLS `close_notify`, then the end of the TCP stream) and takes the end of the other direction,

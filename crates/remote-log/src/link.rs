@@ -15,6 +15,12 @@ use crate::tls;
 
 /// Rounds of reading or sending in one call at most, so that the spool gets its turn.
 const ROUNDS: usize = 64;
+/// The part of the spool's size that is sent at most before a confirmation is asked for. A confirmation writes the rest
+/// of the spool anew, so a full one is written so many times at most.
+const PARTS: u64 = 16;
+/// So many times its patience a sender waits for the end of a connection: a slow collector first reads what the kernels
+/// of both sides hold.
+const CLOSING: u32 = 6;
 
 /// The connection to the collector.
 #[derive(Debug)]
@@ -179,7 +185,8 @@ impl Session {
                 false => Ok(Progress::None),
             };
         }
-        self.send(spool, now)?;
+        let most = settings.size / PARTS;
+        self.send(spool, most, now)?;
         if self.tls.wants_write() {
             return match now.duration_since(self.waiting) > settings.patience {
                 true => Err("the collector takes nothing: it is full, or it stands still".to_owned()),
@@ -187,7 +194,7 @@ impl Session {
             };
         }
         let due = self.first.is_some_and(|first| now.duration_since(first) >= settings.heartbeat / 2);
-        if spool.in_doubt() > 0 && (due || hasty || spool.in_doubt() >= settings.size / 4) {
+        if spool.in_doubt() > 0 && (due || hasty || spool.in_doubt() >= most) {
             self.tls.send_close_notify();
             (self.closing, self.waiting) = (true, now);
             self.flush(now)?;
@@ -196,10 +203,10 @@ impl Session {
         Ok(Progress::None)
     }
 
-    /// Give the session what waits in the spool, as far as the socket takes it.
-    fn send(&mut self, spool: &mut Spool, now: Instant) -> Result<(), String> {
+    /// Give the session what waits in the spool, as far as the socket takes it, until `most` octets are in doubt.
+    fn send(&mut self, spool: &mut Spool, most: u64, now: Instant) -> Result<(), String> {
         for _ in 0..ROUNDS {
-            if self.tls.wants_write() {
+            if self.tls.wants_write() || spool.in_doubt() >= most {
                 return Ok(());
             }
             let octets = spool.next().map_err(|error| format!("the spool: {error}"))?;
@@ -258,8 +265,8 @@ impl Session {
         Ok(())
     }
 
-    /// The end in good order. It is a confirmation if the collector's kernel has acknowledged the end of the stream, its
-    /// program has ended its own direction, and there was no reset.
+    /// The end in good order. It is a confirmation if the collector's kernel has acknowledged the end of the stream,
+    /// the collector's program has ended its own direction, and there was no reset.
     fn close(&mut self, settings: &Settings, now: Instant) -> Result<Progress, String> {
         if !self.shut && !self.tls.wants_write() {
             self.shut = true;
@@ -274,7 +281,7 @@ impl Session {
                 Ok(Some(error)) | Err(error) => Err(format!("the connection broke at its end: {error}")),
             };
         }
-        match now.duration_since(self.waiting) > settings.patience {
+        match now.duration_since(self.waiting) > settings.patience * CLOSING {
             true => Err("the collector does not end a connection: what it was sent may be unread".to_owned()),
             false => Ok(Progress::None),
         }
@@ -289,7 +296,7 @@ fn is_later(error: &io::Error) -> bool {
 fn explained(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidCertificate(why) => format!(
-            "the collector's certificate is refused: {why}; `ca` and `name` of [audit.remote] say which one it must have"
+            "the collector's certificate is refused: {why}; `ca` and `name` of [audit.remote] say which one it must be"
         ),
         rustls::Error::AlertReceived(alert) => format!(
             "the collector refuses this sender: {alert:?}; look at its log, and at `certificate` of [audit.remote]"

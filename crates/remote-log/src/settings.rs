@@ -26,8 +26,8 @@ pub struct Settings {
     pub heartbeat: Duration,
     /// The APP-NAME of the messages. Each chain needs one of its own on its host.
     pub app_name: String,
-    /// How long the collector may leave the sender without progress: at connecting, while it reads nothing, and
-    /// until it ends a connection.
+    /// How long the collector may leave the sender without progress: at connecting, and while it takes nothing. Six
+    /// times as long it may take to read what it was sent, and to end the connection.
     pub patience: Duration,
     /// The first and the longest wait before another attempt to connect.
     pub back_off: (Duration, Duration),

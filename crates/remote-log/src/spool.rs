@@ -25,7 +25,7 @@ const LONGEST_LINE: usize = 120;
 
 /// There is no room for a message.
 #[derive(Debug)]
-pub(crate) struct Full;
+pub(crate) struct SpoolFull;
 
 /// What was wrong with the file that an earlier sender left.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -225,12 +225,12 @@ impl Spool {
     /// Put a message in line for [`Spool::commit`]; `message` makes it from the one before it.
     ///
     /// # Errors
-    /// [`Full`].
-    pub(crate) fn append(&mut self, message: impl FnOnce(Mark) -> String) -> Result<(), Full> {
+    /// [`SpoolFull`].
+    pub(crate) fn append(&mut self, message: impl FnOnce(Mark) -> String) -> Result<(), SpoolFull> {
         let message = message(self.head);
         let frame = frames::framed(&message);
         if frame.len() as u64 > self.room() {
-            return Err(Full);
+            return Err(SpoolFull);
         }
         self.pending.extend_from_slice(frame.as_bytes());
         self.head = self.head.then(message.as_bytes());

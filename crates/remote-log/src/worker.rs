@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::handle::{Known, Shared};
+use crate::handle::{Shared, SharedState};
 use crate::link::{Link, Progress};
 use crate::message::{Entry, Sender, Severity, hex};
 use crate::settings::Settings;
@@ -67,7 +67,7 @@ impl Worker {
             };
             let now = Instant::now();
             self.write(&mut spool, first);
-            if now >= beat {
+            if now >= beat && end.is_none() {
                 beat = now + self.settings.heartbeat;
                 self.heartbeat(&mut spool);
             }
@@ -240,7 +240,7 @@ impl Worker {
         });
     }
 
-    fn known(&self, change: impl FnOnce(&mut Known)) {
+    fn known(&self, change: impl FnOnce(&mut SharedState)) {
         change(&mut self.shared.known.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }

@@ -90,7 +90,7 @@ fn rsyslog(rig: &Rig, folder: &Path, file: &Path) -> Running {
 module(load="imtcp" streamDriver.name="gtls" streamDriver.mode="1" streamDriver.authMode="x509/name"
     permittedPeer=["gate.example"])
 template(name="raw" type="string" string="%rawmsg%\n")
-ruleset(name="audit") {{ action(type="omfile" file="{file}" template="raw") }}
+ruleset(name="audit" queue.type="Direct") {{ action(type="omfile" file="{file}" template="raw") }}
 input(type="imtcp" address="127.0.0.1" port="6514" ruleset="audit")
 "#
     );

@@ -32,7 +32,8 @@ fn a_collector_has_an_address_a_name_and_certificates() {
     };
     assert_eq!(remote(&shortest), Ok(Some(expected.clone())));
     let all = format!(
-        "server = \"2001:db8::7\"\nport = 1514\nname = \"2001:db8::7\"\n{FILES}\nspool = \"spool\"\nsize = 1\nheartbeat = 5"
+        "server = \"2001:db8::7\"\nport = 1514\nname = \"2001:db8::7\"\n{FILES}\nspool = \"spool\"\nsize = 1\n\
+         heartbeat = 5"
     );
     let expected = RemoteAudit {
         server: "[2001:db8::7]:1514".parse().unwrap(),

@@ -132,7 +132,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_file_that_is_cut_anywhere_keeps_its_whole_messages(cut in 0_usize..800, octets in proptest::collection::vec(0_u8..32, 0..20)) {
+    fn a_file_that_is_cut_anywhere_keeps_its_whole_messages(
+        cut in 0_usize..800,
+        octets in proptest::collection::vec(0_u8..32, 0..20),
+    ) {
         let folder = Folder::new();
         let (mut spool, _) = folder.take();
         put(&mut spool, &["one", "two", "three"]);

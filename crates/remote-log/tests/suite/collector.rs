@@ -19,7 +19,7 @@ use crate::authority::Papers;
 /// What a collector does with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// It reads.
+    /// The collector reads whatever it gets.
     Reads,
     /// It answers the handshake of TLS, and then reads nothing.
     Full,

@@ -26,7 +26,7 @@ impl Rsyslog {
 module(load="imtcp" streamDriver.name="gtls" streamDriver.mode="1" streamDriver.authMode="x509/name"
     permittedPeer=["{GATE}"])
 template(name="raw" type="string" string="%rawmsg%\n")
-ruleset(name="audit") {{ action(type="omfile" file="{file}" template="raw") }}
+ruleset(name="audit" queue.type="Direct") {{ action(type="omfile" file="{file}" template="raw") }}
 input(type="imtcp" address="{address}" port="{port}" ruleset="audit")
 "#,
             folder = folder.display(),

@@ -81,7 +81,7 @@ pub fn quick(server: SocketAddr, papers: &Papers, spool: PathBuf) -> Settings {
     let files = [papers.ca.clone(), papers.certificate.clone(), papers.key.clone(), spool];
     Settings {
         heartbeat: Duration::from_millis(400),
-        patience: Duration::from_secs(1),
+        patience: Duration::from_millis(500),
         back_off: (Duration::from_millis(20), Duration::from_millis(200)),
         ..Settings::new(server, COLLECTOR, files)
     }
