@@ -30,6 +30,7 @@ DEMO_PACKAGES := curl wget netcat-openbsd busybox python3
 TEST_PACKAGES := g++ llvm iproute2 iputils-ping nftables tcpdump tshark openssh-server openssh-client \
 	iperf3 openssl softhsm2 vsftpd btrfs-progs mandoc zsh fish valgrind \
 	libnids-dev libpcap-dev libnet1-dev libglib2.0-dev tcpflow python3-scapy \
+	rsyslog rsyslog-gnutls \
 	strongswan-swanctl charon-systemd systemd libstrongswan-standard-plugins libstrongswan-extra-plugins libcharon-extra-plugins
 
 # To package: what strips, computes the libraries that a package needs, and checks it.
@@ -37,7 +38,7 @@ PACKAGING_PACKAGES := binutils dpkg-dev xz-utils lintian mandoc
 
 # Services that come with packages of these lists. Tests and benches start the programs in namespaces of their own: the host gets none.
 SERVICES := charon-systemd:strongswan.service vsftpd:vsftpd.service openssh-server:ssh.service openssh-server:ssh.socket \
-	openvpn:openvpn.service haproxy:haproxy.service
+	rsyslog:rsyslog.service openvpn:openvpn.service haproxy:haproxy.service
 
 # Peers that only `make bench-peers` runs. Others come as a Go module and as crates (bench/src/peers/install.rs).
 BENCH_PACKAGES := openvpn wireguard-tools haproxy socat

@@ -98,8 +98,8 @@ pub use scrubbed::{ScrubbedProfile, ScrubbedStatus};
 pub use spd::{SpdAdd, SpdAdded, SpdCount, SpdDeleted, SpdDirection, SpdList, SpdRule};
 pub use spi::{Spi, SpiRequest};
 pub use status::{
-    AppHealth, AppState, CipherState, CryptoMeasured, CryptoUnit, GatewayState, Health, Status, StatusState,
-    Traffic, TunState, UplinkState,
+    AppHealth, AppState, CipherState, CryptoMeasured, CryptoUnit, GatewayState, Health, RemoteAuditState,
+    Status, StatusState, Traffic, TunState, UplinkState,
 };
 pub use traffic::{Amount, AppTraffic, AppTrafficList, Arrived, HandedOver, LeftTraffic, SentTraffic};
 pub use translation::{SpdEntries, SpdEntry, TranslationState};

@@ -1,5 +1,7 @@
 //! The state of a daemon.
 
+use std::net::SocketAddr;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +91,31 @@ pub struct CipherState {
     pub worker: Option<String>,
 }
 
+/// The collector of audit lines, which `[audit.remote]` names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RemoteAuditState {
+    /// The address and port of the collector.
+    pub server: SocketAddr,
+    /// Whether there is a connection with a collector that has proved who it is.
+    pub connected: bool,
+    /// When the collector was last known to have read everything until then (RFC 3339, UTC); absent if it never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmed: Option<String>,
+    /// Seconds since then, or since the start.
+    pub silent_seconds: u64,
+    /// Octets of the spool that are not known to be read.
+    pub spooled: u64,
+    /// Lines that were left out since the start.
+    pub lost: u64,
+    /// The number of the last message in the chain.
+    pub sequence: u64,
+    /// The SHA-256 of the last message, 64 hexadecimal digits: what the collector's file must end with.
+    pub hash: String,
+    /// What is wrong now, or was wrong last; absent after a confirmation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
 /// The figures of one unit in the measurement at start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CryptoMeasured {
@@ -173,6 +200,9 @@ pub struct Status {
     /// The state of the flow table; absent if flows are not counted one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<FlowTable>,
+    /// The collector of audit lines; absent if the configuration names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit_remote: Option<RemoteAuditState>,
 }
 
 /// The state of the TUN device.

@@ -25,7 +25,7 @@ mod suggestion;
 mod translation;
 
 pub use self::scrub::ScrubConfig;
-pub use audit::AuditConfig;
+pub use audit::{AuditConfig, RemoteAudit};
 pub use ciphers::{CipherConfig, CipherSource, CiphersConfig, Isolation, RefusedCipher};
 pub use flows::FlowsConfig;
 pub use gateway::GatewayConfig;

@@ -111,7 +111,7 @@ impl Reader<'_> {
         let esp = self.esp(root.get("esp"));
         let icmp = self.icmp(root.get("icmp"));
         let gateway = self.gateway(root.get("gateway"), &tun.name, uplinks.as_deref());
-        let audit = self.audit(root.get("audit"));
+        let audit = self.audit(root.get("audit"), &instance);
         let flows = self.flows(root.get("flows"));
         let names = self.names(root.get("names"));
         let outer = self.outer_io(root.get("io"));

@@ -49,9 +49,12 @@ fn the_audit_log_has_a_file_a_size_and_a_rate() {
     let audit = |lines: &str| parse(&format!("policy = \"p\"\n[audit]\n{lines}"));
     let file = PathBuf::from("/var/log/ravelin/audit.jsonl");
     let shortest = audit("file = \"/var/log/ravelin/audit.jsonl\"").unwrap().audit;
-    assert_eq!(shortest, Some(AuditConfig { file: file.clone(), size: 16 << 20, per_second: 32 }));
+    assert_eq!(
+        shortest,
+        Some(AuditConfig { file: file.clone(), size: 16 << 20, per_second: 32, remote: None })
+    );
     let all = audit("file = \"/var/log/ravelin/audit.jsonl\"\nsize = 1\nper_second = 0").unwrap().audit;
-    assert_eq!(all, Some(AuditConfig { file, size: 1 << 20, per_second: 0 }));
+    assert_eq!(all, Some(AuditConfig { file, size: 1 << 20, per_second: 0, remote: None }));
     for (lines, text) in [
         ("", "names no file"),
         ("size = 1", "names no file"),

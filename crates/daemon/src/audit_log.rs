@@ -1,23 +1,29 @@
 //! The audit log as a file: one JSON object a line, mode 0600 (`[audit]` in the configuration).
 //!
 //! What enters: ends of packets from the data threads, and what somebody had the daemon do. What leaves: lines of a
-//! [`JsonLog`], for which nobody waits. No key is ever among it.
+//! [`JsonLog`], for which nobody waits, and the same to a collector, where there is one. No key is ever among it.
+
+mod remote;
 
 use std::io;
 use std::time::Duration;
 
 use engine::{Audited, Dropped};
 use netio::clock;
+use remote_log::RemoteLogError;
 use serde_json::{Map, Value, json};
 use wire::Time;
 
 use crate::json_log::{self, JsonLog, LogCounts, LogOptions};
-use config::AuditConfig;
+use config::{AuditConfig, Config};
+
+pub use remote::Remote;
 
 /// An end for whoever has something to tell. Without a file it takes nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Auditor {
     log: JsonLog,
+    remote: Option<Remote>,
 }
 
 impl Auditor {
@@ -28,7 +34,43 @@ impl Auditor {
     pub fn start(config: Option<&AuditConfig>) -> io::Result<Auditor> {
         let Some(config) = config else { return Ok(Auditor::default()) };
         let options = LogOptions { file: config.file.clone(), size: config.size, files: 1 };
-        Ok(Auditor { log: JsonLog::start("rvl-audit", "audit log", options)? })
+        Ok(Auditor { log: JsonLog::start("rvl-audit", "audit log", options)?, remote: None })
+    }
+
+    /// The same, who tells the collector of `[audit.remote]` too, if there is one.
+    ///
+    /// # Errors
+    /// [`RemoteLogError`], if a certificate, a key or the spool cannot be used.
+    pub fn with_remote(self, config: &Config) -> Result<Auditor, RemoteLogError> {
+        let remote = config.audit.as_ref().and_then(|audit| audit.remote.as_ref());
+        let remote = remote.map(|remote| Remote::start(remote, &config.instance)).transpose()?;
+        Ok(Auditor { remote, ..self })
+    }
+
+    /// From here on the collector is connected to.
+    pub fn connect(&self) {
+        if let Some(remote) = &self.remote {
+            remote.connect();
+        }
+    }
+
+    /// The collector, if there is one.
+    pub fn remote(&self) -> Option<&Remote> {
+        self.remote.as_ref()
+    }
+
+    /// The daemon ends: what was told goes to the collector, or stays in the spool.
+    pub fn stop(&self) {
+        if let Some(remote) = &self.remote {
+            remote.stop();
+        }
+    }
+
+    fn tell(&self, at: Duration, fields: Map<String, Value>) {
+        if let Some(remote) = &self.remote {
+            remote.tell(at, fields.clone());
+        }
+        self.log.tell(at, fields);
     }
 
     /// Whether there is an audit log to write to.
@@ -56,7 +98,7 @@ impl Auditor {
             }
         };
         let age = Duration::from_nanos(now.0.saturating_sub(at.0));
-        self.log.tell(clock::wall().saturating_sub(age), fields);
+        self.tell(clock::wall().saturating_sub(age), fields);
     }
 
     /// Somebody had the daemon do something.
@@ -65,7 +107,7 @@ impl Auditor {
         if let Some(pid) = pid {
             fields.insert("pid".to_owned(), pid.into());
         }
-        self.log.tell(clock::wall(), fields);
+        self.tell(clock::wall(), fields);
     }
 
     /// The kernel half refused a call or a packet of an application.
@@ -86,13 +128,13 @@ impl Auditor {
                 json!({ "pid": event.pid, "uid": event.uid, "program": event.comm }),
             ));
         }
-        self.log.tell(clock::wall(), fields);
+        self.tell(clock::wall(), fields);
     }
 
     /// Something about an executable file whose digest policy asks for.
     pub fn executable(&self, event: &str, path: &str, text: &str) {
         let fields = json_log::fields(json!({ "event": event, "path": path, "text": text }));
-        self.log.tell(clock::wall(), fields);
+        self.tell(clock::wall(), fields);
     }
 
     /// A process executed a file that policy does not take for what it names.
@@ -103,13 +145,13 @@ impl Auditor {
         if let Some(text) = crate::kernel_counters::text(event.reason) {
             fields.insert("text".to_owned(), text.into());
         }
-        self.log.tell(clock::wall(), fields);
+        self.tell(clock::wall(), fields);
     }
 
     /// Write that so many more of a kind could not be told one by one.
     pub fn left_out(&self, of: &str, count: u64, text: &str) {
         let fields = json_log::fields(json!({ "event": "left_out", "of": of, "count": count, "text": text }));
-        self.log.tell(clock::wall(), fields);
+        self.tell(clock::wall(), fields);
     }
 }
 

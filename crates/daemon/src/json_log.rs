@@ -151,14 +151,18 @@ fn write_all(entries: &Receiver<Entry>, log: &mut LogFile, counters: &Counters, 
     }
 }
 
-/// One line: the time first.
+/// One line.
 fn line(out: &mut Vec<u8>, entry: Entry) {
+    out.extend_from_slice(text(entry.at, entry.fields).as_bytes());
+    out.push(b'\n');
+}
+
+/// The JSON text of an entry: the time first.
+pub fn text(at: Duration, fields: Map<String, Value>) -> String {
     let mut whole = Map::new();
-    whole.insert("time".to_owned(), utc(entry.at).into());
-    whole.extend(entry.fields);
-    if serde_json::to_writer(&mut *out, &whole).is_ok() {
-        out.push(b'\n');
-    }
+    whole.insert("time".to_owned(), utc(at).into());
+    whole.extend(fields);
+    Value::Object(whole).to_string()
 }
 
 /// A file that is renamed to `NAME.1` when it is full, that one to `NAME.2`, and so on.

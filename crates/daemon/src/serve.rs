@@ -201,7 +201,8 @@ fn report_names(outcome: Result<(), documents::api_error::ApiError>) {
 }
 
 async fn finish(end: End, plane: Plane, held: ProcessParts) -> Result<(), RunError> {
-    match end {
+    let auditor = plane.observers().auditor().clone();
+    let done = match end {
         End::HandOver(giving) => hand_over(plane, held, giving).await,
         End::Signal(name) => {
             tracing::info!("{name}: stopping");
@@ -213,7 +214,9 @@ async fn finish(end: End, plane: Plane, held: ProcessParts) -> Result<(), RunErr
             let _ = plane.stop_threads();
             Err(RunError::Thread)
         }
-    }
+    };
+    auditor.stop();
+    done
 }
 
 /// Wait until no packet is on its way; the associations end with the threads' state.

@@ -139,6 +139,9 @@ impl Outputs {
             let file = config.audit.as_ref().map_or(Path::new(""), |audit| &audit.file);
             unfit("audit log", file, &error, "[audit]")
         })?;
+        let auditor = auditor
+            .with_remote(config)
+            .map_err(|error| RunError::Unfit(format!("[audit.remote]: {error}")))?;
         let flows = FlowLog::start(config.flows.as_ref()).map_err(|error| {
             let file = config.flows.as_ref().and_then(|flows| flows.log.as_deref());
             unfit("flow log", file.unwrap_or(Path::new("")), &error, "[flows]")
@@ -236,6 +239,7 @@ fn bring_up(
     exempt.enter()?;
     // Programs that an earlier daemon left take this one for any other program until then.
     sockmon::exempt(&config.instance, exempt.path())?;
+    auditor.connect();
     group::remove_earlier(earlier.as_ref(), &exempt);
     let udp = port::open(&config, udp_fds)?;
     let clear = ClearSender::open()?;

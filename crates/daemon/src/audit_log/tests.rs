@@ -9,7 +9,7 @@ use super::*;
 use crate::json_log::tests::{Folder, lines, settled};
 
 fn config(folder: &Folder, size: u64) -> AuditConfig {
-    AuditConfig { file: folder.file(), size, per_second: 32 }
+    AuditConfig { file: folder.file(), size, per_second: 32, remote: None }
 }
 
 fn ended(reason: DropReason) -> Dropped {

@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 
+use crate::audit_log::Remote;
 use crate::device::Device;
 use crate::host::TunFault;
 use crate::kernel_counters;
@@ -81,6 +82,7 @@ async fn collect(plane: &Shared) -> Result<Status, ApiError> {
             .map(|(_, n)| n)
             .sum(),
         flows: plane.flow_table(),
+        audit_remote: plane.observers().remote_audit().map(Remote::state),
         kernel_untold: kernel.iter().find(|(word, _)| *word == "events_lost").map_or(0, |(_, n)| *n),
     })
 }
@@ -172,6 +174,7 @@ fn problems(plane: &Plane, [outbound, inbound]: [&ThreadState; 2]) -> HostProble
         problems.push(problem("failed", fault, remedy));
     }
     problems.extend(plane.problems());
+    problems.extend(plane.observers().remote_audit().and_then(Remote::problem));
     problems.extend(documents::crypto_units::faults(plane.associations().registry()));
     problems.extend(plane.associations().key_fault().map(|refused| refused.problem()));
     for block in plane.policy().refused_blocks() {

@@ -19,7 +19,7 @@ use api::Event;
 use sockmon::Sender;
 use wire::Time;
 
-use crate::audit_log::Auditor;
+use crate::audit_log::{Auditor, Remote};
 use crate::denials::{Denial, Denials};
 use crate::events::EventBus;
 use crate::flows::FlowLog;
@@ -81,8 +81,13 @@ impl Observers {
     }
 
     /// The writer of the audit log.
-    pub(super) fn auditor(&self) -> &Auditor {
+    pub(crate) fn auditor(&self) -> &Auditor {
         &self.auditor
+    }
+
+    /// The collector of audit lines, if there is one.
+    pub(crate) fn remote_audit(&self) -> Option<&Remote> {
+        self.auditor.remote()
     }
 
     /// The scrubbers of the data path, and the last packets that their rules met.

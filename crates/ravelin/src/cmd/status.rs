@@ -177,6 +177,9 @@ fn text(status: &api::Status, units: bool) -> String {
         };
         line("flows", format!("{} of {}, room for {}{lost}", flows.flows, flows.counted, flows.room));
     }
+    if let Some(remote) = &status.audit_remote {
+        line("audit", audit(remote));
+    }
     let untold = match status.kernel_untold {
         0 => String::new(),
         n => format!(", the particulars of {n} are lost"),
@@ -186,6 +189,19 @@ fn text(status: &api::Status, units: bool) -> String {
         format!("{} refused or dropped (`ravelin stats` says why){untold}", status.kernel_refused),
     );
     out
+}
+
+/// The collector of audit lines: the last message with the begin of its hash, and what waits for the collector.
+fn audit(remote: &api::RemoteAuditState) -> String {
+    let state = match (remote.connected, &remote.confirmed) {
+        (_, Some(_)) => format!("heard {} ago", output::duration(remote.silent_seconds)),
+        (true, None) => "connected".to_owned(),
+        (false, None) => "not heard".to_owned(),
+    };
+    let lost = if remote.lost > 0 { format!(", {} lines left out", remote.lost) } else { String::new() };
+    let hash = remote.hash.get(..16).unwrap_or(&remote.hash);
+    let (server, spooled, sequence) = (remote.server, remote.spooled, remote.sequence);
+    format!("collector {server} {state}, last {sequence} {hash}, {spooled} octets wait for it{lost}")
 }
 
 /// Applications that have a line of their own.
