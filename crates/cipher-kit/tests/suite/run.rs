@@ -9,7 +9,7 @@ use cipher_loader::Trial;
 use crate::lab::{Folder, vectors};
 
 /// The toy cipher of the loader's tests.
-pub const TOY: &str = "../../../cipher-loader/tests/suite/toy.c";
+pub const TOY: &str = "toy.c";
 
 /// This test program, which runs the ignored test below.
 pub fn trial() -> Trial {
