@@ -23,6 +23,8 @@ pub enum Manner {
     Reads,
     /// It answers the handshake of TLS, and then reads nothing.
     Full,
+    /// It reads nothing either, and ends its own direction while octets are on their way to it.
+    HalfCloses,
 }
 
 /// A collector until it is dropped.
@@ -59,7 +61,7 @@ impl Collector {
         let config = Arc::new(config);
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.set_reuse_address(true).unwrap();
-        if manner == Manner::Full {
+        if manner != Manner::Reads {
             socket.set_recv_buffer_size(4096).unwrap();
         }
         socket.bind(&at.into()).unwrap();
@@ -115,10 +117,14 @@ fn serve(
         }
     }
     let mut stream = rustls::Stream::new(&mut tls, &mut tcp);
-    let mut octets = Vec::new();
+    let (mut octets, mut waits) = (Vec::new(), 0);
     while !ends.load(Ordering::Relaxed) {
-        if manner == Manner::Full {
+        if manner != Manner::Reads {
             std::thread::sleep(Duration::from_millis(5));
+            waits += 1;
+            if manner == Manner::HalfCloses && waits == 80 {
+                let _ = stream.sock.shutdown(std::net::Shutdown::Write);
+            }
             continue;
         }
         let mut some = [0; 4096];

@@ -137,6 +137,34 @@ fn a_collector_that_ends_without_reading_is_no_confirmation() {
 }
 
 #[test]
+fn an_end_that_comes_before_everything_is_acknowledged_is_no_confirmation() {
+    let pair = Pair::new();
+    let server = pair.settings.server;
+    let collector = Collector::start(server, &pair.collector, Manner::HalfCloses);
+    let handle = RemoteLog::start(pair.settings.clone()).unwrap();
+    // More than the collector's kernel takes, and less than the sender's has room for.
+    let pad = "x".repeat(6000);
+    for number in 0..50 {
+        handle.log(
+            Severity::Notice,
+            "action",
+            &format!(r#"{{"pad":"{pad}","event":"test","number":{number}}}"#),
+        );
+    }
+    wait_state(&handle, "the spool", |state| state.sequence > 50);
+    handle.connect();
+    let state = wait_state(&handle, "an end that is none", |state| {
+        state.confirmed.is_some()
+            || state.error.as_deref().is_some_and(|error| error.contains("does not end a connection"))
+    });
+    assert_eq!(state.confirmed, None, "{state:?}");
+    drop(collector);
+    let collector = Collector::start(server, &pair.collector, Manner::Reads);
+    wait_for("the messages", || numbers(&collector.messages()).len() == 50);
+    assert_whole(&collector.messages());
+}
+
+#[test]
 fn a_full_spool_keeps_the_oldest_and_says_how_many_are_missing() {
     let mut pair = Pair::new();
     pair.settings.size = Settings::LEAST;
