@@ -151,7 +151,7 @@ fn write_all(entries: &Receiver<Entry>, log: &mut LogFile, counters: &Counters, 
     }
 }
 
-/// One line.
+/// One line of the log.
 fn line(out: &mut Vec<u8>, entry: Entry) {
     out.extend_from_slice(text(entry.at, entry.fields).as_bytes());
     out.push(b'\n');
