@@ -158,7 +158,7 @@ fn debian_version(version: &str) -> String {
 /// The lines of the configuration that name a cipher.
 pub fn configuration(manifest: &Path, digest: Digest) -> String {
     format!(
-        "[[cipher]]\nmanifest = \"{}\"\nsha256 = \"{digest}\"\nisolation = \"none\"\n",
+        "[[cipher]]\nmanifest = \"{}\"\nsha256 = \"{digest}\"\n",
         manifest.display()
     )
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use cipher_loader::trial::child_main as trial_main;
 use cipher_loader::{Examined, LoadError, Loaded, Trial, Trust, examine};
@@ -21,6 +22,10 @@ pub const TRIAL_COMMAND: &str = "cipher-trial";
 
 /// The hidden command of this program that is the process from which a cipher's workers are started.
 pub const WORKER_COMMAND: &str = "cipher-worker";
+
+/// How often a worker is asked for its known answers at the start, and the pause between two times.
+const ATTEMPTS: usize = 30;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The fingerprint of mAES-512 (docs/maes.md).
 const MAES512: [u8; 32] = [
@@ -130,18 +135,32 @@ struct Tested {
 }
 
 impl Tested {
-    /// The provider, if the cipher gives the answers that are known.
+    /// The provider, if the cipher gives the answers that are known. A worker on a machine that starts everything at once
+    /// may be late and start again, so it is asked several times.
     fn new(of: CipherWithAnswers, suites: &Suites) -> Result<Tested, String> {
-        let provider =
-            CustomProvider::new(Arc::clone(&of.cipher), suites).map_err(|error| error.to_string())?;
-        let tested = Tested { provider, of };
-        match tested.answers() {
-            true => Ok(tested),
-            false => Err(format!(
-                "it computes wrong answers (fingerprint {}); test this machine's memory and processor",
-                Digest(*tested.provider.behaviour().octets())
-            )),
+        let attempts = if of.worker.is_some() { ATTEMPTS } else { 1 };
+        let mut of = of;
+        let mut why = String::new();
+        for attempt in 0..attempts {
+            if attempt > 0 {
+                std::thread::sleep(PAUSE);
+            }
+            match CustomProvider::new(Arc::clone(&of.cipher), suites) {
+                Err(error) => why = error.to_string(),
+                Ok(provider) => {
+                    let tested = Tested { provider, of };
+                    if tested.answers() {
+                        return Ok(tested);
+                    }
+                    why = format!(
+                        "it computes wrong answers (fingerprint {}); test this machine's memory and processor",
+                        Digest(*tested.provider.behaviour().octets())
+                    );
+                    of = tested.of;
+                }
+            }
         }
+        Err(why)
     }
 
     fn answers(&self) -> bool {
