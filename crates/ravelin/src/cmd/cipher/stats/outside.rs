@@ -128,7 +128,7 @@ fn dieharder_verdict(verdicts: &[(u32, Option<Vec<f64>>)]) -> StatsOutside {
         verdicts.iter().flat_map(|(test, values)| values.iter().flatten().map(|p| (*test, *p))).collect();
     let low: Vec<String> = values
         .iter()
-        .filter(|(_, p)| !(*p >= LIMIT))
+        .filter(|(_, p)| p.is_nan() || *p < LIMIT)
         .map(|(test, p)| format!("test {test} gave p {p:.8}"))
         .collect();
     let late: Vec<String> =
