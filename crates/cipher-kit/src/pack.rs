@@ -157,10 +157,7 @@ fn debian_version(version: &str) -> String {
 
 /// The lines of the configuration that name a cipher.
 pub fn configuration(manifest: &Path, digest: Digest) -> String {
-    format!(
-        "[[cipher]]\nmanifest = \"{}\"\nsha256 = \"{digest}\"\n",
-        manifest.display()
-    )
+    format!("[[cipher]]\nmanifest = \"{}\"\nsha256 = \"{digest}\"\n", manifest.display())
 }
 
 /// Install a bundle below `folder` ([`FOLDER`]): the cipher is tried, and its files are put in place as a whole, with
