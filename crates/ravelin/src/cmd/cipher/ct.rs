@@ -19,7 +19,7 @@ use crate::output;
 pub use undefined::{UNDEFINED, child_task, undefined_main};
 
 use measure::Experiment;
-use undefined::{Seen, Watched};
+use undefined::{KeyDependence, Watched};
 
 /// What stands in every report.
 const STATEMENT: &str =
@@ -178,7 +178,7 @@ fn valgrind_controls() -> [CtControl; 2] {
     let control = |name: &str, word, must_be_flagged| {
         let watched = undefined::built_in(word);
         // What did not run flags nothing and clears nothing.
-        let ok = watched.as_ref().is_ok_and(|seen: &Seen| seen.is_clean() != must_be_flagged);
+        let ok = watched.as_ref().is_ok_and(|seen: &KeyDependence| seen.is_clean() != must_be_flagged);
         let detail = watched.map_or_else(|why| why, |seen| seen.to_string());
         CtControl { name: name.to_owned(), method: VALGRIND.to_owned(), must_be_flagged, ok, detail }
     };

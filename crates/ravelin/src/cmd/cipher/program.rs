@@ -12,7 +12,7 @@ const MOST: u64 = 256 * 1024;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// What a program said.
-pub struct Said {
+pub struct ProgramOutput {
     /// Whether its exit status was 0.
     pub ok: bool,
     /// Standard output.
@@ -36,7 +36,7 @@ pub fn run(
     command: &mut Command,
     time: Duration,
     input: impl FnOnce(&mut dyn Write) -> std::io::Result<()> + Send,
-) -> std::io::Result<Option<Said>> {
+) -> std::io::Result<Option<ProgramOutput>> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -58,7 +58,7 @@ pub fn run(
             }
         };
         let (output, errors) = (output.join().unwrap_or_default(), errors.join().unwrap_or_default());
-        Ok(status.map(|status| Said { ok: status.success(), output, errors }))
+        Ok(status.map(|status| ProgramOutput { ok: status.success(), output, errors }))
     })
 }
 

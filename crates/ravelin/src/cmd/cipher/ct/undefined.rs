@@ -36,11 +36,11 @@ const STREAM: usize = Keyed::PACKET + 200;
 const FEATURES: [&str; 9] = ["ssse3", "sse4.1", "aes", "pclmulqdq", "avx", "avx2", "sha", "vaes", "avx512f"];
 
 /// What valgrind saw, or why it saw nothing.
-pub type Watched = Result<Seen, String>;
+pub type Watched = Result<KeyDependence, String>;
 
 /// What valgrind saw.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct KeyDependence {
     /// Errors while the key was set up.
     setup: usize,
     /// Errors in calls with the key.
@@ -51,14 +51,14 @@ pub struct Seen {
     places: Vec<String>,
 }
 
-impl Seen {
+impl KeyDependence {
     /// Whether nothing depends on the key but the answer that it is weak.
     pub fn is_clean(&self) -> bool {
         self.calls == 0 && self.setup <= REFUSAL
     }
 
     /// The words of a child: `setup=N calls=N features=A,B`.
-    fn parse(text: &str) -> Option<Seen> {
+    fn parse(text: &str) -> Option<KeyDependence> {
         let field = |name: &str| {
             let found =
                 text.split_whitespace().find_map(|word| word.split_once('=').filter(|(key, _)| *key == name));
@@ -67,11 +67,11 @@ impl Seen {
         let features =
             field("features")?.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect();
         let (setup, calls) = (field("setup")?.parse().ok()?, field("calls")?.parse().ok()?);
-        Some(Seen { setup, calls, features, places: Vec::new() })
+        Some(KeyDependence { setup, calls, features, places: Vec::new() })
     }
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for KeyDependence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -89,7 +89,7 @@ impl fmt::Display for Seen {
 }
 
 /// The code path that was looked at.
-pub fn code_path(seen: &Seen) -> String {
+pub fn code_path(seen: &KeyDependence) -> String {
     let native = features();
     let missing: Vec<&str> =
         native.iter().filter(|feature| !seen.features.contains(feature)).map(String::as_str).collect();
@@ -171,7 +171,7 @@ fn missing() -> String {
 
 /// The words of a child, with the first places that valgrind told of.
 fn read(said: &str, errors: &str) -> Watched {
-    let mut seen = Seen::parse(said).ok_or_else(|| {
+    let mut seen = KeyDependence::parse(said).ok_or_else(|| {
         let line = errors.lines().next().unwrap_or("nothing was said");
         format!("the process under valgrind gave no result: {line:.200}")
     })?;
@@ -271,9 +271,9 @@ mod tests {
 
     #[test]
     fn what_was_not_checked_is_named() {
-        let seen = Seen { features: features(), ..Seen::default() };
+        let seen = KeyDependence { features: features(), ..KeyDependence::default() };
         assert!(!code_path(&seen).contains("NOT"));
-        let none = Seen::default();
+        let none = KeyDependence::default();
         assert_eq!(code_path(&none).contains("NOT checked"), !features().is_empty());
     }
 

@@ -11,7 +11,7 @@ use cipher_stats::{KeyStream, LIMIT, probability};
 use crypto::custom::CustomCipher;
 
 use super::failed;
-use crate::cmd::cipher::program::{self, Said};
+use crate::cmd::cipher::program::{self, ProgramOutput};
 
 /// Octets that ent reads.
 const ENT: u64 = 16 << 20;
@@ -94,7 +94,7 @@ struct EntFigures {
 }
 
 /// The second line of `ent -t`: a 1, octets, entropy, chi-square, mean, pi, serial correlation.
-fn ent_figures(said: &Said) -> Option<EntFigures> {
+fn ent_figures(said: &ProgramOutput) -> Option<EntFigures> {
     let line = said.output.lines().find(|line| line.starts_with("1,"))?;
     let values: Vec<f64> = line.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
     let [_, octets, entropy, chi_square, _, _, correlation] = *values.as_slice() else { return None };
@@ -110,7 +110,7 @@ fn dieharder(path: &Path, test: u32, stream: KeyStream, time: Duration) -> Optio
 }
 
 /// The lines that end with an assessment: name, ntup, tsamples, psamples, p value, assessment.
-fn dieharder_values(said: &Said) -> Option<Vec<f64>> {
+fn dieharder_values(said: &ProgramOutput) -> Option<Vec<f64>> {
     let values: Vec<f64> = said
         .output
         .lines()
@@ -148,8 +148,8 @@ fn dieharder_verdict(verdicts: &[(u32, Option<Vec<f64>>)]) -> StatsOutside {
 mod tests {
     use super::*;
 
-    fn said(output: &str) -> Said {
-        Said { ok: true, output: output.to_owned(), errors: String::new() }
+    fn said(output: &str) -> ProgramOutput {
+        ProgramOutput { ok: true, output: output.to_owned(), errors: String::new() }
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         let values = dieharder_values(&said(output)).unwrap();
         assert_eq!(values, [0.0983396, 0.0]);
         assert!(dieharder_values(&said("nothing of it\n")).is_none());
-        assert!(dieharder_values(&Said { ok: false, ..said(output) }).is_none());
+        assert!(dieharder_values(&ProgramOutput { ok: false, ..said(output) }).is_none());
         let failed = dieharder_verdict(&[(15, Some(values)), (0, None)]);
         assert_eq!((failed.ran, failed.ok), (true, Some(false)));
         assert!(
