@@ -99,7 +99,7 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     let registry = if null {
         Registry::new().with(crate::null::Null)
     } else {
-        crypto_units::registry(&config, &mut |_| Err("no worker is measured here".to_owned()))?
+        crypto_units::registry(&config, &mut |_, _| Err("no worker is measured here".to_owned()))?
     };
     tracing_subscriber::fmt().with_max_level(LevelFilter::WARN).with_writer(std::io::stderr).init();
     Ok(daemon::run::run_with(config, RunOptions::default(), registry)?)

@@ -19,6 +19,8 @@ use crate::report::Failure;
 
 /// Turns of a spinning thread between two looks at the clock.
 const TURNS: u32 = 64;
+/// The time for a batch while known answers are asked for at the start.
+const PATIENT: Duration = Duration::from_secs(1);
 
 /// The host's half of a worker.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub(crate) struct Core {
     pub(crate) reclaiming: Mutex<()>,
     lanes: [Lane; LANES],
     times: Times,
+    /// Whether a batch has a second: while the first known answers are asked for.
+    pub(crate) patient: AtomicBool,
     /// Whether batches are taken.
     up: AtomicBool,
     /// The number of starts. A key that was prepared before the last one is no key.
@@ -136,6 +140,11 @@ impl Drop for Claim<'_> {
 }
 
 impl Core {
+    /// The time that a batch may take now.
+    fn batch_time(&self) -> Duration {
+        if self.patient.load(Relaxed) { PATIENT } else { self.times.batch }
+    }
+
     /// New memories and nothing in them.
     pub(crate) fn new(
         description: CustomDescription,
@@ -151,6 +160,7 @@ impl Core {
             reclaiming: Mutex::new(()),
             lanes: Default::default(),
             times,
+            patient: AtomicBool::new(false),
             up: AtomicBool::new(false),
             epoch: AtomicU32::new(0),
             counts: Counts::default(),
@@ -202,7 +212,7 @@ impl Core {
             if let Some(claim) = self.try_claim(false) {
                 return Ok(claim);
             }
-            let end = *end.get_or_insert_with(|| Instant::now() + self.times.batch);
+            let end = *end.get_or_insert_with(|| Instant::now() + self.batch_time());
             if Instant::now() >= end {
                 return Err(UnitFailed);
             }
@@ -251,7 +261,7 @@ impl Claim<'_> {
     /// # Errors
     /// [`UnitFailed`]: the worker is late, gone, or answered something that has no meaning.
     pub(crate) fn run(&self, op: Op, key: usize, count: usize) -> Result<Status, UnitFailed> {
-        let time = if op == Op::SetKey { self.core.times.key } else { self.core.times.batch };
+        let time = if op == Op::SetKey { self.core.times.key } else { self.core.batch_time() };
         match self.exchange(op, key, count, time) {
             Ok(Some(status)) => Ok(status),
             Ok(None) | Err(Outside) => Err(UnitFailed),

@@ -137,6 +137,12 @@ impl Isolated {
         }
     }
 
+    /// Give the worker a second for each batch, or the time of its settings again: for known answers on a machine that
+    /// starts everything at once.
+    pub fn be_patient(&self, patient: bool) {
+        self.shared.core.patient.store(patient, Relaxed);
+    }
+
     /// The memory that the host writes.
     #[must_use]
     pub fn host_memory(&self) -> &Memory {

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cipher_manifest::{Digest, Manifest};
 use crypto::Suites;
@@ -19,7 +20,9 @@ use toml::de::{DeTable, DeValue};
 use super::read::{Reader, Value};
 use crate::suggestion::suggestion;
 
-const CIPHER: [&str; 5] = ["builtin", "manifest", "sha256", "alone", "isolation"];
+const CIPHER: [&str; 6] = ["builtin", "manifest", "sha256", "alone", "isolation", "deadline"];
+/// The time that a worker has for a batch, in milliseconds, unless told otherwise.
+const DEADLINE: u64 = 2;
 /// The ciphers of one's own that are compiled in.
 const BUILT_IN: [&str; 1] = [crypto_maes::Maes512::NAME];
 
@@ -61,6 +64,8 @@ pub enum CipherSource {
         name: Option<String>,
         /// The place where its code runs.
         isolation: Isolation,
+        /// The time that its worker has for a batch of packets.
+        deadline: Duration,
     },
 }
 
@@ -173,6 +178,7 @@ impl Reader<'_> {
         for (word, remedy) in [
             ("sha256", "leave it out: it is the digest of a manifest"),
             ("isolation", "leave it out: a compiled-in cipher runs in the daemon"),
+            ("deadline", "leave it out: a compiled-in cipher has no worker"),
         ] {
             if let Some(value) = table.get(word) {
                 self.fault(value.span(), format!("`{word}` does not go with `builtin`"), remedy);
@@ -202,6 +208,10 @@ impl Reader<'_> {
         out: &mut CiphersConfig,
     ) -> Option<(CipherSource, Option<Description>)> {
         let isolation = self.isolation(table.get("isolation"));
+        let why = "milliseconds that a worker has for a batch; a busy machine needs more, and waits longer for a worker that hangs";
+        let deadline = table.get("deadline").and_then(|value| self.integer(value, "deadline", 1..=1000, why));
+        let deadline =
+            Duration::from_millis(deadline.and_then(|n| u64::try_from(n).ok()).unwrap_or(DEADLINE));
         let manifest = self.path(value, "manifest");
         let Some(pinned) = table.get("sha256") else {
             let remedy = "add sha256 = \"...\", the digest that `sha256sum FILE` prints for the manifest: it pins what may run in \
@@ -227,7 +237,7 @@ impl Reader<'_> {
                 (None, None)
             }
         };
-        Some((CipherSource::Library { manifest, sha256, name, isolation }, described))
+        Some((CipherSource::Library { manifest, sha256, name, isolation, deadline }, described))
     }
 
     /// Read where the code of a library runs.

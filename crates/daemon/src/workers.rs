@@ -1,6 +1,7 @@
 //! Processes for ciphers of one's own (docs/design/0037): started before the daemon forbids itself to start programs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cipher_loader::{Examined, Trial};
 use cipher_worker::{Event, Isolated, Settings, State};
@@ -11,7 +12,7 @@ use documents::ciphers::{StartedWorker, WORKER_COMMAND};
 ///
 /// # Errors
 /// Why there is none, for `status`.
-pub fn start(examined: &Examined) -> Result<StartedWorker, String> {
+pub fn start(examined: &Examined, deadline: Duration) -> Result<StartedWorker, String> {
     let name = examined.manifest.description.name.clone();
     let program = Trial::own([WORKER_COMMAND]);
     let told = move |event: &Event| match event {
@@ -25,12 +26,14 @@ pub fn start(examined: &Examined) -> Result<StartedWorker, String> {
         }
         other => tracing::warn!("the worker of cipher {name}: {other:?}"),
     };
-    let isolated = Isolated::start(&program, examined, Settings::default(), told);
+    let isolated = Isolated::start(&program, examined, Settings { deadline, ..Settings::default() }, told);
     let isolated = Arc::new(isolated.map_err(|error| error.to_string())?);
-    let asked = Arc::clone(&isolated);
+    isolated.be_patient(true);
+    let (asked, settled) = (Arc::clone(&isolated), Arc::clone(&isolated));
     let state = move || {
         let report = asked.report();
         WorkerState { is_up: report.state == State::Up, text: report.to_string() }
     };
-    Ok(StartedWorker { cipher: isolated, state: Box::new(state) })
+    let settle = move || settled.be_patient(false);
+    Ok(StartedWorker { cipher: isolated, state: Box::new(state), settle: Box::new(settle) })
 }

@@ -47,8 +47,8 @@ pub fn add(ciphers: &CiphersConfig, registry: Registry, start: StartWorker<'_>) 
     for table in &ciphers.tables {
         let (name, made) = match &table.source {
             CipherSource::BuiltIn { name } => (*name, built_in(name)),
-            CipherSource::Library { manifest, sha256, name: Some(name), isolation } => {
-                (name.as_str(), library(manifest, *sha256, *isolation, start))
+            CipherSource::Library { manifest, sha256, name: Some(name), isolation, deadline } => {
+                (name.as_str(), library(manifest, *sha256, *isolation, *deadline, start))
             }
             CipherSource::Library { name: None, .. } => continue,
         };
@@ -75,18 +75,23 @@ pub struct StartedWorker {
     /// The cipher, ready to make keys.
     pub cipher: Arc<dyn CustomCipher>,
     /// Asks for the state of the process.
-    pub state: Box<dyn Fn() -> WorkerState + Send + Sync>,
+    pub state: WorkerQuestion,
+    /// Called when the first known answers were right: until then the worker has more time for each batch.
+    pub settle: Box<dyn Fn() + Send + Sync>,
 }
+
+/// Asks for the state of a worker.
+pub type WorkerQuestion = Box<dyn Fn() -> WorkerState + Send + Sync>;
 
 /// Starts a process for a library that was examined and has passed its trial. The room of workers is beside this one, so
 /// that whoever uses both hands it in.
-pub type StartWorker<'a> = &'a mut dyn FnMut(&Examined) -> Result<StartedWorker, String>;
+pub type StartWorker<'a> = &'a mut dyn FnMut(&Examined, Duration) -> Result<StartedWorker, String>;
 
 /// A cipher, the answers that it must give, and the process that it runs in, if it has one of its own.
 struct CipherWithAnswers {
     cipher: Arc<dyn CustomCipher>,
     known: KnownAnswers,
-    worker: Option<Box<dyn Fn() -> WorkerState + Send + Sync>>,
+    worker: Option<(WorkerQuestion, Box<dyn Fn() + Send + Sync>)>,
 }
 
 /// The known answers of a cipher, beside the fingerprint that it had at the start.
@@ -112,6 +117,7 @@ fn library(
     manifest: &Path,
     sha256: Digest,
     isolation: Isolation,
+    deadline: Duration,
     start: StartWorker<'_>,
 ) -> Result<CipherWithAnswers, String> {
     let trial = Trial::own([TRIAL_COMMAND]);
@@ -124,8 +130,9 @@ fn library(
     }
     let library = examined.manifest.library.file.clone();
     cipher_loader::trial::run(&trial, &examined).map_err(|why| told(LoadError::Trial { library, why }))?;
-    let StartedWorker { cipher, state } = start(&examined)?;
-    Ok(CipherWithAnswers { cipher, known: KnownAnswers::Vectors(examined.vectors), worker: Some(state) })
+    let StartedWorker { cipher, state, settle } = start(&examined, deadline)?;
+    let worker = Some((state, settle));
+    Ok(CipherWithAnswers { cipher, known: KnownAnswers::Vectors(examined.vectors), worker })
 }
 
 /// The provider of a cipher with its known answers, which are put to it again while it is in use.
@@ -150,6 +157,9 @@ impl Tested {
                 Ok(provider) => {
                     let tested = Tested { provider, of };
                     if tested.answers() {
+                        if let Some((_, settle)) = &tested.of.worker {
+                            settle();
+                        }
                         return Ok(tested);
                     }
                     why = format!(
@@ -206,7 +216,7 @@ impl Provider for Tested {
     }
 
     fn worker(&self) -> Option<WorkerState> {
-        self.of.worker.as_ref().map(|state| state())
+        self.of.worker.as_ref().map(|(state, _)| state())
     }
 }
 
@@ -302,7 +312,7 @@ mod tests {
         }
     }
 
-    fn no_worker(_: &Examined) -> Result<StartedWorker, String> {
+    fn no_worker(_: &Examined, _: Duration) -> Result<StartedWorker, String> {
         Err("no worker is started here".to_owned())
     }
 
@@ -352,6 +362,7 @@ mod tests {
                 sha256: Digest([0; 32]),
                 name: Some("maes512".to_owned()),
                 isolation: Isolation::default(),
+                deadline: Duration::from_millis(2),
             },
             alone: false,
         };

@@ -437,7 +437,7 @@ fn policy_of(config: &Config) -> Result<Compiled, ReplayError> {
 }
 
 /// A process for a cipher of one's own, as the daemon has one.
-fn start_worker(examined: &Examined) -> Result<StartedWorker, String> {
+fn start_worker(examined: &Examined, _: Duration) -> Result<StartedWorker, String> {
     let program = Trial::own([WORKER_COMMAND]);
     // Nobody waits for packets here, and every replay is to give the same ones.
     let patient = Duration::from_secs(1);
@@ -445,7 +445,7 @@ fn start_worker(examined: &Examined) -> Result<StartedWorker, String> {
     let isolated = Isolated::start(&program, examined, settings, |_| ());
     let isolated = isolated.map_err(|error| error.to_string())?;
     let state = || WorkerState { is_up: true, text: String::new() };
-    Ok(StartedWorker { cipher: Arc::new(isolated), state: Box::new(state) })
+    Ok(StartedWorker { cipher: Arc::new(isolated), state: Box::new(state), settle: Box::new(|| ()) })
 }
 
 /// Replay a capture file into another; `line` hears of every packet.

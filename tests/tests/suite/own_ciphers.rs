@@ -147,7 +147,7 @@ fn library(folder: &Path) -> String {
     let digest = std::process::Command::new("sha256sum").arg(&manifest).output().unwrap();
     let digest = String::from_utf8(digest.stdout).unwrap();
     let digest = digest.split(' ').next().unwrap();
-    format!("[[cipher]]\nmanifest = \"{}\"\nsha256 = \"{digest}\"\n", manifest.display())
+    format!("[[cipher]]\nmanifest = \"{}\"\nsha256 = \"{digest}\"\ndeadline = 500\n", manifest.display())
 }
 
 /// The state of the worker of the first cipher, and its process.
@@ -199,6 +199,63 @@ fn a_library_runs_in_a_worker_whose_death_costs_its_own_packets_alone() {
 fn kill(pid: u32) {
     let done = std::process::Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap();
     assert!(done.success());
+}
+
+/// A command in a folder, which must succeed: what it printed.
+fn run(folder: &Path, program: &Path, args: &[&str]) -> String {
+    let done = std::process::Command::new(program).args(args).current_dir(folder).output().unwrap();
+    let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    assert!(done.status.success(), "{args:?}: {}{}", text(&done.stdout), text(&done.stderr));
+    text(&done.stdout)
+}
+
+/// Put the line that the comment at a marked place of a new cipher suggests in place of the one that is there.
+fn follow(path: &Path, place: &str, there: &str) {
+    let text = std::fs::read_to_string(path).unwrap();
+    let (before, behind) = text.split_once(place).unwrap();
+    let suggested =
+        behind.lines().find(|line| line.contains("<<")).unwrap().trim_start_matches([' ', '*', '/']);
+    let (comment, rest) = behind.split_once(there).unwrap();
+    let (between, rest) = rest.split_once(there).unwrap();
+    std::fs::write(path, format!("{before}{place}{comment}{there}{between}{suggested}{rest}")).unwrap();
+}
+
+/// The walk of docs/custom-cipher.md, from an empty folder to packets between two hosts.
+#[test]
+fn a_newcomer_comes_from_nothing_to_packets() {
+    let folder = RootFolder::new("newcomer");
+    let ravelin = binary();
+    run(&folder.0, &ravelin, &["cipher", "new", "mycipher", "--lang", "c"]);
+    let own = folder.0.join("mycipher");
+    follow(&own.join("mycipher.c"), "PLACE 1 OF 2", "return 0;");
+    follow(&own.join("reference.py"), "PLACE 2 OF 2", "return k");
+    run(&own, &program("make"), &["-s"]);
+    let checked = run(&own, &ravelin, &["cipher", "check", "mycipher.json", "--without", "memory"]);
+    assert!(checked.contains("mycipher passed what was checked"), "{checked}");
+    let packed = run(&own, &ravelin, &["cipher", "pack", "mycipher.json", "--json"]);
+    let packed: serde_json::Value = serde_json::from_str(&packed).unwrap();
+    let place = folder.0.join("installed").display().to_string();
+    let bundle = packed["file"].as_str().unwrap();
+    let installed = run(&own, &ravelin, &["cipher", "install", bundle, "--to", &place, "--json"]);
+    let installed: serde_json::Value = serde_json::from_str(&installed).unwrap();
+    // A busy machine is no fault of the cipher.
+    let configuration = format!("{}deadline = 500\n", installed["configuration"].as_str().unwrap());
+    assert!(configuration.starts_with("[[cipher]]\n"), "{configuration}");
+
+    let suite = "mycipherctr-sha256";
+    let (rig, app) = build("rvl-newcomer", &format!("suite {suite}"), &configuration);
+    let _server = tcp_server(&rig, &app, TCP);
+    let managers = [key_manager(&rig, Side::Alice, suite), key_manager(&rig, Side::Bob, suite)];
+    let wire = Eavesdropper::listen(&rig.lab, &[]);
+    for address in [Side::Bob.v4().to_string(), Side::Bob.v6().to_string()] {
+        let (out, err) = one_line(&rig, &app, &address, TCP, 40_000);
+        let said = || format!("{} {}", managers[0].output(), managers[1].output());
+        assert_eq!(out.trim(), "same", "{address}: {err} {}", said());
+    }
+    wire.assert_no_clear("under a cipher of one's own", |flow| {
+        [flow.local_port, flow.remote_port].contains(&TCP)
+    });
+    assert!(rig.ravelin(Side::Alice, &["sa", "list"], "").unwrap().contains(&format!("{suite} (worker)")));
 }
 
 #[test]
