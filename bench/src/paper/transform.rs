@@ -221,7 +221,10 @@ pub(crate) fn import(rig: &Rig, lines: &[String; 2]) -> anyhow::Result<()> {
         let _ = fs::remove_file(&path);
         let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
         file.write_all(text.as_bytes())?;
-        rig.ravelin(side, &["import", &path.display().to_string()], "")?;
+        // The configuration names ciphers of one's own.
+        let config = rig.config_file(side);
+        let arguments = ["import", "--config", &config.display().to_string(), &path.display().to_string()];
+        rig.ravelin(side, &arguments, "")?;
         fs::remove_file(&path)?;
     }
     Ok(())

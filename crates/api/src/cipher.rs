@@ -48,17 +48,29 @@ pub struct CipherInstalled {
     pub configuration: String,
 }
 
-/// What packets of one length cost.
+/// The time of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CipherCost {
+    /// The time of it in nanoseconds.
+    pub ns: f64,
+    /// Ticks of the processor's time stamp counter, which are cycles at its constant rate. Absent on a processor without
+    /// such a counter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<f64>,
+}
+
+/// The costs of packets of one length, each for one packet of a batch of 16.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CipherLength {
     /// Octets of a packet's data.
     pub octets: usize,
-    /// Nanoseconds of the cipher alone for a packet, in batches of 16.
-    pub cipher_ns: f64,
-    /// Nanoseconds to seal a whole packet under the suite, in batches of 16.
-    pub seal_ns: f64,
-    /// Nanoseconds to open a whole packet under the suite, in batches of 16.
-    pub open_ns: f64,
+    /// The cost of the cipher alone. Absent where its key stream is computed ahead of the packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cipher: Option<CipherCost>,
+    /// A whole packet sealed under the suite.
+    pub seal: CipherCost,
+    /// A whole packet opened under the suite.
+    pub open: CipherCost,
 }
 
 /// What a gateway would carry of the packets in a capture.
@@ -76,6 +88,24 @@ pub struct CipherMix {
     pub open_gbit: f64,
 }
 
+/// The costs of a cipher in one isolation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CipherIsolation {
+    /// The place where the cipher's code ran: `compiled in`, `none` (in the process of the daemon), `worker, ahead` (key
+    /// stream is computed before the packets come) or `worker, call` (the data thread waits for each batch).
+    pub isolation: String,
+    /// A key set under the suite, with what the host keeps of it.
+    pub setkey: CipherCost,
+    /// Packets by their length.
+    pub lengths: Vec<CipherLength>,
+    /// The share of the packets, 0 to 1, whose key stream was there when they came; only with `worker, ahead`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<f64>,
+    /// The mix of a capture, if one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<CipherMix>,
+}
+
 /// The document of `ravelin cipher bench --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CipherMeasured {
@@ -83,13 +113,6 @@ pub struct CipherMeasured {
     pub cipher: String,
     /// The suite under which packets were sealed and opened.
     pub suite: String,
-    /// The place where the cipher's code ran: `compiled in`, or `in process`.
-    pub isolation: String,
-    /// Nanoseconds to set a key, with what the host keeps of it.
-    pub setkey_ns: f64,
-    /// Packets by their length.
-    pub lengths: Vec<CipherLength>,
-    /// The mix of a capture, if one was named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mix: Option<CipherMix>,
+    /// The isolations in which it can run.
+    pub isolations: Vec<CipherIsolation>,
 }

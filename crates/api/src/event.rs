@@ -27,6 +27,8 @@ pub enum Event {
     Icmp(IcmpSeen),
     /// Rules were added to the SPD or deleted from it.
     Spd(SpdChanged),
+    /// A cipher of one's own failed, works again, or is not used any more.
+    Cipher(CipherChanged),
     /// Events were lost because the reader, or the daemon, was too slow.
     Lost(LostEvents),
 }
@@ -216,6 +218,43 @@ pub enum SpdChange {
     Added,
     /// The rules were deleted.
     Deleted,
+}
+
+/// A change of what a cipher of one's own does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CipherChanged {
+    /// The name of the cipher.
+    pub cipher: String,
+    /// What happened to it.
+    pub change: CipherChange,
+    /// The reason, in words.
+    pub text: String,
+    /// Changes of this cipher before this one that were not told, since there were too many in a minute.
+    #[serde(default)]
+    pub left_out: u64,
+}
+
+/// What happened to a cipher of one's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CipherChange {
+    /// Its worker process failed. Its packets are dropped (`unit_failed`) until it is restarted.
+    Failed,
+    /// A new worker process has all keys and takes packets.
+    Restarted,
+    /// It gave wrong known answers and is not used any more until the daemon starts again.
+    Withdrawn,
+}
+
+impl CipherChange {
+    /// The name of the change, as in the audit log.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CipherChange::Failed => "cipher_failed",
+            CipherChange::Restarted => "cipher_restarted",
+            CipherChange::Withdrawn => "cipher_withdrawn",
+        }
+    }
 }
 
 /// Report that events did not reach this reader.

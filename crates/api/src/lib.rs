@@ -46,7 +46,8 @@ pub mod schema;
 
 pub use capture::{CaptureForm, CaptureInfo, CaptureList, CaptureRequest, CaptureStopped};
 pub use cipher::{
-    CipherCheck, CipherChecked, CipherInstalled, CipherLength, CipherMeasured, CipherMix, CipherPacked,
+    CipherCheck, CipherChecked, CipherCost, CipherInstalled, CipherIsolation, CipherLength, CipherMeasured,
+    CipherMix, CipherPacked,
 };
 pub use cipher_ct::{CipherCt, CtCheck, CtControl};
 pub use cipher_stats::{
@@ -58,8 +59,8 @@ pub use demo::{DemoCheck, DemoReport};
 pub use doctor::{Check, CheckState, Doctor};
 pub use envelope::{CommandProblem, CommandRefusal, Problem, Refusal, VERSION, Version, Versioned};
 pub use event::{
-    Acquire, Audit, CustomSuite, Event, Expire, IcmpSeen, LostEvents, PeerMoved, Pmtu, Ready, Released,
-    SpdChange, SpdChanged, SpiAllocated, WantedSuite,
+    Acquire, Audit, CipherChange, CipherChanged, CustomSuite, Event, Expire, IcmpSeen, LostEvents, PeerMoved,
+    Pmtu, Ready, Released, SpdChange, SpdChanged, SpiAllocated, WantedSuite,
 };
 pub use explain::{
     AppRef, Decision, DropExplained, ExplainQuery, Explanation, FlowInfo, PolicyExplanation, Position,
@@ -99,7 +100,7 @@ pub use spd::{SpdAdd, SpdAdded, SpdCount, SpdDeleted, SpdDirection, SpdList, Spd
 pub use spi::{Spi, SpiRequest};
 pub use status::{
     AppHealth, AppState, CipherState, CryptoMeasured, CryptoUnit, GatewayState, Health, RemoteAuditState,
-    Status, StatusState, Traffic, TunState, UplinkState,
+    Status, StatusState, Traffic, TunState, UplinkState, WorkerCounts,
 };
 pub use traffic::{Amount, AppTraffic, AppTrafficList, Arrived, HandedOver, LeftTraffic, SentTraffic};
 pub use translation::{SpdEntries, SpdEntry, TranslationState};

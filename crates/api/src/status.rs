@@ -89,6 +89,24 @@ pub struct CipherState {
     /// The state of its worker, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
+    /// The counts of its worker, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<WorkerCounts>,
+}
+
+/// The counts of the worker process of a cipher of one's own, since the daemon started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkerCounts {
+    /// Workers that were started behind the first one.
+    pub restarts: u64,
+    /// Packets whose key stream was there before they came.
+    pub ahead: u64,
+    /// Packets for which a data thread waited.
+    pub called: u64,
+    /// Times at which the worker was late, caught up and was not restarted. The packets were dropped (`unit_failed`).
+    pub late: u64,
+    /// Batches of packets that failed.
+    pub failed: u64,
 }
 
 /// The collector of audit lines, which `[audit.remote]` names.

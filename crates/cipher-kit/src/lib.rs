@@ -9,6 +9,7 @@
 //! A check finds mistakes. It is no border against an author who means harm, and it says nothing of strength.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 mod calls;
 mod check;
 mod checks;

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -122,9 +123,6 @@ impl Parent<'_> {
         let name = CheckName::Memory.word().to_owned();
         let assignment = Assignment { name, seconds: self.seconds, vectors: None, wrapper };
         let report = trial::assign(&trial, self.examined, &assignment).map_err(|error| error.to_string())?;
-        if std::env::var_os("KIT_DEBUG").is_some() {
-            eprintln!("{}", report.errors);
-        }
         let seen =
             report.errors.lines().filter(|line| line.starts_with("==")).take(4).map(told).collect::<Vec<_>>();
         match report.result {
@@ -173,6 +171,8 @@ fn ask(reference: &Path) -> Result<Vec<u8>, String> {
     let mut command = Command::new(python);
     command.arg("-B").arg(reference).args(REFERENCE_ARGUMENTS);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A group of its own, so that what it starts ends with it.
+    command.process_group(0);
     let mut child = command.spawn().map_err(|error| format!("it cannot be started: {error}"))?;
     let (output, errors) = (child.stdout.take(), child.stderr.take());
     std::thread::scope(|scope| {
@@ -180,6 +180,7 @@ fn ask(reference: &Path) -> Result<Vec<u8>, String> {
         let text = scope.spawn(move || read(output, Vectors::MOST_OCTETS));
         let errors = scope.spawn(move || read(errors, MOST_ERRORS));
         let status = wait(&mut child);
+        end_group(&child);
         let (text, errors) = (text.join().unwrap_or_default(), errors.join().unwrap_or_default());
         match status? {
             status if status.success() => Ok(text),
@@ -199,6 +200,15 @@ fn read(from: Option<impl Read>, most: usize) -> Vec<u8> {
         let _ = from.take(most as u64 + 1).read_to_end(&mut text);
     }
     text
+}
+
+/// End what a child started and left behind: it would keep the pipes open.
+fn end_group(child: &Child) {
+    let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+    if let Some(group) = group {
+        // Nobody may be left in it.
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
 }
 
 /// The end of a child, which comes in time or is brought about.

@@ -13,6 +13,7 @@
 //! | `context` | the memory of a key |
 //! | `library` | calls |
 //! | [`confined`] | a process that runs a library and can do nothing else |
+//! | [`cycles`] | the time stamp counter, for those who measure |
 //! | [`valgrind`] | which octets count as never written, for the check of constant time |
 //!
 //! A library that was loaded is code of this process, and can do what the process can. The trial finds mistakes, and it
@@ -22,6 +23,7 @@ mod abi;
 mod checks;
 pub mod confined;
 mod context;
+pub mod cycles;
 mod elf;
 mod error;
 mod examined;

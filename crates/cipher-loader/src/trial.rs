@@ -247,7 +247,7 @@ fn verdict(text: &[u8], status: Option<ExitStatus>, seconds: u64) -> Result<Reco
         Some(Record::System(why)) => Err(TrialError::Start(clean(&why, LONGEST))),
         Some(Record::Description(why)) => Err(TrialError::Description(clean(&why, LONGEST))),
         Some(Record::Vector { tc_id, why }) => {
-            Err(TrialError::Vector(VectorError { tc_id, why: clean(&why, LONGEST) }))
+            Err(TrialError::Vector(VectorError { tc_id, why: clean(&why, LONGEST), no_answer: false }))
         }
         Some(Record::Check { check, why }) => {
             Err(TrialError::Check { check: clean(&check, 40), why: clean(&why, LONGEST) })

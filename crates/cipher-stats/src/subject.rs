@@ -100,7 +100,7 @@ impl Subject {
             Ok(key) => key,
             Err(SetKeyError::Weak) => return Ok(None),
             Err(SetKeyError::Length) => return Err(SubjectError::KeyLength),
-            Err(SetKeyError::Unit(failed)) => return Err(failed.into()),
+            Err(SetKeyError::Unit(_) | SetKeyError::NoRoom(_)) => return Err(UnitFailed.into()),
         };
         let fits = matches!(
             (&key, self.primitive),

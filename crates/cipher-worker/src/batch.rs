@@ -52,6 +52,7 @@ impl<'a> Batch<'a> {
     fn reserve(&mut self, len: usize) -> usize {
         let at = self.used;
         self.used += len.max(1).next_multiple_of(64);
+        self.core.note_used(self.claim.index, self.used);
         at
     }
 

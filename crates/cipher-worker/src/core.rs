@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,10 @@ use crate::report::Failure;
 
 /// Turns of a spinning thread between two looks at the clock.
 const TURNS: u32 = 64;
-/// The time for a batch while known answers are asked for at the start.
+/// The time for a batch or a key while the daemon starts, at most.
 const PATIENT: Duration = Duration::from_secs(1);
+/// The time that all of them together may take beyond what they may otherwise: the start is over within this time.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The host's half of a worker.
 #[derive(Debug)]
@@ -33,8 +35,8 @@ pub(crate) struct Core {
     pub(crate) reclaiming: Mutex<()>,
     lanes: [Lane; LANES],
     times: Times,
-    /// Whether a batch has a second: while the first known answers are asked for.
-    pub(crate) patient: AtomicBool,
+    /// Microseconds that batches and keys may still take beyond their time: not 0 while the daemon starts.
+    patience: AtomicU64,
     /// Whether batches are taken.
     up: AtomicBool,
     /// The number of starts. A key that was prepared before the last one is no key.
@@ -93,6 +95,8 @@ struct Lane {
     request: AtomicU32,
     /// The request before the first one of this worker.
     old: AtomicU32,
+    /// Octets of the lane's data that batches used since it was wiped.
+    used: AtomicUsize,
 }
 
 /// An eventfd, or nothing where nobody listens.
@@ -140,9 +144,32 @@ impl Drop for Claim<'_> {
 }
 
 impl Core {
-    /// The time that a batch may take now.
-    fn batch_time(&self) -> Duration {
-        if self.patient.load(Relaxed) { PATIENT } else { self.times.batch }
+    /// Be patient with the worker until [`Core::settle`], or until the patience is used up.
+    pub(crate) fn be_patient(&self) {
+        self.patience.store(u64::try_from(PATIENCE.as_micros()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// Be patient no longer.
+    pub(crate) fn settle(&self) {
+        self.patience.store(0, Relaxed);
+    }
+
+    /// The time that is left of the patience.
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_micros(self.patience.load(Relaxed))
+    }
+
+    /// So much of the patience was used.
+    pub(crate) fn use_patience(&self, spent: Duration) {
+        let spent = u64::try_from(spent.as_micros()).unwrap_or(u64::MAX);
+        let _ = self
+            .patience
+            .fetch_update(Relaxed, Relaxed, |left| (left > 0).then_some(left.saturating_sub(spent)));
+    }
+
+    /// The time that something may take now which takes `time` otherwise.
+    fn time(&self, time: Duration) -> Duration {
+        time.max(self.patience().min(PATIENT))
     }
 
     /// New memories and nothing in them.
@@ -160,7 +187,7 @@ impl Core {
             reclaiming: Mutex::new(()),
             lanes: Default::default(),
             times,
-            patient: AtomicBool::new(false),
+            patience: AtomicU64::new(0),
             up: AtomicBool::new(false),
             epoch: AtomicU32::new(0),
             counts: Counts::default(),
@@ -212,7 +239,7 @@ impl Core {
             if let Some(claim) = self.try_claim(false) {
                 return Ok(claim);
             }
-            let end = *end.get_or_insert_with(|| Instant::now() + self.batch_time());
+            let end = *end.get_or_insert_with(|| Instant::now() + self.time(self.times.batch));
             if Instant::now() >= end {
                 return Err(UnitFailed);
             }
@@ -221,8 +248,35 @@ impl Core {
     }
 
     fn try_claim(&self, starting: bool) -> Option<Claim<'_>> {
-        let free = |lane: &Lane| !lane.taken.load(Relaxed) && !lane.taken.swap(true, Acquire);
-        self.lanes.iter().position(free).map(|index| Claim { core: self, index, starting })
+        (0..LANES).find_map(|index| self.try_claim_at(index, starting))
+    }
+
+    fn try_claim_at(&self, index: usize, starting: bool) -> Option<Claim<'_>> {
+        let lane = self.lanes.get(index)?;
+        let free = !lane.taken.load(Relaxed) && !lane.taken.swap(true, Acquire);
+        // Not `then_some`: a claim that is made and not handed out would free the lane of its owner.
+        free.then(|| Claim { core: self, index, starting })
+    }
+
+    /// Overwrite what packets left in the lanes, on both sides. A lane that is in use is left to the next time.
+    pub(crate) fn wipe_lanes(&self) -> io::Result<()> {
+        for (index, lane) in self.lanes.iter().enumerate() {
+            let Some(_claim) = self.try_claim_at(index, false) else { continue };
+            let used = lane.used.swap(0, Relaxed);
+            if used > 0 {
+                let at = layout::lane_data(index);
+                self.link.host.clear(at, used).map_err(io::Error::other)?;
+                self.link.worker.give_back(at, used.next_multiple_of(layout::PAGE))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Note that a batch used so many octets of a lane.
+    pub(crate) fn note_used(&self, index: usize, octets: usize) {
+        if let Some(lane) = self.lanes.get(index) {
+            lane.used.fetch_max(octets, Relaxed);
+        }
     }
 
     /// Whether the worker has answered everything that it was asked.
@@ -261,8 +315,14 @@ impl Claim<'_> {
     /// # Errors
     /// [`UnitFailed`]: the worker is late, gone, or answered something that has no meaning.
     pub(crate) fn run(&self, op: Op, key: usize, count: usize) -> Result<Status, UnitFailed> {
-        let time = if op == Op::SetKey { self.core.times.key } else { self.core.batch_time() };
-        match self.exchange(op, key, count, time) {
+        let core = self.core;
+        let time = if op == Op::SetKey { core.times.key } else { core.times.batch };
+        let begin = (!core.patience().is_zero()).then(Instant::now);
+        let answer = self.exchange(op, key, count, core.time(time));
+        if let Some(begin) = begin {
+            core.use_patience(begin.elapsed());
+        }
+        match answer {
             Ok(Some(status)) => Ok(status),
             Ok(None) | Err(Outside) => Err(UnitFailed),
         }

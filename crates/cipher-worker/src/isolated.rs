@@ -16,7 +16,7 @@ use crate::report::{Event, Failure, Report, State};
 use crate::supervisor::{OnEvent, Shared, Spawner, Supervisor};
 
 /// What a worker may have and how long it may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Keys that it has room for. Each has a ring of 1 MiB, of which only what is used takes memory.
     pub keys: usize,
@@ -29,6 +29,8 @@ pub struct Settings {
     /// The time after which a worker counts as one that works. The pause before the next start is 10 ms then; otherwise
     /// it doubles, up to 1 s.
     pub settled: Duration,
+    /// Called first in the thread that watches the worker, which needs no right that the process may have.
+    pub at_start: fn(),
 }
 
 impl Default for Settings {
@@ -41,6 +43,7 @@ impl Default for Settings {
             key_deadline: Duration::from_millis(20),
             spin: if several { Duration::from_micros(30) } else { Duration::ZERO },
             settled: Duration::from_secs(10),
+            at_start: || {},
         }
     }
 }
@@ -114,7 +117,11 @@ impl Isolated {
         let supervisor = Supervisor { shared: shared.clone(), spawner, on_event, settled: settings.settled };
         supervisor.first().map_err(|why| WorkerError::First { name: name(), why })?;
         let thread = std::thread::Builder::new().name("rvl-cipher".to_owned());
-        let thread = thread.spawn(move || supervisor.run()).map_err(process)?;
+        let run = move || {
+            (settings.at_start)();
+            supervisor.run();
+        };
+        let thread = thread.spawn(run).map_err(process)?;
         Ok(Isolated { shared, thread: Some(thread) })
     }
 
@@ -137,10 +144,21 @@ impl Isolated {
         }
     }
 
-    /// Give the worker a second for each batch, or the time of its settings again: for known answers on a machine that
-    /// starts everything at once.
-    pub fn be_patient(&self, patient: bool) {
-        self.shared.core.patient.store(patient, Relaxed);
+    /// Give the worker up to a second for each batch and each key, and ten seconds for all of them: for the start of a
+    /// machine that starts everything at once. [`Isolated::settle`] ends it.
+    pub fn be_patient(&self) {
+        self.shared.core.be_patient();
+    }
+
+    /// Give the worker the times of its settings from here on.
+    pub fn settle(&self) {
+        self.shared.core.settle();
+    }
+
+    /// The number of keys that the worker has room for.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.shared.core.keys.len()
     }
 
     /// The memory that the host writes.

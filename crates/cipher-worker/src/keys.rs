@@ -41,6 +41,18 @@ pub(crate) fn set_key(core: &Arc<Core>, octets: &[u8]) -> Result<CustomKey, SetK
     if octets.len() != core.description.key_len {
         return Err(SetKeyError::Length);
     }
+    loop {
+        let begin = Instant::now();
+        let made = try_set_key(core, octets);
+        // A machine that starts everything at once may have ended this worker for being late.
+        if !matches!(made, Err(SetKeyError::Unit(_))) || core.patience().is_zero() {
+            return made;
+        }
+        core.use_patience(begin.elapsed());
+    }
+}
+
+fn try_set_key(core: &Arc<Core>, octets: &[u8]) -> Result<CustomKey, SetKeyError> {
     let end = Instant::now() + PATIENCE;
     while !core.is_up() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
@@ -74,7 +86,7 @@ pub(crate) fn set_key(core: &Arc<Core>, octets: &[u8]) -> Result<CustomKey, SetK
 }
 
 /// An index that is nobody's, with the key for a worker to come.
-fn reserve(core: &Core, octets: &[u8]) -> Result<usize, UnitFailed> {
+fn reserve(core: &Core, octets: &[u8]) -> Result<usize, SetKeyError> {
     let find = || {
         (0..core.keys.len()).find(|index| {
             core.key(*index).is_some_and(|mut key| {
@@ -93,7 +105,7 @@ fn reserve(core: &Core, octets: &[u8]) -> Result<usize, UnitFailed> {
         return Ok(index);
     }
     reclaim(core)?;
-    find().ok_or(UnitFailed)
+    find().ok_or(SetKeyError::NoRoom(core.keys.len()))
 }
 
 /// Have the worker forget keys that nobody uses any more, and give their rings back.
@@ -101,6 +113,7 @@ pub(crate) fn reclaim(core: &Core) -> Result<(), UnitFailed> {
     let dropped = |index| core.key(index).is_some_and(|key| key.state == KeyState::Dropped);
     // One thread at a time: otherwise the second would have the worker forget what the index was given to meanwhile.
     let _one = core.reclaiming.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut some = false;
     for index in 0..core.keys.len() {
         if !dropped(index) {
             continue;
@@ -113,6 +126,10 @@ pub(crate) fn reclaim(core: &Core) -> Result<(), UnitFailed> {
         let batch = Batch::new(core, &claim);
         batch.run_all(Op::DropKey, index)?;
         free(core, index);
+        some = true;
+    }
+    if some {
+        core.wipe_lanes().map_err(|_| UnitFailed)?;
     }
     Ok(())
 }

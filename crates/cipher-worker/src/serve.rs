@@ -208,7 +208,7 @@ impl<'a> Server<'a> {
             }
             Err(SetKeyError::Length) => Status::Length,
             Err(SetKeyError::Weak) => Status::Weak,
-            Err(SetKeyError::Unit(UnitFailed)) => Status::Failed,
+            Err(SetKeyError::Unit(_) | SetKeyError::NoRoom(_)) => Status::Failed,
         })
     }
 

@@ -16,12 +16,17 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, pidfd_open, setrlimit};
 use rustix::thread::CapabilitySet;
 
+use crate::layout;
 use crate::memory::Memory;
 use crate::message::{Command, LONGEST, Notice, Numbers, VARIABLE};
 use crate::serve;
 
-/// Octets of address space that a worker may have beside the shared memories.
-const MEMORY: usize = 1 << 30;
+/// Octets of address space that a worker may have beside the shared memories and its keys.
+const MEMORY: usize = 256 << 20;
+/// Octets of address space that a key may have: the longest context and the guard pages around it.
+const KEY: usize = (64 + 16) << 10;
+/// How much sooner than others a worker is ended where the machine has no memory left (proc_pid_oom_score_adj(5)).
+const OOM_SCORE: &str = "500";
 /// The exit status of a worker whose reason is on its pipe.
 const REASON: i32 = 98;
 
@@ -182,7 +187,7 @@ impl Spawner {
             // SAFETY: this process is the copy that uses none of them; the values are never dropped.
             unsafe { libc::close(fd.as_raw_fd()) };
         }
-        let octets = MEMORY + host.len() + worker.len();
+        let octets = MEMORY + KEY * self.keys(&host) + host.len() + worker.len();
         let handed = Handed { library, manifest, answer };
         let Ok(cipher) = confined::load(handed, u64::try_from(octets).unwrap_or(u64::MAX)) else {
             return REASON;
@@ -191,6 +196,12 @@ impl Spawner {
         let done = serve::serve(&cipher, &host, &worker, &AtomicBool::new(false));
         std::mem::forget(cipher);
         i32::from(done.is_err())
+    }
+
+    /// The number of keys that the host wants room for.
+    fn keys(&self, host: &Memory) -> usize {
+        let keys = host.word(layout::host::KEYS).map_or(0, |word| word.load(Ordering::Relaxed));
+        (keys as usize).min(layout::MOST_KEYS)
     }
 
     /// The shared memories in this process, which dies with its parent from here on.
@@ -223,6 +234,8 @@ fn give_up() -> io::Result<()> {
         // SAFETY: ignoring a signal runs no code.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
+    // Where there is no such file the kernel's own order holds.
+    let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     // Workers lock what they have; without the right to it the limit counts as it is.
     let _ = setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;

@@ -337,8 +337,10 @@ impl Supervisor {
             drop((secrets, key));
             let len = core.description.key_len;
             let status = keys::prepare(core, lane, index, octets.get(..len).unwrap_or_default());
-            if status != Ok(Status::Ok) {
-                return Err(Failure::Key);
+            match status {
+                Ok(Status::Ok) => {}
+                Ok(_) => return Err(Failure::Key),
+                Err(_) => return Err(Failure::Late),
             }
             if let Some(mut key) = core.key(index).filter(|key| key.state == KeyState::Live) {
                 key.ready = true;

@@ -41,6 +41,21 @@ const STARTING: CapabilitySet = RUNNING
 /// # Errors
 /// If the kernel refuses to take rights away.
 pub fn begin() -> std::io::Result<()> {
+    bound()?;
+    keep(STARTING)?;
+    filter::begin()
+}
+
+/// The first act of a thread that is older than [`begin`] and needs no right at all.
+pub fn begin_without_any() {
+    if let Err(error) = bound() {
+        tracing::warn!(%error, "a thread may get rights by what it executes");
+    }
+    give_up_all();
+}
+
+/// No right is ever added to those of the calling thread.
+fn bound() -> io::Result<()> {
     set_no_new_privs(true)?;
     clear_ambient_capability_set()?;
     for capability in CapabilitySet::all().iter() {
@@ -52,8 +67,7 @@ pub fn begin() -> std::io::Result<()> {
             break;
         }
     }
-    keep(STARTING)?;
-    filter::begin()
+    Ok(())
 }
 
 /// The daemon is up: the calling thread keeps what it needs from here on, and every thread that there is or will be has system calls

@@ -44,6 +44,12 @@ pub enum SetKeyError {
     /// The cipher names this key as weak.
     #[error("the cipher refuses this key as weak; draw another one")]
     Weak,
+    /// The unit that computes the cipher has as many keys as it can have.
+    #[error(
+        "the worker of this cipher has room for {0} keys, one for each association and direction, and all are in use; \
+         delete associations that are not needed, or say `isolation = \"none\"` in the cipher's table"
+    )]
+    NoRoom(usize),
     /// The unit that computes the cipher is gone, or answered something that has no meaning.
     #[error("the unit of this cipher failed")]
     Unit(#[from] UnitFailed),

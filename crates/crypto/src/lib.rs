@@ -25,7 +25,7 @@ pub use benchmark::Measurement;
 pub use error::CryptoError;
 pub use fingerprint::Fingerprint;
 pub use mode::{CustomMode, ModeKind};
-pub use provider::{Provider, WorkerState};
+pub use provider::{Provider, WorkerCounts, WorkerState};
 pub use registry::{ChoiceReason, Registry, Unit};
 pub use secret::Secret;
 pub use suite::{Cipher, Integrity, SuiteId, UnknownSuite};

@@ -9,6 +9,23 @@ pub struct WorkerState {
     pub is_up: bool,
     /// A sentence for people, without a full stop.
     pub text: String,
+    /// What it counted since the start.
+    pub counts: WorkerCounts,
+}
+
+/// The counts of the process that a cipher of one's own runs in, since the daemon started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerCounts {
+    /// Processes that were started behind the first one.
+    pub restarts: u64,
+    /// Packets whose key stream was there before they came.
+    pub ahead: u64,
+    /// Packets for which a data thread waited.
+    pub called: u64,
+    /// Times at which the process was late, caught up and was not restarted. The packets were dropped.
+    pub late: u64,
+    /// Batches of packets that failed.
+    pub failed: u64,
 }
 
 /// Somebody who implements suites: a unit.
@@ -44,6 +61,14 @@ pub trait Provider: Send + Sync {
     fn fault(&self) -> Option<CryptoError> {
         None
     }
+
+    /// The number of keys that the provider can have at once; `None` if nothing but memory bounds it.
+    fn key_room(&self) -> Option<usize> {
+        None
+    }
+
+    /// The start is over, and with it the time in which a provider's process may be slower than later.
+    fn settle(&self) {}
 
     /// The state of the process that the provider's code runs in; `None` if that is this one.
     fn worker(&self) -> Option<WorkerState> {

@@ -1,6 +1,7 @@
 //! The transform table switch: which provider serves which suite.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::benchmark::{self, Measurement};
 use crate::provider::{Provider, WorkerState};
@@ -11,7 +12,7 @@ use crate::{Authenticator, CryptoError, Integrity, Secret, SuiteId, Suites, Tran
 pub struct Registry {
     /// The suites that there are, with those of ciphers of one's own.
     suites: Suites,
-    providers: Vec<Box<dyn Provider>>,
+    providers: Vec<Arc<dyn Provider>>,
     /// Names of the providers whose answers are known.
     tested: Vec<&'static str>,
     /// Providers that failed and could be done without, each with what it failed.
@@ -114,7 +115,7 @@ impl Registry {
     /// Add a provider behind those already there, untested. Products use [`Registry::with_tested`].
     #[must_use]
     pub fn with(mut self, provider: impl Provider + 'static) -> Registry {
-        self.providers.push(Box::new(provider));
+        self.providers.push(Arc::new(provider));
         self
     }
 
@@ -199,12 +200,25 @@ impl Registry {
         self.provider(suite)?.fingerprint()
     }
 
-    /// Put known answers to the next cipher of one's own, in turns. Its name and the outcome; `None` if there is none.
-    pub fn check_next(&mut self) -> Option<(&'static str, Result<(), CryptoError>)> {
-        let own: Vec<_> = self.providers.iter().filter(|provider| provider.fingerprint().is_some()).collect();
-        let provider = own.get(self.checked % own.len().max(1))?;
+    /// The next cipher of one's own that is in use, in turns, to have known answers put to it
+    /// ([`Provider::check_again`]), which may take long; `None` if there is none.
+    pub fn next_to_check(&mut self) -> Option<Arc<dyn Provider>> {
+        let is_used =
+            |provider: &&Arc<dyn Provider>| provider.fingerprint().is_some() && provider.fault().is_none();
+        let own: Vec<_> = self.providers.iter().filter(is_used).collect();
+        let provider = Arc::clone(own.get(self.checked % own.len().max(1))?);
         self.checked = self.checked.wrapping_add(1);
-        Some((provider.name(), provider.check_again()))
+        Some(provider)
+    }
+
+    /// Ciphers of one's own by name, each with the number of keys that it can have at once, where that is bounded.
+    pub fn key_rooms(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        self.providers.iter().filter_map(|provider| Some((provider.name(), provider.key_room()?)))
+    }
+
+    /// The start is over ([`Provider::settle`]).
+    pub fn settle(&self) {
+        self.providers.iter().for_each(|provider| provider.settle());
     }
 
     /// The reasons why providers are not used any more.

@@ -131,6 +131,13 @@ impl Auditor {
         self.tell(clock::wall(), fields);
     }
 
+    /// A cipher of one's own failed, works again, or is not used any more.
+    pub fn cipher(&self, changed: &api::CipherChanged) {
+        let api::CipherChanged { cipher, change, text, left_out } = changed;
+        let fields = json!({ "event": change.name(), "cipher": cipher, "text": text, "left_out": left_out });
+        self.tell(clock::wall(), json_log::fields(fields));
+    }
+
     /// Something about an executable file whose digest policy asks for.
     pub fn executable(&self, event: &str, path: &str, text: &str) {
         let fields = json_log::fields(json!({ "event": event, "path": path, "text": text }));

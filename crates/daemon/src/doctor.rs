@@ -178,8 +178,9 @@ fn ciphers(config: &Config) -> Vec<Check> {
     if config.crypto.ciphers.tables.is_empty() {
         return Vec::new();
     }
-    let registry =
-        documents::ciphers::add(&config.crypto.ciphers, crypto::Registry::new(), &mut crate::workers::start);
+    let (sender, _changes) = crate::workers::changes();
+    let mut start = |examined: &_, deadline| crate::workers::start(examined, deadline, &sender);
+    let registry = documents::ciphers::add(&config.crypto.ciphers, crypto::Registry::new(), &mut start);
     let loaded = registry.fingerprints().map(|(name, _)| Check {
         name: format!("cipher {name}"),
         state: CheckState::Ok,

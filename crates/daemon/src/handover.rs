@@ -20,14 +20,15 @@
 //! A daemon that does not ask to be shown the rules gets everything at once, and one that shows nothing gives
 //! everything at once: both were built before rules were shown.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crypto::{Secret, Suites};
-use documents::ciphers::Fingerprints;
+use crypto::{Registry, Secret, Suites};
+use documents::ciphers::{Fingerprints, fingerprints};
 use sadb::handover::{HandOver, HandOverError};
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +70,22 @@ pub struct Request {
     /// digits.
     #[serde(default, skip_serializing_if = "Fingerprints::is_empty")]
     ciphers: Fingerprints,
+    /// The number of keys that each of them can have, where it is bounded.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    key_rooms: BTreeMap<String, usize>,
 }
+
+/// A cipher of one's own that associations use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsedCipher {
+    /// The fingerprint of what it computes in hexadecimal digits.
+    pub fingerprint: String,
+    /// The number of keys that associations have for it.
+    pub keys: usize,
+}
+
+/// The ciphers of one's own that associations use, by name.
+pub type UsedCiphers = BTreeMap<String, UsedCipher>;
 
 fn unsaid() -> u64 {
     MAX_UNSAID
@@ -88,13 +104,15 @@ impl Request {
             secret: true,
             look: true,
             ciphers: Fingerprints::new(),
+            key_rooms: BTreeMap::new(),
         }
     }
 
-    /// The same request of a daemon that has these ciphers of one's own.
+    /// The same request of a daemon that has the ciphers of one's own of this registry.
     #[must_use]
-    pub fn with_ciphers(self, ciphers: Fingerprints) -> Request {
-        Request { ciphers, ..self }
+    pub fn with_ciphers(self, registry: &Registry) -> Request {
+        let key_rooms = registry.key_rooms().map(|(name, keys)| (name.to_owned(), keys)).collect();
+        Request { ciphers: fingerprints(registry), key_rooms, ..self }
     }
 
     /// Why a daemon that has `self` cannot hand over to one that asks for `other`.
@@ -249,6 +267,7 @@ pub struct Giving {
     secret: bool,
     look: bool,
     ciphers: Fingerprints,
+    key_rooms: BTreeMap<String, usize>,
 }
 
 impl Giving {
@@ -273,7 +292,8 @@ impl Giving {
             most: usize::try_from(most).unwrap_or(usize::MAX),
             secret: request.as_ref().is_some_and(|request| request.secret),
             look: request.as_ref().is_some_and(|request| request.look),
-            ciphers: request.map(|request| request.ciphers).unwrap_or_default(),
+            ciphers: request.as_ref().map(|request| request.ciphers.clone()).unwrap_or_default(),
+            key_rooms: request.map(|request| request.key_rooms).unwrap_or_default(),
         };
         match refusal {
             None => Ok(giving),
@@ -311,15 +331,19 @@ impl Giving {
         Err(text)
     }
 
-    /// Whether the other end computes the same as this daemon under the names of these ciphers of one's own; else it is
-    /// refused, and this daemon goes on with its keys.
-    pub fn has_ciphers(self, used: &Fingerprints) -> Result<Giving, String> {
-        let fault = used.iter().find_map(|(name, fingerprint)| match self.ciphers.get(name) {
-            None => Some(format!("associations use the cipher {name}, which the new daemon does not have")),
-            Some(other) if other != fingerprint => Some(format!(
+    /// Whether the other end computes the same as this daemon under the names of these ciphers of one's own, and has room
+    /// for their keys; else it is refused, and this daemon goes on with its keys.
+    pub fn has_ciphers(self, used: &UsedCiphers) -> Result<Giving, String> {
+        let fault = used.iter().find_map(|(name, used)| match (self.ciphers.get(name), self.key_rooms.get(name)) {
+            (None, _) => Some(format!("associations use the cipher {name}, which the new daemon does not have")),
+            (Some(other), _) if *other != used.fingerprint => Some(format!(
                 "associations use the cipher {name}, and the cipher of that name in the new daemon computes something else"
             )),
-            Some(_) => None,
+            (Some(_), Some(room)) if *room < used.keys => Some(format!(
+                "{} associations use the cipher {name}, and its worker in the new daemon has room for {room} keys",
+                used.keys
+            )),
+            (Some(_), _) => None,
         });
         match fault {
             None => Ok(self),

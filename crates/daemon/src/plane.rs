@@ -39,6 +39,7 @@ pub use transition::Allow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crypto::Provider;
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 use wire::Time;
 
@@ -145,9 +146,9 @@ impl Plane {
         &self.rules
     }
 
-    /// Put known answers to ciphers of one's own, when it is time; `second` counts from the start.
-    pub(crate) fn check_ciphers(&mut self, second: u32) {
-        self.associations.check_ciphers(second);
+    /// The cipher of one's own to which known answers are to be put in this second, counted from the start.
+    pub(crate) fn cipher_to_check(&mut self, second: u32) -> Option<Arc<dyn Provider>> {
+        self.associations.cipher_to_check(second)
     }
 
     /// The associations, to be looked at.

@@ -4,6 +4,7 @@ use crypto::Registry;
 
 use crate::keys::KeysError;
 use crate::start::{RunError, RunOptions};
+use crate::workers::ChangeReceiver;
 use crate::{serve, start, workers};
 use config::Config;
 use control::{harden, privileges};
@@ -13,9 +14,10 @@ use control::{harden, privileges};
 /// # Errors
 /// [`RunError`].
 pub fn run(config: Config, options: RunOptions) -> Result<(), RunError> {
-    let registry =
-        documents::crypto_units::registry(&config, &mut workers::start).map_err(KeysError::from)?;
-    run_with(config, options, registry)
+    let (sender, changes) = workers::changes();
+    let mut start = |examined: &_, deadline| workers::start(examined, deadline, &sender);
+    let registry = documents::crypto_units::registry(&config, &mut start).map_err(KeysError::from)?;
+    run_to_the_end(config, options, registry, changes)
 }
 
 /// Run a daemon as [`run`] does, with suites of other providers than the default ones.
@@ -23,6 +25,15 @@ pub fn run(config: Config, options: RunOptions) -> Result<(), RunError> {
 /// # Errors
 /// [`RunError`].
 pub fn run_with(config: Config, options: RunOptions, registry: Registry) -> Result<(), RunError> {
+    run_to_the_end(config, options, registry, workers::changes().1)
+}
+
+fn run_to_the_end(
+    config: Config,
+    options: RunOptions,
+    registry: Registry,
+    changes: ChangeReceiver,
+) -> Result<(), RunError> {
     harden::harden();
     privileges::begin().map_err(|source| RunError::System { doing: "giving up privileges", source })?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -32,5 +43,5 @@ pub fn run_with(config: Config, options: RunOptions, registry: Registry) -> Resu
     let daemon = start::start(config, options, registry)?;
     privileges::settle()
         .map_err(|source| RunError::System { doing: "closing system calls that nothing needs", source })?;
-    runtime.block_on(serve::serve(daemon))
+    runtime.block_on(serve::serve(daemon, changes))
 }

@@ -16,6 +16,7 @@ use crate::handover::Giving;
 use crate::plane::paths::Paths;
 use crate::plane::{Allow, Plane, Shared, Turns};
 use crate::start::{Daemon, ProcessParts, RunError, hand_over, own_request};
+use crate::workers::{ChangeReceiver, KnownAnswers};
 use crate::{detach, handlers};
 use control::notify;
 use control::signals::{SignalRequest, Signals, registered};
@@ -34,7 +35,7 @@ enum End {
     Broken,
 }
 
-pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
+pub(crate) async fn serve(daemon: Daemon, mut changes: ChangeReceiver) -> Result<(), RunError> {
     let Daemon { mut plane, mut held, control, handover } = daemon;
     let system = |doing| move |source| RunError::System { doing, source };
     let control =
@@ -42,7 +43,7 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
     let handover =
         tokio::net::UnixListener::from_std(handover).map_err(system("listening on the hand-over socket"))?;
     let mut signals = Signals::new().map_err(system("listening for signals"))?;
-    let mut upkeep = Upkeep::new(&plane)?;
+    let mut upkeep = Upkeep::new(&plane, changes.known_answers())?;
     let answers = Answers::of(&plane);
     let mut paths = Paths::of(upkeep.watch.as_ref());
     let mut probing = Turns::new();
@@ -105,6 +106,9 @@ pub(crate) async fn serve(daemon: Daemon) -> Result<(), RunError> {
             },
             Some(heard) = held.heard.recv() => if let Ok(mut plane) = plane.get().await {
                 report_names(plane.hear_name(heard).await);
+            },
+            change = changes.next() => if let Ok(plane) = plane.get().await {
+                plane.observers().cipher_changed(change);
             },
             () = paths.ready() => if let Ok(mut plane) = plane.get().await {
                 paths.look(&mut plane).await;
@@ -271,6 +275,7 @@ struct Upkeep {
     /// `None`: every tick lists the devices.
     watch: Option<Watch>,
     enc: Enc,
+    answers: KnownAnswers,
     /// What was last wrong, so that it is said once.
     said: Vec<String>,
     /// Likewise, why a policy on trial could not be taken back.
@@ -278,7 +283,7 @@ struct Upkeep {
 }
 
 impl Upkeep {
-    fn new(plane: &Plane) -> Result<Upkeep, RunError> {
+    fn new(plane: &Plane, answers: KnownAnswers) -> Result<Upkeep, RunError> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut enc = Enc::new(plane.config().enc.clone());
@@ -288,6 +293,7 @@ impl Upkeep {
             count: 0,
             watch: Some(Watch::open_with_routes()?),
             enc,
+            answers,
             said: Vec::new(),
             trial: None,
         })
@@ -324,7 +330,9 @@ impl Upkeep {
             wrong.extend(plane.refresh_executables().err().map(|refused| refused.to_string()));
         }
         plane.follow_pins(round);
-        plane.check_ciphers(self.count);
+        if let Some(cipher) = plane.cipher_to_check(self.count) {
+            self.answers.ask(cipher);
+        }
         if news || round || news_of_files {
             for text in wrong.iter().filter(|text| !self.said.contains(text)) {
                 tracing::error!("{text}");

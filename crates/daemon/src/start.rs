@@ -275,6 +275,8 @@ fn bring_up(
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
     candidate.follow(&monitor.moved(&candidate.compiled.subjects)?);
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu)?;
+    // From here on a worker that is late would keep a data thread waiting.
+    keys.registry.settle();
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());
     let (teller, told) = datapath::event_channel();
@@ -372,8 +374,8 @@ fn become_the_daemon(
             Err(error) => Err(error.into()),
         };
     }
-    let request = handover::Request::new(&config.instance, &config.tun.name, config.esp.port)
-        .with_ciphers(documents::ciphers::fingerprints(registry));
+    let request =
+        handover::Request::new(&config.instance, &config.tun.name, config.esp.port).with_ciphers(registry);
     let taken = handover::take(run_dir, &request, registry.suites(), |rules| {
         let handed = HandedRules::read(rules).map_err(|refused| refused.to_string())?;
         gateway::first_rules(config, Some(&handed)).map(drop).map_err(|error| error.to_string())

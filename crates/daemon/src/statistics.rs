@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::{CountersSection, Line};
+use crypto::WorkerCounts;
 use engine::Traffic;
 use sadb::sa::SaProtocol;
 use wire::DropReason;
@@ -95,11 +96,13 @@ pub struct Figures<'a> {
     pub flows: LogCounts,
     /// What the kernel half counted.
     pub kernel: &'a [(&'static str, u64)],
+    /// The counts of workers of ciphers of one's own, by cipher.
+    pub workers: &'a [(&'static str, WorkerCounts)],
 }
 
 /// All counters in sections, zeros included.
 pub fn sections(figures: &Figures<'_>) -> Vec<CountersSection> {
-    let Figures { outbound, inbound, overrun, rules, applications, promised, audit, flows, kernel } =
+    let Figures { outbound, inbound, overrun, rules, applications, promised, audit, flows, kernel, workers } =
         *figures;
     let mut book = Book::default();
     book.line("ip", "out.received", outbound.received, "packets from programs, by way of the TUN");
@@ -166,6 +169,18 @@ pub fn sections(figures: &Figures<'_>) -> Vec<CountersSection> {
             book.line(reason.section(), &format!("{way}.{}", reason.name()), count, &text);
         }
     }
+    for (cipher, counts) in workers {
+        let WorkerCounts { restarts, ahead, called, late, failed } = *counts;
+        for (word, count, text) in [
+            ("restarts", restarts, "workers were started behind the first one"),
+            ("ahead", ahead, "packets whose key stream was there before they came"),
+            ("called", called, "packets for which a data thread waited"),
+            ("late", late, "times the worker was late, caught up and was not restarted"),
+            ("failed", failed, "batches of packets failed and were dropped (unit_failed)"),
+        ] {
+            book.line("ciphers", &format!("{cipher}.{word}"), count, text);
+        }
+    }
     for (word, count) in kernel {
         let text = kernel_counters::text(word).map_or_else(|| (*word).to_owned(), sentence);
         book.line("kernel", word, *count, &text);
@@ -226,6 +241,7 @@ mod tests {
             audit: LogCounts::default(),
             flows: LogCounts::default(),
             kernel: &kernel,
+            workers: &[],
         };
         let sections = sections(&figures);
         let words: Vec<_> = sections

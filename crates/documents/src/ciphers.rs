@@ -6,13 +6,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 pub use cipher_loader::trial::child_main as trial_main;
 use cipher_loader::{Examined, LoadError, Loaded, Trial, Trust, examine};
 use cipher_manifest::{Digest, Vectors, vectors};
 use config::{CipherSource, CiphersConfig, Isolation};
-use crypto::custom::CustomCipher;
+use crypto::custom::{CtrOp, CustomCipher, CustomKey, ctr_over_blocks};
 use crypto::{CryptoError, Integrity, Provider, Registry, Secret, SuiteId, Suites, Transform, WorkerState};
 use crypto_maes::Maes512;
 use crypto_std::CustomProvider;
@@ -76,8 +78,10 @@ pub struct StartedWorker {
     pub cipher: Arc<dyn CustomCipher>,
     /// Asks for the state of the process.
     pub state: WorkerQuestion,
-    /// Called when the first known answers were right: until then the worker has more time for each batch.
+    /// Called when the start is over: until then the worker has more time for batches and keys.
     pub settle: Box<dyn Fn() + Send + Sync>,
+    /// The number of keys that the process has room for.
+    pub keys: usize,
 }
 
 /// Asks for the state of a worker.
@@ -91,7 +95,16 @@ pub type StartWorker<'a> = &'a mut dyn FnMut(&Examined, Duration) -> Result<Star
 struct CipherWithAnswers {
     cipher: Arc<dyn CustomCipher>,
     known: KnownAnswers,
-    worker: Option<(WorkerQuestion, Box<dyn Fn() + Send + Sync>)>,
+    worker: Option<RunningWorker>,
+}
+
+/// The process that a cipher runs in.
+struct RunningWorker {
+    state: WorkerQuestion,
+    settle: Box<dyn Fn() + Send + Sync>,
+    keys: usize,
+    /// Times in turn that known answers did not come although the process was up.
+    silent: AtomicU32,
 }
 
 /// The known answers of a cipher, beside the fingerprint that it had at the start.
@@ -130,8 +143,8 @@ fn library(
     }
     let library = examined.manifest.library.file.clone();
     cipher_loader::trial::run(&trial, &examined).map_err(|why| told(LoadError::Trial { library, why }))?;
-    let StartedWorker { cipher, state, settle } = start(&examined, deadline)?;
-    let worker = Some((state, settle));
+    let StartedWorker { cipher, state, settle, keys } = start(&examined, deadline)?;
+    let worker = Some(RunningWorker { state, settle, keys, silent: AtomicU32::new(0) });
     Ok(CipherWithAnswers { cipher, known: KnownAnswers::Vectors(examined.vectors), worker })
 }
 
@@ -156,16 +169,17 @@ impl Tested {
                 Err(error) => why = error.to_string(),
                 Ok(provider) => {
                     let tested = Tested { provider, of };
-                    if tested.answers() {
-                        if let Some((_, settle)) = &tested.of.worker {
-                            settle();
+                    match tested.answers() {
+                        Answers::Right => return Ok(tested),
+                        Answers::Missing(text) => why = format!("it does not answer: {text}"),
+                        Answers::Wrong(text) => {
+                            return Err(format!(
+                                "it computes wrong answers ({text}; fingerprint {}); test this machine's memory and \
+                                 processor",
+                                Digest(*tested.provider.behaviour().octets())
+                            ));
                         }
-                        return Ok(tested);
                     }
-                    why = format!(
-                        "it computes wrong answers (fingerprint {}); test this machine's memory and processor",
-                        Digest(*tested.provider.behaviour().octets())
-                    );
                     of = tested.of;
                 }
             }
@@ -173,13 +187,64 @@ impl Tested {
         Err(why)
     }
 
-    fn answers(&self) -> bool {
+    fn answers(&self) -> Answers {
         match &self.of.known {
-            KnownAnswers::Fingerprint(known) => self.provider.behaviour().octets() == known,
-            KnownAnswers::Vectors(vectors) => vectors::run(vectors, self.of.cipher.as_ref()).is_ok(),
+            KnownAnswers::Fingerprint(known) if self.provider.behaviour().octets() != known => {
+                Answers::Wrong("another fingerprint".to_owned())
+            }
+            KnownAnswers::Fingerprint(_) => counter_mode(self.of.cipher.as_ref()),
+            KnownAnswers::Vectors(vectors) => match vectors::run(vectors, self.of.cipher.as_ref()) {
+                Ok(_) => Answers::Right,
+                Err(error) if error.no_answer => Answers::Missing(error.to_string()),
+                Err(error) => Answers::Wrong(error.to_string()),
+            },
         }
     }
 }
+
+/// The outcome of known answers.
+#[derive(Debug, PartialEq, Eq)]
+enum Answers {
+    /// All of them came.
+    Right,
+    /// One did not come, in words.
+    Missing(String),
+    /// One was another, in words.
+    Wrong(String),
+}
+
+/// Whether the cipher's own counter mode is that of its blocks, which the fingerprint knows, for lengths on both sides
+/// of a block's border and a counter that carries.
+fn counter_mode(cipher: &dyn CustomCipher) -> Answers {
+    const LENGTHS: [usize; 8] = [1, 15, 16, 17, 127, 128, 512, 1400];
+    let octets: Vec<u8> = (0..cipher.description().key_len).map(|at| (at * 29 + 7) as u8).collect();
+    let Ok(CustomKey::Block(key)) = cipher.set_key(&octets) else {
+        return Answers::Missing("it took no key".to_owned());
+    };
+    let packets = || LENGTHS.map(|len| (0..len).map(|at| at as u8).collect::<Vec<u8>>());
+    let counter = |number: usize| [[number as u8 ^ 0x5a; 12].as_slice(), &[0, 0, 0, 0xfe]].concat();
+    let mut own = packets();
+    let mut blocks = packets();
+    let counters: Vec<[u8; 16]> =
+        (0..LENGTHS.len()).filter_map(|number| counter(number).try_into().ok()).collect();
+    let run = |packets: &mut [Vec<u8>], by_blocks: bool| {
+        let ops = packets.iter_mut().zip(&counters);
+        let mut ops: Vec<_> = ops.map(|(data, counter)| CtrOp { counter: *counter, data }).collect();
+        if by_blocks {
+            ctr_over_blocks(|blocks| key.encrypt_blocks(blocks), &mut ops)
+        } else {
+            key.ctr_xor_batch(&mut ops)
+        }
+    };
+    match run(&mut own, false).and_then(|()| run(&mut blocks, true)) {
+        Err(error) => Answers::Missing(error.to_string()),
+        Ok(()) if own == blocks => Answers::Right,
+        Ok(()) => Answers::Wrong("its counter mode is not that of its blocks".to_owned()),
+    }
+}
+
+/// Times in turn that known answers may be missing from a process that is up.
+const MOST_SILENT: u32 = 3;
 
 impl Provider for Tested {
     fn name(&self) -> &'static str {
@@ -200,11 +265,33 @@ impl Provider for Tested {
     }
 
     fn check_again(&self) -> Result<(), CryptoError> {
-        // A worker that is starting fails its vectors without a wrong answer, and its fingerprint says enough.
-        if self.of.worker.is_none() && !self.answers() {
+        let withdraw = match (self.answers(), &self.of.worker) {
+            (Answers::Right, Some(worker)) => {
+                worker.silent.store(0, Relaxed);
+                false
+            }
+            (Answers::Right, None) => false,
+            (Answers::Wrong(_), _) | (Answers::Missing(_), None) => true,
+            // A process that is starting gives no answer. One that is up and gives none three times in turn may choose
+            // whom it answers.
+            (Answers::Missing(_), Some(worker)) => {
+                (worker.state)().is_up && worker.silent.fetch_add(1, Relaxed) + 1 >= MOST_SILENT
+            }
+        };
+        if withdraw {
             self.provider.withdraw();
         }
         self.provider.check_again()
+    }
+
+    fn key_room(&self) -> Option<usize> {
+        self.of.worker.as_ref().map(|worker| worker.keys)
+    }
+
+    fn settle(&self) {
+        if let Some(worker) = &self.of.worker {
+            (worker.settle)();
+        }
     }
 
     fn fault(&self) -> Option<CryptoError> {
@@ -216,7 +303,7 @@ impl Provider for Tested {
     }
 
     fn worker(&self) -> Option<WorkerState> {
-        self.of.worker.as_ref().map(|(state, _)| state())
+        self.of.worker.as_ref().map(|worker| (worker.state)())
     }
 }
 
@@ -256,7 +343,7 @@ pub fn isolation_of(ciphers: &CiphersConfig, suite: &str) -> Option<&'static str
 /// The ciphers that are configured, for `status`.
 pub fn report(ciphers: &CiphersConfig, registry: &Registry) -> Vec<api::CipherState> {
     let fingerprints = fingerprints(registry);
-    let workers: BTreeMap<_, _> = registry.workers().map(|(name, state)| (name, state.text)).collect();
+    let workers: BTreeMap<_, _> = registry.workers().collect();
     let state = |table: &config::CipherConfig| {
         let name = name(&table.source)?;
         Some(api::CipherState {
@@ -264,10 +351,16 @@ pub fn report(ciphers: &CiphersConfig, registry: &Registry) -> Vec<api::CipherSt
             isolation: isolation(&table.source).to_owned(),
             alone: table.alone,
             fingerprint: fingerprints.get(name).cloned(),
-            worker: workers.get(name).cloned(),
+            worker: workers.get(name).map(|worker| worker.text.clone()),
+            counts: workers.get(name).map(|worker| counts(&worker.counts)),
         })
     };
     ciphers.tables.iter().filter_map(state).collect()
+}
+
+fn counts(counts: &crypto::WorkerCounts) -> api::WorkerCounts {
+    let crypto::WorkerCounts { restarts, ahead, called, late, failed } = *counts;
+    api::WorkerCounts { restarts, ahead, called, late, failed }
 }
 
 /// What key managers must agree on about a suite; `None` for a standard one.
@@ -285,135 +378,4 @@ pub fn agreement(suite: SuiteId, fingerprints: &Fingerprints) -> Option<api::Cus
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use crypto::custom::{CustomDescription, CustomKey, SetKeyError};
-    use crypto::{OpenOp, SealOp};
-
-    use super::*;
-
-    /// mAES-512, until it is told to compute something else.
-    #[derive(Debug)]
-    struct Changing {
-        inner: Maes512,
-        changed: Arc<AtomicBool>,
-    }
-
-    impl CustomCipher for Changing {
-        fn description(&self) -> &CustomDescription {
-            self.inner.description()
-        }
-
-        fn set_key(&self, key: &[u8]) -> Result<CustomKey, SetKeyError> {
-            let mut key = key.to_vec();
-            key[0] ^= u8::from(self.changed.load(Ordering::Relaxed));
-            self.inner.set_key(&key)
-        }
-    }
-
-    fn no_worker(_: &Examined, _: Duration) -> Result<StartedWorker, String> {
-        Err("no worker is started here".to_owned())
-    }
-
-    fn with_answers(cipher: Arc<dyn CustomCipher>) -> CipherWithAnswers {
-        CipherWithAnswers { cipher, known: KnownAnswers::Fingerprint(MAES512), worker: None }
-    }
-
-    fn suites() -> Suites {
-        let mut suites = Suites::standard();
-        suites.register(&crypto_maes::description(), crypto_maes::TRANSFORM_ID, false).unwrap();
-        suites
-    }
-
-    fn seal(key: &dyn Transform) -> Result<[u8; 32], crypto::UnitFailed> {
-        let (mut data, mut icv) = ([7; 32], [0; 16]);
-        let op = SealOp { sequence: 1, header: &[0; 8], iv: &mut [0; 8], data: &mut data, icv: &mut icv };
-        key.seal(op).map(|()| data)
-    }
-
-    #[test]
-    fn a_configured_cipher_serves_its_suites_and_is_known_by_its_fingerprint() {
-        let table =
-            config::CipherConfig { source: CipherSource::BuiltIn { name: Maes512::NAME }, alone: false };
-        let ciphers = CiphersConfig { tables: vec![table], suites: suites(), refused: Vec::new() };
-        let registry = add(&ciphers, Registry::new(), &mut no_worker);
-        assert_eq!(registry.left_out().count(), 0, "{:?}", registry.left_out().collect::<Vec<_>>());
-        let suite = registry.suites().find("maes512ctr-sha256").unwrap();
-        let known = fingerprints(&registry);
-        let agreed = agreement(suite, &known).unwrap();
-        assert_eq!((agreed.transform_id, agreed.key_bits, agreed.keymat_octets), (61_440, 512, 100));
-        assert_eq!(agreed.fingerprint, Some(Digest(MAES512).to_string()));
-        assert_eq!(agreement(SuiteId::AES_128_GCM, &known), None);
-        let keymat = Secret::new((0..100).collect());
-        assert!(seal(registry.transform(suite, &keymat, false).unwrap().as_ref()).is_ok());
-    }
-
-    #[test]
-    fn a_cipher_that_is_not_there_is_told_of_and_the_others_go_on() {
-        let refused = config::RefusedCipher {
-            manifest: "/gone/manifest.json".into(),
-            why: "the manifest cannot be read".to_owned(),
-            remedy: "install it".to_owned(),
-        };
-        let gone = config::CipherConfig {
-            source: CipherSource::Library {
-                manifest: "/gone/maes512.json".into(),
-                sha256: Digest([0; 32]),
-                name: Some("maes512".to_owned()),
-                isolation: Isolation::default(),
-                deadline: Duration::from_millis(2),
-            },
-            alone: false,
-        };
-        let ciphers = CiphersConfig { tables: vec![gone], suites: suites(), refused: vec![refused] };
-        let registry = add(&ciphers, crypto_std::registry().unwrap(), &mut no_worker);
-        let told: Vec<_> = crate::crypto_units::faults(&registry).map(|fault| fault.message).collect();
-        assert!(
-            told[0].starts_with("the cipher /gone/manifest.json is not used: the manifest cannot be read")
-        );
-        assert!(told[1].starts_with("the cipher maes512 is not used: /gone"), "{told:?}");
-        let suite = registry.suites().find("maes512ctr-sha256").unwrap();
-        let refused = registry.transform(suite, &Secret::new(vec![1; 100]), false).map(drop).unwrap_err();
-        assert_eq!(refused, CryptoError::NoProvider(suite));
-        assert!(refused.remedy().unwrap().contains("ravelin status"));
-        assert!(registry.transform(SuiteId::AES_128_GCM, &Secret::new(vec![1; 20]), false).is_ok());
-    }
-
-    #[test]
-    fn a_cipher_that_answers_otherwise_is_used_no_more() {
-        let changed = Arc::new(AtomicBool::new(false));
-        let cipher = Arc::new(Changing { inner: Maes512::new(), changed: Arc::clone(&changed) });
-        let tested = Tested::new(with_answers(cipher), &suites()).unwrap();
-        let mut registry = crypto_std::registry().unwrap().with_suites(suites()).with(tested);
-        let suite = registry.suites().find("maes512ctr-sha256").unwrap();
-        let keymat = Secret::new((0..100).collect());
-        let key = registry.transform(suite, &keymat, false).unwrap();
-        let sealed = seal(key.as_ref());
-        assert!(sealed.is_ok());
-        assert_eq!(registry.check_next(), Some(("maes512", Ok(()))));
-        assert_eq!(seal(key.as_ref()), sealed);
-        changed.store(true, Ordering::Relaxed);
-        let fault = CryptoError::CipherChanged { name: "maes512" };
-        assert_eq!(registry.check_next(), Some(("maes512", Err(fault.clone()))));
-        // Keys that are there stop, new ones are not made, and it stays so.
-        changed.store(false, Ordering::Relaxed);
-        assert_eq!(seal(key.as_ref()), Err(crypto::UnitFailed));
-        let op = OpenOp {
-            sequence: 1,
-            header: &[0; 8],
-            iv: &[0; 8],
-            data: &mut [0; 32],
-            icv: &[0; 16],
-            ok: false,
-        };
-        assert_eq!(key.open(op), Err(crypto::UnitFailed));
-        assert_eq!(registry.transform(suite, &keymat, false).map(drop), Err(fault));
-        assert!(registry.check_next().unwrap().1.is_err());
-        let told: Vec<_> = crate::crypto_units::faults(&registry).collect();
-        assert!(told.len() == 1 && told[0].message.contains("other answers than at the start"), "{told:?}");
-        // Its provider with wrong answers from the start is none.
-        let wrong = Changing { inner: Maes512::new(), changed: Arc::new(AtomicBool::new(true)) };
-        assert!(Tested::new(with_answers(Arc::new(wrong)), &suites()).is_err());
-    }
-}
+mod tests;

@@ -444,8 +444,9 @@ fn start_worker(examined: &Examined, _: Duration) -> Result<StartedWorker, Strin
     let settings = Settings { deadline: patient, key_deadline: patient, ..Settings::default() };
     let isolated = Isolated::start(&program, examined, settings, |_| ());
     let isolated = isolated.map_err(|error| error.to_string())?;
-    let state = || WorkerState { is_up: true, text: String::new() };
-    Ok(StartedWorker { cipher: Arc::new(isolated), state: Box::new(state), settle: Box::new(|| ()) })
+    let state = || WorkerState { is_up: true, text: String::new(), counts: Default::default() };
+    let keys = isolated.keys();
+    Ok(StartedWorker { cipher: Arc::new(isolated), state: Box::new(state), settle: Box::new(|| ()), keys })
 }
 
 /// Replay a capture file into another; `line` hears of every packet.

@@ -3,9 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::privileges::has_the_rights;
 use lab::rig::{Rig, RigOptions};
 use lab::{Eavesdropper, Program, Running, Side};
-use tests::{PATIENCE, binary, copy_of_python, counted, one_line, program, tcp_server, wait_for};
+use tests::{
+    PATIENCE, binary, copy_of_python, counted, json_lines, monitor, one_line, program, tcp_server, wait_for,
+};
 
 const TCP: u16 = 7031;
 const CIPHER: &str = "[[cipher]]\nbuiltin = \"maes512\"\n";
@@ -21,13 +24,14 @@ fn policy(app: &Path, peer: Side, terms: &str) -> String {
     )
 }
 
+/// Two hosts with a policy of these terms and this configuration, in which SIDE is the name of the host.
 fn build(name: &str, terms: &str, configuration: &str) -> (Rig, PathBuf) {
     let options = RigOptions { name: name.to_owned(), binary: binary(), daemon: None, segmentation: true };
     let mut rig = Rig::build(&options).unwrap();
     let app = copy_of_python(rig.folder(), "app");
     for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
         rig.set_policy(side, &policy(&app, peer, terms)).unwrap();
-        rig.configure(side, configuration);
+        rig.configure(side, &configuration.replace("SIDE", &format!("{side:?}")));
     }
     rig.start_both().unwrap();
     std::fs::write(rig.folder().join("secret"), "a secret that both hosts share").unwrap();
@@ -164,15 +168,23 @@ fn worker(rig: &Rig, side: Side) -> (String, u32) {
 fn a_library_runs_in_a_worker_whose_death_costs_its_own_packets_alone() {
     let folder = RootFolder::new("own-worker");
     let suite = "aes256cctr-sha256";
-    let (rig, app) = build("rvl-ownworker", &format!("suite {suite}"), &library(&folder.0));
+    let configuration =
+        format!("{}[audit]\nfile = \"{}/SIDE.jsonl\"\n", library(&folder.0), folder.0.display());
+    let audit = folder.0.join(format!("{:?}.jsonl", Side::Alice));
+    let (mut rig, app) = build("rvl-ownworker", &format!("suite {suite}"), &configuration);
     let (before, pid) = worker(&rig, Side::Alice);
     assert!(before.starts_with("up, process ") && pid > 1, "{before}");
+    let daemon = rig.daemon(Side::Alice).unwrap().pid();
+    let tasks = std::fs::read_dir(format!("/proc/{daemon}/task")).unwrap();
+    let name = |task: PathBuf| std::fs::read_to_string(task.join("comm")).unwrap_or_default();
+    assert!(tasks.filter_map(Result::ok).any(|task| name(task.path()).trim() == "rvl-cipher"));
+    has_the_rights(daemon);
     let _server = tcp_server(&rig, &app, TCP);
     let managers = [key_manager(&rig, Side::Alice, suite), key_manager(&rig, Side::Bob, suite)];
     let wire = Eavesdropper::listen(&rig.lab, &[]);
     let said = || format!("{} {}", managers[0].output(), managers[1].output());
-    let transfer = || one_line(&rig, &app, &Side::Bob.v4().to_string(), TCP, 40_000);
-    let (out, err) = transfer();
+    let transfer = |rig: &Rig| one_line(rig, &app, &Side::Bob.v4().to_string(), TCP, 40_000);
+    let (out, err) = transfer(&rig);
     assert_eq!(out.trim(), "same", "{err} {}", said());
 
     // It has no capability, and a filter of system calls is in force.
@@ -183,17 +195,46 @@ fn a_library_runs_in_a_worker_whose_death_costs_its_own_packets_alone() {
 
     // It is ended from outside: another one takes its keys, and the same associations go on.
     let spis = spis(&rig);
+    let events = monitor(&rig, Side::Alice);
     kill(pid);
     wait_for("the next worker", PATIENCE, || {
         let (text, now) = worker(&rig, Side::Alice);
         if text.starts_with("up") && now != pid { Ok(()) } else { Err(text) }
     });
-    let (out, err) = transfer();
+    for change in ["failed", "restarted"] {
+        let told = |line: &str| {
+            line.contains(r#""event":"cipher""#) && line.contains(&format!(r#""change":"{change}""#))
+        };
+        wait_for("the events", PATIENCE, || {
+            let (output, entries) = (events.output(), json_lines(&audit));
+            let is_entry = |entry: &serde_json::Value| {
+                entry["event"] == format!("cipher_{change}") && entry["cipher"] == "aes256c"
+            };
+            let done = output.lines().any(told) && entries.iter().any(is_entry);
+            if done { Ok(()) } else { Err(format!("{output} {entries:?}")) }
+        });
+    }
+    let (out, err) = transfer(&rig);
     assert_eq!(out.trim(), "same", "{err} {}", said());
     assert_eq!(self::spis(&rig), spis);
     wire.assert_no_clear("with a worker that was ended", |flow| {
         [flow.local_port, flow.remote_port].contains(&TCP)
     });
+    let status = rig.json(Side::Alice, &["status"]).unwrap();
+    let counts = &status["ciphers"][0]["counts"];
+    assert!(counts["restarts"].as_u64() >= Some(1) && counts["ahead"].as_u64() > Some(0), "{counts}");
+    let stats = rig.ravelin(Side::Alice, &["stats"], "").unwrap();
+    assert!(stats.contains("workers were started behind the first one"), "{stats}");
+
+    // Its successor has a worker of its own, which takes the keys.
+    let old = rig.release(Side::Alice).unwrap();
+    rig.start_with(Side::Alice, &["--take-over"]).unwrap();
+    old.finish(PATIENCE).unwrap();
+    assert_eq!(self::spis(&rig), spis);
+    let (out, err) = transfer(&rig);
+    assert_eq!(out.trim(), "same", "{err} {}", said());
+    assert_eq!(self::spis(&rig), spis, "no new keys were needed");
+    wire.assert_no_clear("after the take-over", |flow| [flow.local_port, flow.remote_port].contains(&TCP));
 }
 
 fn kill(pid: u32) {

@@ -295,7 +295,7 @@ fn has_the_rights_of_its_table(rig: &Rig) {
 }
 
 #[track_caller]
-fn has_the_rights(pid: u32) {
+pub(super) fn has_the_rights(pid: u32) {
     assert!(threads(pid, "Name").len() >= 3);
     have(pid, |thread| match thread {
         "rvl-look" | "rvl-digest" => DAC_READ_SEARCH,

@@ -15,3 +15,10 @@ pub(super) enum Failure {
     #[error("the cipher's answer did not come: {0}")]
     Unit(#[from] UnitFailed),
 }
+
+impl Failure {
+    /// Whether the cipher gave no answer at all.
+    pub(super) const fn is_no_answer(self) -> bool {
+        matches!(self, Failure::Unit(_) | Failure::Key(SetKeyError::Unit(_) | SetKeyError::NoRoom(_)))
+    }
+}

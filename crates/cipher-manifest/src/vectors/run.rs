@@ -58,6 +58,8 @@ pub struct VectorError {
     pub tc_id: Option<u64>,
     /// What was wrong, in words for the author.
     pub why: String,
+    /// Whether the unit that computes the cipher failed: there is no answer, so none that is wrong.
+    pub no_answer: bool,
 }
 
 impl fmt::Display for VectorError {
@@ -80,12 +82,15 @@ pub fn run(vectors: &Vectors, cipher: &dyn CustomCipher) -> Result<Counts, Vecto
     let description = cipher.description();
     if vectors.cipher() != description.name {
         let why = format!("they are for {:.20}, not for {}", vectors.cipher(), description.name);
-        return Err(VectorError { tc_id: None, why });
+        return Err(VectorError { tc_id: None, why, no_answer: false });
     }
     let mut counts = Counts::default();
     for test in vectors.tests() {
-        check(test, description, cipher)
-            .map_err(|error| VectorError { tc_id: Some(test.tc_id), why: error.to_string() })?;
+        check(test, description, cipher).map_err(|error| VectorError {
+            tc_id: Some(test.tc_id),
+            why: error.to_string(),
+            no_answer: error.is_no_answer(),
+        })?;
         counts.add(test);
     }
     Ok(counts)

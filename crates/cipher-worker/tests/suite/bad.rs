@@ -1,7 +1,7 @@
 //! What a worker process is: what it may use, what it is without, and libraries that end before they are ready.
 
 use cipher_worker::{Isolated, Settings, WorkerError};
-use crypto::custom::{CustomCipher, CustomKey};
+use crypto::custom::{CustomCipher, CustomKey, SetKeyError};
 
 use crate::lab::Folder;
 use crate::start::{Worker, settings};
@@ -86,4 +86,29 @@ fn numbers_of_keys_that_no_worker_has_are_refused() {
         let error = Isolated::detached(description.clone(), Settings { keys, ..settings() }).unwrap_err();
         assert!(matches!(error, WorkerError::Keys(number) if number == keys));
     }
+}
+
+#[test]
+fn a_key_too_many_is_refused_by_its_number_and_room_comes_back() {
+    let worker = Worker::start(&Folder::with(&[]), settings());
+    let mut keys: Vec<_> = (1..=8u8).map(|octet| worker.cipher.set_key(&[octet; 32]).unwrap()).collect();
+    assert_eq!(worker.cipher.keys(), keys.len());
+    let refused = worker.cipher.set_key(&[9; 32]).map(drop).unwrap_err();
+    assert_eq!(refused, SetKeyError::NoRoom(8));
+    assert!(refused.to_string().contains("room for 8 keys"), "{refused}");
+    keys.pop();
+    assert!(worker.cipher.set_key(&[9; 32]).is_ok());
+}
+
+#[test]
+fn a_worker_is_ended_before_others_where_memory_is_short_and_has_little_address_space() {
+    let worker = Worker::start(&Folder::with(&[]), settings());
+    let pid = worker.cipher.report().pid.unwrap();
+    let score = std::fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap();
+    assert_eq!(score.trim(), "500");
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max address space")).unwrap();
+    let most: usize = line.split_ascii_whitespace().nth(3).unwrap().parse().unwrap();
+    // Eight keys, with a ring each in the shared memory.
+    assert!(most < 300 << 20, "{line}");
 }

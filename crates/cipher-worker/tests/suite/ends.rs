@@ -95,6 +95,24 @@ fn a_slow_worker_serves_as_long_as_it_keeps_the_deadline() {
 }
 
 #[test]
+fn at_the_start_a_worker_has_more_time_than_later() {
+    let late = Settings {
+        deadline: Duration::from_micros(10),
+        key_deadline: Duration::from_micros(10),
+        ..settings()
+    };
+    let slow = trap("for(long i=0;i<3000000;i++)toy_sink++");
+    let worker = Worker::start(&slow, late);
+    worker.cipher.be_patient();
+    let Ok(CustomKey::Block(key)) = worker.cipher.set_key(&[1; 32]) else { panic!("no key") };
+    let before = worker.cipher.report();
+    key.encrypt_blocks(&mut [0xee; 16]).unwrap();
+    assert_eq!((before.late, before.failed), (0, 0), "{before:?}");
+    worker.cipher.settle();
+    assert_eq!(key.encrypt_blocks(&mut [0xee; 16]), Err(UnitFailed));
+}
+
+#[test]
 fn a_worker_that_did_not_run_for_a_moment_is_not_restarted() {
     let brief = Settings { deadline: Duration::from_millis(1), ..settings() };
     let worker = Worker::start(&Folder::with(&[]), brief);

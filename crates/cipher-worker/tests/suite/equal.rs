@@ -151,7 +151,7 @@ fn keys_come_and_go_beyond_the_room_that_there_is() {
             Ok(_) => panic!("another kind"),
             // Eight fit.
             Err(error) => {
-                assert_eq!(error, SetKeyError::Unit(crypto::UnitFailed));
+                assert_eq!(error, SetKeyError::NoRoom(8));
                 assert_eq!(held.len(), 8);
                 held.clear();
             }

@@ -48,6 +48,23 @@ fn a_key_stays_in_no_shared_memory() {
 }
 
 #[test]
+fn what_packets_left_in_the_lanes_goes_with_the_next_key() {
+    let worker = Worker::start(&Folder::with(&[]), settings());
+    let Ok(CustomKey::Block(key)) = worker.cipher.set_key(&[1; 32]) else { panic!("no key") };
+    let mut data = [0x77; 3200];
+    key.encrypt_blocks(&mut data).unwrap();
+    let is_there =
+        |memory: &Memory, part: &[u8]| all(memory).windows(part.len()).any(|window| window == part);
+    let (host, made) = (worker.cipher.host_memory(), worker.cipher.worker_memory());
+    assert!(
+        is_there(host, &[0x77; 16]) && is_there(made, &data[..16]),
+        "the test looks at the right memories"
+    );
+    drop(key);
+    until("nothing is left", || !is_there(host, &[0x77; 16]) && !is_there(made, &data[..16]));
+}
+
+#[test]
 fn key_stream_goes_with_its_key() {
     let worker = Worker::start(&Folder::with(&[]), settings());
     let Ok(CustomKey::Block(key)) = worker.cipher.set_key(&[1; 32]) else { panic!("no key") };

@@ -57,7 +57,7 @@ impl Behaviour {
                 Err(SetKeyError::Length) => {
                     return Err("refuses keys of the length that its description has");
                 }
-                Err(SetKeyError::Unit(_)) => return Err("failed to take a key"),
+                Err(SetKeyError::Unit(_) | SetKeyError::NoRoom(_)) => return Err("failed to take a key"),
             }
             hash.update(&data);
         }

@@ -157,11 +157,17 @@ fn foreign_code_never_sees_an_octet_that_was_not_verified() {
     let calls = watched.calls.clone();
     let (provider, own) = provider(watched);
     let behind_the_host = own.into_iter().filter(|suite| !suite.custom().unwrap().kind().is_alone());
+    // Suites of one kind differ in the MAC alone.
+    let mut kinds = Vec::new();
     for suite in behind_the_host {
+        let kind = suite.custom().unwrap().kind();
+        let is_first = !kinds.contains(&kind);
+        kinds.push(kind);
+        let count = if is_first { 100_000u32 } else { 10_000 };
         let key = key(&provider, suite, false);
         let sealed = Packet::new(suite, 3, counting(96)).sealed(key.as_ref());
         let before = calls.load(Ordering::Relaxed);
-        for n in 0u32..10_000 {
+        for n in 0..count {
             let mut forged = sealed.clone();
             let part = match n % 4 {
                 0 => &mut forged.data[..],
@@ -173,7 +179,7 @@ fn foreign_code_never_sees_an_octet_that_was_not_verified() {
             part[at] ^= 1 << (n % 7);
             assert_eq!(key.open(forged.open_op(true)), Ok(false), "{suite}");
         }
-        assert_eq!(calls.load(Ordering::Relaxed), before, "{suite}: 10,000 forged packets");
+        assert_eq!(calls.load(Ordering::Relaxed), before, "{suite}: {count} forged packets");
         assert!(sealed.opened(key.as_ref()).is_some());
         assert!(calls.load(Ordering::Relaxed) > before, "{suite}: the counter counts");
     }

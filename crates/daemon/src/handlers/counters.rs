@@ -28,6 +28,8 @@ pub(super) async fn counters(
     let plane = plane.get().await?;
     let (outbound, inbound, overrun) = plane.halves().statistics().await?;
     let kernel = plane.kernel_counters()?;
+    let workers = plane.associations().registry().workers();
+    let workers: Vec<_> = workers.map(|(cipher, state)| (cipher, state.counts)).collect();
     let mut sections = statistics::sections(&Figures {
         outbound: &outbound,
         inbound: &inbound,
@@ -38,6 +40,7 @@ pub(super) async fn counters(
         audit: plane.observers().audit_counts(),
         flows: plane.observers().flow_log_counts(),
         kernel: &kernel,
+        workers: &workers,
     });
     if plane.policy().is_translated() {
         sections.push(crate::translation::section(&plane.translation().await?));

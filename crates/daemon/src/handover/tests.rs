@@ -259,3 +259,37 @@ fn a_connection_that_says_nothing_sensible_ends_the_attempt_only() {
     let (text, _) = control::handover::receive(&a).unwrap();
     assert!(String::from_utf8(text).unwrap().contains("refused"));
 }
+
+#[test]
+fn ciphers_of_ones_own_that_the_new_daemon_has_otherwise_or_without_room_are_refused() {
+    let used = |keys| {
+        let used = UsedCipher { fingerprint: "aa".to_owned(), keys };
+        UsedCiphers::from([("house256".to_owned(), used)])
+    };
+    let request = |fingerprint: Option<&str>, room: Option<usize>| {
+        let mut request = Request::new("main", "rvl0", 4500);
+        request.ciphers.extend(fingerprint.map(|text| ("house256".to_owned(), text.to_owned())));
+        request.key_rooms.extend(room.map(|room| ("house256".to_owned(), room)));
+        request
+    };
+    let outcome = |request: &Request, keys| {
+        let (a, giving) = asked(request);
+        let outcome = giving.has_ciphers(&used(keys)).map(drop);
+        if let Err(text) = &outcome {
+            let (told, _) = control::handover::receive(&a).unwrap();
+            let told = String::from_utf8(told).unwrap();
+            assert!(told.contains(text), "{told}");
+        }
+        outcome
+    };
+    assert_eq!(outcome(&request(Some("aa"), Some(512)), 512), Ok(()));
+    // A cipher that is compiled in or runs in the daemon has no bound.
+    assert_eq!(outcome(&request(Some("aa"), None), 100_000), Ok(()));
+    let refused = outcome(&request(Some("aa"), Some(512)), 513).unwrap_err();
+    assert_eq!(
+        refused,
+        "513 associations use the cipher house256, and its worker in the new daemon has room for 512 keys"
+    );
+    assert!(outcome(&request(Some("bb"), Some(512)), 1).unwrap_err().contains("computes something else"));
+    assert!(outcome(&request(None, None), 1).unwrap_err().contains("which the new daemon does not have"));
+}

@@ -11,9 +11,10 @@ mod served;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use api::{Direction, SaAdd, SaInfo};
-use crypto::{Registry, Secret};
+use crypto::{Provider, Registry, Secret};
 use netio::link::Links;
 use sadb::handover::HandOver;
 use sadb::sa::Padding;
@@ -23,12 +24,13 @@ use wire::Time;
 use super::context::Context;
 use super::halves::Halves;
 use crate::datapath::{InboundHalf, OutboundHalf};
+use crate::handover::{UsedCipher, UsedCiphers};
 use crate::keys::Keys;
 use crate::paths::look;
 use control::channel::AskError;
 use documents::api_error::{ApiError, Blame};
 use documents::associations::{self, Defaults, SaView};
-use documents::ciphers::{Fingerprints, fingerprints};
+use documents::ciphers::fingerprints;
 
 pub use query::SaQuery;
 use served::Served;
@@ -60,16 +62,12 @@ impl Associations {
         &self.keys.registry
     }
 
-    /// Put known answers to the ciphers of one's own, in turns: to each every ten minutes. `second` counts from the start.
-    pub(super) fn check_ciphers(&mut self, second: u32) {
+    /// The cipher of one's own to which known answers are to be put in this second, counted from the start: each one's
+    /// turn comes every ten minutes.
+    pub(super) fn cipher_to_check(&mut self, second: u32) -> Option<Arc<dyn Provider>> {
         let count = self.registry().fingerprints().count();
-        let every = u32::try_from(count).ok().and_then(|count| KNOWN_ANSWERS.checked_div(count));
-        if !every.is_some_and(|every| second.is_multiple_of(every)) {
-            return;
-        }
-        if let Some((_, Err(error))) = self.keys.registry.check_next() {
-            tracing::error!("{error}; {}", error.remedy().unwrap_or_default());
-        }
+        let every = u32::try_from(count).ok().and_then(|count| KNOWN_ANSWERS.checked_div(count))?;
+        if second.is_multiple_of(every.max(1)) { self.keys.registry.next_to_check() } else { None }
     }
 
     /// What is wrong with the book of used keys, if anything.
@@ -103,11 +101,11 @@ impl Associations {
         Ok(associations + HandOver::octets_beside(self.keys.used(), rules))
     }
 
-    /// The ciphers of one's own that associations use.
+    /// The ciphers of one's own that associations use, each with what the next daemon must have for it.
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(super) async fn ciphers(&self, halves: &Halves) -> Result<Fingerprints, ApiError> {
+    pub(super) async fn ciphers(&self, halves: &Halves) -> Result<UsedCiphers, ApiError> {
         let inbound = |half: &mut InboundHalf| {
             half.engine.sad().list().filter_map(|sa| sa.config().suite.custom()).collect::<Vec<_>>()
         };
@@ -115,9 +113,11 @@ impl Associations {
             half.engine.sad().list().filter_map(|(_, sa)| sa.config().suite.custom()).collect::<Vec<_>>()
         };
         let modes = [halves.ask_inbound(inbound).await?, halves.ask_outbound(outbound).await?].concat();
-        let mut used = fingerprints(self.registry());
-        used.retain(|name, _| modes.iter().any(|mode| mode.cipher() == name));
-        Ok(used)
+        let used = fingerprints(self.registry()).into_iter().filter_map(|(name, fingerprint)| {
+            let keys = modes.iter().filter(|mode| mode.cipher() == name).count();
+            (keys > 0).then_some((name, UsedCipher { fingerprint, keys }))
+        });
+        Ok(used.collect())
     }
 
     /// Every association, inbound first, by SPI.

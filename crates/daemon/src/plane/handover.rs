@@ -3,9 +3,9 @@
 use crypto::Secret;
 
 use super::Plane;
+use crate::handover::UsedCiphers;
 use control::channel::AskError;
 use documents::api_error::ApiError;
-use documents::ciphers::Fingerprints;
 
 impl Plane {
     /// The most octets that a hand-over of all that must not be left out takes, the ciphers of one's own that
@@ -13,7 +13,7 @@ impl Plane {
     ///
     /// # Errors
     /// If a data thread does not answer.
-    pub(crate) async fn measured(&self) -> Result<(usize, Fingerprints, Vec<u8>), ApiError> {
+    pub(crate) async fn measured(&self) -> Result<(usize, UsedCiphers, Vec<u8>), ApiError> {
         let rules = self.handed_rules();
         let octets = self.associations.octets_to_hand_over(rules.len(), &self.halves).await?;
         Ok((octets, self.associations.ciphers(&self.halves).await?, rules))

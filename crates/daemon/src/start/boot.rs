@@ -11,7 +11,7 @@ use super::{
     Before, First, RunError, RunOptions, become_the_daemon, explained, filter_queue, fit, left_out,
     note_host, note_tun, open_tun, take_back, translation, unified,
 };
-use crate::keys::{Keys, KeysError};
+use crate::keys::Keys;
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink, UplinkError};
 use crate::{doctor, host, last_policy, plane, state};
@@ -60,9 +60,8 @@ fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Boote
     let (file, First { mut store, candidate, .. }) = last(config, run_dir)?;
     let uplinks = guarded(config)?;
     // The book of used keys begins with the instance: a daemon that finds a record and no book takes it for lost.
-    let registry =
-        documents::crypto_units::registry(config, &mut crate::workers::start).map_err(KeysError::from)?;
-    Keys::open(registry, run_dir, before.record)?;
+    // No packet is protected before there is a daemon, so the book needs no suite yet.
+    Keys::open(Registry::new(), run_dir, before.record)?;
     let parent = unified(config)?;
     let exempt = Cgroup::create(&parent, &format!("ravelin-{}", config.instance))?;
     note_host(config, run_dir, &exempt)?;
