@@ -3,11 +3,17 @@
  * ravelin_cipher.h - a cipher of one's own for Ravelin, ABI version 1.
  *
  * A cipher is a shared library that exports one function, ravelin_cipher_v1. The function returns the description of
- * the library's cipher number `index`, counted from 0, and NULL behind the last one. A description is constant data:
+ * the library's cipher number `index`, counted from 0, and NULL after the last one. A description is constant data:
  * it stays valid and unchanged for as long as the library is mapped.
  *
- * This file is all that an author in C11 or C++17 needs. examples/ciphers has libraries in C, C++ and Rust that can be
- * built and tried.
+ * This file is all that an author in C11 or C++17 needs to write a library. Ravelin loads a library together with two
+ * files in the same folder: test vectors and a manifest. `ravelin cipher new` makes all three. docs/custom-cipher.md,
+ * section "A C file without the template", defines them for those who write them by hand. examples/ciphers has
+ * libraries in C, C++ and Rust that can be built and tried. A library is built by:
+ *
+ *     cc -std=c11 -O2 -fPIC -fvisibility=hidden -shared -Wl,-z,noexecstack -o mycipher.so mycipher.c
+ *
+ * It may be linked with libc, libm and libgcc_s, and with nothing else.
  *
  * WHAT RAVELIN DOES, AND THE LIBRARY DOES NOT
  *   Modes (CTR by RFC 3686, CBC, GCM by RFC 4106), nonces, padding, integrity (HMAC by the host under a key of its
@@ -16,7 +22,7 @@
  *
  * RULES FOR EVERY FUNCTION
  *   - All state of a key lives in `ctx`. Ravelin provides ctx_size octets at an address that is a multiple of
- *     ctx_align, filled with zeros. setkey writes it. Behind setkey it is mapped READ-ONLY: a function that writes it
+ *     ctx_align, filled with zeros. setkey writes it. After setkey it is mapped READ-ONLY: a function that writes it
  *     ends the process. Ravelin wipes it. The library keeps no copy.
  *   - Several threads call with the same ctx at the same time. Two keys exist at the same time.
  *   - No allocation, no system call, no lock, no thread, no signal handler, no errno, no exception or longjmp across
@@ -96,7 +102,8 @@ struct ravelin_cipher_aead {
     uint32_t reserved;
 };
 
-/* The description of a cipher. Functions of another kind than `kind` are NULL. */
+/* The description of a cipher. Functions of another kind than `kind` are NULL, and so are optional functions that the
+ * library does not have. The manifest says the same name, version, vendor, kind, lengths and limit once more. */
 struct ravelin_cipher {
     uint32_t abi_major;   /* RAVELIN_CIPHER_ABI_MAJOR */
     uint32_t abi_minor;   /* RAVELIN_CIPHER_ABI_MINOR */
@@ -110,7 +117,9 @@ struct ravelin_cipher {
     const char *version; /* Printable UTF-8, 1 to 63 octets, as `1.2`. */
     const char *vendor;  /* Printable UTF-8, 1 to 63 octets. */
 
-    uint32_t block_len; /* BLOCK: 16 or 8 octets. Others: 0. */
+    /* BLOCK: 16 or 8 octets. Others: 0. Blocks of 8 octets give CBC suites only, and one key encrypts at most 2^20 of
+     * them, or fewer if max_octets_per_key says so. */
+    uint32_t block_len;
     uint32_t key_len;   /* 16 to 128 octets; a cipher with two key lengths is two ciphers with two names. */
     uint32_t nonce_len; /* STREAM and AEAD: 12 octets (4 of salt, 8 of sequence number). BLOCK: 0. */
     uint32_t tag_len;   /* AEAD: 8, 12 or 16 octets. Others: 0. */

@@ -148,9 +148,7 @@ fn library(folder: &Path) -> String {
     let made =
         std::process::Command::new("make").arg("-C").arg(here).arg(out).arg(&manifest).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let digest = std::process::Command::new("sha256sum").arg(&manifest).output().unwrap();
-    let digest = String::from_utf8(digest.stdout).unwrap();
-    let digest = digest.split(' ').next().unwrap();
+    let digest = digest(&manifest);
     format!("[[cipher]]\nmanifest = \"{}\"\nsha256 = \"{digest}\"\ndeadline = 500\n", manifest.display())
 }
 
@@ -250,6 +248,12 @@ fn run(folder: &Path, program: &Path, args: &[&str]) -> String {
     text(&done.stdout)
 }
 
+/// The digest of a file, as manifests and configurations have it.
+fn digest(path: &Path) -> String {
+    let printed = run(Path::new("/"), Path::new("sha256sum"), &[&path.display().to_string()]);
+    printed.split(' ').next().unwrap().to_owned()
+}
+
 /// Put the line that the comment at a marked place of a new cipher suggests in place of the one that is there.
 fn follow(path: &Path, place: &str, there: &str) {
     let text = std::fs::read_to_string(path).unwrap();
@@ -259,6 +263,43 @@ fn follow(path: &Path, place: &str, there: &str) {
     let (comment, rest) = behind.split_once(there).unwrap();
     let (between, rest) = rest.split_once(there).unwrap();
     std::fs::write(path, format!("{before}{place}{comment}{there}{between}{suggested}{rest}")).unwrap();
+}
+
+/// A cipher whose manifest is in its own folder passes the checks: what they said. Valgrind need not be installed.
+fn check(own: &Path, cipher: &str) -> String {
+    let manifest = format!("{cipher}.json");
+    let checked = run(own, &binary(), &["cipher", "check", &manifest, "--without", "memory"]);
+    assert!(checked.contains(&format!("{cipher} passed what was checked")), "{checked}");
+    checked
+}
+
+/// Pack and install a block cipher, and send packets between two hosts of this name under its counter mode.
+fn carry(name: &str, own: &Path, cipher: &str) {
+    let ravelin = binary();
+    let packed = run(own, &ravelin, &["cipher", "pack", &format!("{cipher}.json"), "--json"]);
+    let packed: serde_json::Value = serde_json::from_str(&packed).unwrap();
+    let place = own.join("installed").display().to_string();
+    let bundle = packed["file"].as_str().unwrap();
+    let installed = run(own, &ravelin, &["cipher", "install", bundle, "--to", &place, "--json"]);
+    let installed: serde_json::Value = serde_json::from_str(&installed).unwrap();
+    // A busy machine is no fault of the cipher.
+    let configuration = format!("{}deadline = 500\n", installed["configuration"].as_str().unwrap());
+    assert!(configuration.starts_with("[[cipher]]\n"), "{configuration}");
+
+    let suite = format!("{cipher}ctr-sha256");
+    let (rig, app) = build(name, &format!("suite {suite}"), &configuration);
+    let _server = tcp_server(&rig, &app, TCP);
+    let managers = [key_manager(&rig, Side::Alice, &suite), key_manager(&rig, Side::Bob, &suite)];
+    let wire = Eavesdropper::listen(&rig.lab, &[]);
+    for address in [Side::Bob.v4().to_string(), Side::Bob.v6().to_string()] {
+        let (out, err) = one_line(&rig, &app, &address, TCP, 40_000);
+        let said = || format!("{} {}", managers[0].output(), managers[1].output());
+        assert_eq!(out.trim(), "same", "{address}: {err} {}", said());
+    }
+    wire.assert_no_clear("under a cipher of one's own", |flow| {
+        [flow.local_port, flow.remote_port].contains(&TCP)
+    });
+    assert!(rig.ravelin(Side::Alice, &["sa", "list"], "").unwrap().contains(&format!("{suite} (worker)")));
 }
 
 /// The walk of docs/custom-cipher.md, from an empty folder to packets between two hosts.
@@ -271,8 +312,7 @@ fn a_newcomer_comes_from_nothing_to_packets() {
     follow(&own.join("mycipher.c"), "PLACE 1 OF 2", "return 0;");
     follow(&own.join("reference.py"), "PLACE 2 OF 2", "return k");
     run(&own, &program("make"), &["-s"]);
-    let checked = run(&own, &ravelin, &["cipher", "check", "mycipher.json", "--without", "memory"]);
-    assert!(checked.contains("mycipher passed what was checked"), "{checked}");
+    check(&own, "mycipher");
     // A busy machine is not asked for times; valgrind looks for them by other means.
     for (file, command, more) in [
         ("check.json", "check", ["--without", "memory"]),
@@ -291,30 +331,52 @@ fn a_newcomer_comes_from_nothing_to_packets() {
     run(&own, &ravelin, &report);
     let page = std::fs::read_to_string(own.join("mycipher.html")).unwrap();
     assert!(page.contains("<svg") && page.contains("proves nothing about strength"), "{page}");
-    let packed = run(&own, &ravelin, &["cipher", "pack", "mycipher.json", "--json"]);
-    let packed: serde_json::Value = serde_json::from_str(&packed).unwrap();
-    let place = folder.0.join("installed").display().to_string();
-    let bundle = packed["file"].as_str().unwrap();
-    let installed = run(&own, &ravelin, &["cipher", "install", bundle, "--to", &place, "--json"]);
-    let installed: serde_json::Value = serde_json::from_str(&installed).unwrap();
-    // A busy machine is no fault of the cipher.
-    let configuration = format!("{}deadline = 500\n", installed["configuration"].as_str().unwrap());
-    assert!(configuration.starts_with("[[cipher]]\n"), "{configuration}");
+    carry("rvl-newcomer", &own, "mycipher");
+}
 
-    let suite = "mycipherctr-sha256";
-    let (rig, app) = build("rvl-newcomer", &format!("suite {suite}"), &configuration);
-    let _server = tcp_server(&rig, &app, TCP);
-    let managers = [key_manager(&rig, Side::Alice, suite), key_manager(&rig, Side::Bob, suite)];
-    let wire = Eavesdropper::listen(&rig.lab, &[]);
-    for address in [Side::Bob.v4().to_string(), Side::Bob.v6().to_string()] {
-        let (out, err) = one_line(&rig, &app, &address, TCP, 40_000);
-        let said = || format!("{} {}", managers[0].output(), managers[1].output());
-        assert_eq!(out.trim(), "same", "{address}: {err} {}", said());
+/// The section of docs/custom-cipher.md on a C file without the template: the compiler sees the header and nothing else
+/// of Ravelin.
+#[test]
+fn a_c_file_written_from_the_header_alone_carries_packets() {
+    let folder = RootFolder::new("header-cipher");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let own = &folder.0;
+    let cipher = tests.join("programs/header-cipher");
+    for (folder, file) in [
+        (cipher.as_path(), "speck.c"),
+        (&cipher, "reference.py"),
+        (&tests.join("../include"), "ravelin_cipher.h"),
+    ] {
+        std::fs::copy(folder.join(file), own.join(file)).unwrap();
     }
-    wire.assert_no_clear("under a cipher of one's own", |flow| {
-        [flow.local_port, flow.remote_port].contains(&TCP)
+    let strict = "-std=c11 -O2 -Wall -Wextra -Wpedantic -Wconversion -Werror";
+    let library = "-fPIC -fvisibility=hidden -shared -Wl,-z,noexecstack -o speck.so speck.c";
+    let compile: Vec<&str> = strict.split(' ').chain(library.split(' ')).collect();
+    run(own, &program("cc"), &compile);
+    let vectors = run(own, &program("python3"), &["-B", "reference.py", "vectors"]);
+    std::fs::write(own.join("speck.vectors.json"), vectors).unwrap();
+    let beside = |file: &str| serde_json::json!({ "file": file, "sha256": digest(&own.join(file)) });
+    let manifest = serde_json::json!({
+        "name": "speck",
+        "version": "1",
+        "vendor": "a test of Ravelin",
+        "kind": "block",
+        "block": 16,
+        "key": 32,
+        "constant_time": true,
+        "transform_id": 61_952,
+        "library": beside("speck.so"),
+        "vectors": beside("speck.vectors.json"),
+        "source": "tests/programs/header-cipher",
+        "licence": "MIT OR Apache-2.0",
     });
-    assert!(rig.ravelin(Side::Alice, &["sa", "list"], "").unwrap().contains(&format!("{suite} (worker)")));
+    std::fs::write(own.join("speck.json"), manifest.to_string()).unwrap();
+    // The reference makes new vectors and has the value of 10^6 iterations, so that the library is compared with both.
+    let checked = check(own, "speck");
+    for said in ["151 new tests that reference.py made", "optional functions", "as the vector file says"] {
+        assert!(checked.contains(said), "{said}: {checked}");
+    }
+    carry("rvl-header", own, "speck");
 }
 
 #[test]
