@@ -5,7 +5,7 @@ program=$1 folder=$2
 here=$(dirname "${BASH_SOURCE[0]}")
 
 # The octets that users are promised.
-most_program=$((25 << 20)) most_archive=$((10 << 20))
+most_program=$((28 << 20)) most_archive=$((10 << 20))
 
 if readelf -d "$program" | grep -q NEEDED; then
 	echo "tarball.sh: $program needs shared libraries: $(readelf -d "$program" | grep NEEDED)" >&2

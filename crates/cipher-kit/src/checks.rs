@@ -52,7 +52,10 @@ fn described(subject: &Subject<'_>) -> String {
         Primitive::Aead { tag_len } => format!("an AEAD with tags of {tag_len} octets"),
     };
     let more = if subject.cipher().has_optional_functions() { ", with optional functions" } else { "" };
-    format!("{kind}, keys of {} octets{more}; constructors ran, and the manifest agrees", description.key_len)
+    format!(
+        "{kind}, keys of {} octets{more}; loading it did nothing that is forbidden, and the manifest agrees",
+        description.key_len
+    )
 }
 
 fn vectors(subject: &Subject<'_>) -> Verdict {

@@ -197,7 +197,8 @@ fn unpacked(bundle: &[u8]) -> Result<Files, PackError> {
     let (Some((folder, file, text)), 3) = (files.first(), files.len()) else {
         return Err(wrong(format!("it has {} files and needs manifest, library and vectors", files.len())));
     };
-    let manifest = Manifest::parse(text).map_err(|error| wrong(format!("{file}: {error}")))?;
+    let manifest =
+        Manifest::parse(text).map_err(|error| wrong(format!("{file}: {error}; {}", error.remedy())))?;
     if *folder != manifest.description.name {
         return Err(wrong(format!(
             "its folder is {folder:?}, and the cipher is {}",

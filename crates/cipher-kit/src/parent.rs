@@ -96,8 +96,9 @@ impl Parent<'_> {
             Err(_) => self.child(CheckName::Agreement.word(), self.seconds, None),
             Ok(_) => {
                 let text = ask(&reference).map_err(|why| format!("{REFERENCE_FILE}: {why}"))?;
-                Vectors::parse(&text)
-                    .map_err(|error| format!("what {REFERENCE_FILE} makes is no vector file: {error}"))?;
+                Vectors::parse(&text).map_err(|error| {
+                    format!("what {REFERENCE_FILE} makes is no vector file: {error}; {}", error.remedy())
+                })?;
                 self.child(REFERENCE, self.seconds, Some(text))
             }
         }

@@ -196,17 +196,25 @@ impl Raw {
 
     fn compare(&self, description: &CustomDescription, manifest: &Manifest) -> Result<(), AbiError> {
         let want = &manifest.description;
-        for (what, same) in [
-            ("name", description.name == want.name),
-            ("version", description.version == want.version),
-            ("vendor", description.vendor == want.vendor),
-            ("kind or length of block or tag", description.primitive == want.primitive),
-            ("key_len", description.key_len == want.key_len),
-            ("max_octets_per_key", description.max_octets == want.max_octets),
-            ("flag of constant time", (self.flags & CONSTANT_TIME != 0) == manifest.constant_time),
+        let quoted = |text: &str| format!("{text:?}");
+        let most = |octets: Option<u64>| octets.unwrap_or(0).to_string();
+        let kind = |primitive: Primitive| match primitive {
+            Primitive::Block { block_len } => format!("a block cipher with blocks of {block_len} octets"),
+            Primitive::Stream => "a stream cipher".to_owned(),
+            Primitive::Aead { tag_len } => format!("an AEAD with tags of {tag_len} octets"),
+        };
+        let constant_time = self.flags & CONSTANT_TIME != 0;
+        for (what, got, want) in [
+            ("name", quoted(&description.name), quoted(&want.name)),
+            ("version", quoted(&description.version), quoted(&want.version)),
+            ("vendor", quoted(&description.vendor), quoted(&want.vendor)),
+            ("kind", kind(description.primitive), kind(want.primitive)),
+            ("key_len", description.key_len.to_string(), want.key_len.to_string()),
+            ("max_octets_per_key", most(description.max_octets), most(want.max_octets)),
+            ("flag of constant time", constant_time.to_string(), manifest.constant_time.to_string()),
         ] {
-            if !same {
-                return Err(AbiError::Manifest(what));
+            if got != want {
+                return Err(AbiError::Manifest { what, got, want });
             }
         }
         Ok(())

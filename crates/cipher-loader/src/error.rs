@@ -90,8 +90,15 @@ pub enum AbiError {
     #[error(transparent)]
     Description(#[from] DescriptionError),
     /// Library and manifest differ.
-    #[error("its {0} is not what the manifest says")]
-    Manifest(&'static str),
+    #[error("its {what} is {got}, and the manifest says {want}")]
+    Manifest {
+        /// The field of the description.
+        what: &'static str,
+        /// The value in the library.
+        got: String,
+        /// The value in the manifest.
+        want: String,
+    },
     /// A function that this kind must have is NULL.
     #[error("its function {0} is NULL, and a cipher of its kind must have it")]
     Missing(&'static str),
@@ -196,7 +203,10 @@ impl LoadError {
                 FileFault::Owner(_) => {
                     "have root copy the cipher to a folder of root's own, or `chown root` it"
                 }
-                FileFault::Writable(_) => "take the right to write away: `chmod go-w`",
+                FileFault::Writable(_) => {
+                    "install the cipher below folders that only root can write, as /etc/ravelin/ciphers; its own files \
+                     need `chmod go-w`"
+                }
                 FileFault::Link => "write the path that the link leads to",
                 FileFault::Kind => "name a file; devices, pipes and folders are not read",
                 FileFault::Length(_) => "see that it is the right file; make it shorter",

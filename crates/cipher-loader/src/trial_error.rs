@@ -123,6 +123,7 @@ fn call_name(call: i64) -> String {
         libc::SYS_execve => "execve",
         libc::SYS_read => "read",
         libc::SYS_write => "write",
+        libc::SYS_writev => "writev (the C library does so when it ends a process whose heap is damaged)",
         libc::SYS_rt_sigaction => "rt_sigaction (a signal handler)",
         libc::SYS_mmap => "mmap (executable memory)",
         libc::SYS_mprotect => "mprotect (executable memory)",

@@ -23,7 +23,7 @@ impl Digest {
 
 /// A text that is no SHA-256 digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a SHA-256 digest has 64 hexadecimal digits; `sha256sum FILE` prints it")]
+#[error("a SHA-256 digest has 64 hexadecimal digits")]
 pub struct DigestError;
 
 impl FromStr for Digest {

@@ -114,7 +114,7 @@ impl fmt::Display for DocumentError {
             Place::Field(field) => write!(f, ", field `{field}`")?,
             Place::Test(tc_id, field) => write!(f, ", test {tc_id}, field `{field}`")?,
         }
-        write!(f, ": {}; {}", self.why, self.remedy)
+        write!(f, ": {}", self.why)
     }
 }
 

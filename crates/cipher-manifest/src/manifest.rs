@@ -82,7 +82,7 @@ const LONGEST_FILE: usize = 255;
 /// The ids of which four stay in the private-use range (RFC 7296 section 3.3.2).
 const TRANSFORM_IDS: std::ops::RangeInclusive<u32> = 1024..=65535 - 3;
 
-const SYNTAX: &str = "`make ciphers` in the source writes manifests that are right, and examples/ciphers/manifest.py shows how";
+const SYNTAX: &str = "docs/custom-cipher.md has the fields, and the files of `ravelin cipher new` make a manifest that is right";
 
 impl Manifest {
     /// The number of octets that a manifest may have.

@@ -278,5 +278,5 @@ fn read(path: &Path, sha256: Digest) -> Result<Manifest, (String, String)> {
                       files again";
         return Err((why, remedy.to_owned()));
     }
-    Manifest::parse(&octets).map_err(|error| (error.to_string(), "correct the manifest".to_owned()))
+    Manifest::parse(&octets).map_err(|error| (error.to_string(), error.remedy().to_owned()))
 }

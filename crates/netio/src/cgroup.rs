@@ -111,7 +111,18 @@ impl Cgroup {
 
     /// Remove it with its children; none may hold a process. Fine if it is gone already.
     pub fn remove(self) -> Result<()> {
-        remove_tree(&self.path).doing(|| format!("removing the cgroup {}", self.path.display()))
+        let removed = remove_tree(&self.path);
+        // The root of the hierarchy is writable for nobody, and a daemon that is up has no right beyond that.
+        if removed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+            return Err(Error::unfit(
+                format!(
+                    "the cgroup {} is empty and stays: its folder cannot be written",
+                    self.path.display()
+                ),
+                "remove it as root with `rmdir`",
+            ));
+        }
+        removed.doing(|| format!("removing the cgroup {}", self.path.display()))
     }
 }
 

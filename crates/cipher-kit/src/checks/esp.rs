@@ -27,7 +27,8 @@ pub(super) fn esp(subject: &Subject<'_>) -> Verdict {
         for mode in [Mode::Transport, Mode::Tunnel] {
             for v6 in [false, true] {
                 exchange(&own, &plain, *suite, mode, v6).map_err(|why| {
-                    format!("{suite}, {mode:?} mode, {}: {why}", if v6 { "IPv6" } else { "IPv4" })
+                    let mode = if matches!(mode, Mode::Transport) { "transport" } else { "tunnel" };
+                    format!("{suite}, {mode} mode, {}: {why}", if v6 { "IPv6" } else { "IPv4" })
                 })?;
                 packets += LENGTHS.len();
             }

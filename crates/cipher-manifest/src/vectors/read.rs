@@ -11,7 +11,7 @@ use super::{Case, Sealed, Vector, Vectors};
 use crate::error::{Document, DocumentError, Place};
 use crate::hex;
 
-const SYNTAX: &str = "examples/ciphers in the source has vector files that are right, and README.md there says what a test has";
+const SYNTAX: &str = "docs/custom-cipher.md says what a test has, and the files of `ravelin cipher new` make a vector file that is right";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -81,6 +81,10 @@ impl Install {
         let bundle = read(&self.bundle)?;
         let trial = Trial::own([OsString::from(documents::ciphers::TRIAL_COMMAND)]);
         let done = pack::install(&bundle, &self.to, self.replace, &trial).map_err(refused)?;
+        // The daemon believes no folder that others can write.
+        if let Err(why) = cipher_loader::examine(&done.manifest, None, cipher_loader::Trust::Root) {
+            eprintln!("ravelin: warning: a daemon will not load it from there: {why}; {}", why.remedy());
+        }
         let installed = CipherInstalled {
             manifest: done.manifest.display().to_string(),
             configuration: done.configuration,
