@@ -10,9 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use cipher_worker::{Isolated, Settings, layout};
-use crypto::custom::{
-    AeadOp, CbcOp, CtrOp, CustomCipher, CustomDescription, CustomKey, Primitive, StreamOp,
-};
+use crypto::custom::{AeadOp, CbcOp, CtrOp, CustomCipher, CustomDescription, CustomKey, Primitive, StreamOp};
 use libfuzzer_sys::fuzz_target;
 
 /// Eight octets that every packet is made of.
@@ -31,8 +29,13 @@ static HALVES: LazyLock<Vec<(Isolated, CustomKey)>> = LazyLock::new(|| {
             max_octets: None,
         };
         let no_time = Duration::ZERO;
-        let settings =
-            Settings { keys: 1, deadline: no_time, key_deadline: no_time, spin: no_time, ..Settings::default() };
+        let settings = Settings {
+            keys: 1,
+            deadline: no_time,
+            key_deadline: no_time,
+            spin: no_time,
+            ..Settings::default()
+        };
         let isolated = Isolated::detached(description, settings).expect("memory");
         answer(&isolated, 0, 1);
         let key = isolated.set_key(&[7; 32]).expect("the worker has said yes");
@@ -130,7 +133,10 @@ fn call(key: &CustomKey, number: u64, input: &mut Input<'_>) {
             }
             _ => {
                 let mut more = MARK;
-                let ops = &mut [CtrOp { counter: nonce, data: &mut data }, CtrOp { counter: nonce, data: &mut more }];
+                let ops = &mut [
+                    CtrOp { counter: nonce, data: &mut data },
+                    CtrOp { counter: nonce, data: &mut more },
+                ];
                 let done = key.ctr_xor_batch(ops).is_ok();
                 hidden(&data, done);
                 hidden(&more, done);
@@ -138,7 +144,8 @@ fn call(key: &CustomKey, number: u64, input: &mut Input<'_>) {
         },
         CustomKey::Stream(key) => {
             let offset = u64::from(input.octet() / 200);
-            let done = key.xor_batch(&mut [StreamOp { nonce: &nonce[..12], offset, data: &mut data }]).is_ok();
+            let done =
+                key.xor_batch(&mut [StreamOp { nonce: &nonce[..12], offset, data: &mut data }]).is_ok();
             hidden(&data, done);
         }
         CustomKey::Aead(key) => {

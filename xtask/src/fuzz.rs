@@ -1,4 +1,5 @@
-//! Fuzz targets: built on nightly with libFuzzer's instrumentation, run for some seconds.
+//! Fuzz targets: built on nightly with libFuzzer's instrumentation, run for some seconds. `make test` runs them over their
+//! corpora without a fuzzer (the room `fuzz-corpora`).
 //!
 //! The flags are given here, so that `cargo fuzz` need not be installed (`fuzz/` also works with it). A target
 //! starts from its committed corpus, `fuzz/corpus/TARGET`, and writes new units and crashes below the build folder.
@@ -58,9 +59,9 @@ const INSTRUMENTATION: &[&str] = &[
 ];
 
 /// A fuzz target that has been built.
-pub struct Target {
+struct Target {
     /// The name of the target, as in `fuzz/fuzz_targets/NAME.rs`.
-    pub name: String,
+    name: String,
     program: PathBuf,
     corpus: PathBuf,
     scratch: PathBuf,
@@ -70,7 +71,7 @@ pub struct Target {
 pub fn run(options: &Options) -> Result<bool> {
     let mut crashed = Vec::new();
     let commit = commit()?;
-    for target in build(options.target.as_deref(), Purpose::Search)? {
+    for target in build(options.target.as_deref())? {
         let before = children_ticks()?;
         let runs = target.fuzz(options.seconds)?;
         if let Some(log) = &options.log {
@@ -93,23 +94,9 @@ pub fn run(options: &Options) -> Result<bool> {
     Ok(crashed.is_empty())
 }
 
-/// Targets that need the daemon, which takes longer to build than all the others together.
-const OF_DAEMON: &[&str] = &["dns_answer"];
-
-/// What a build is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// To find what nobody has found: all targets, optimised as far as it goes.
-    Search,
-    /// To see in the suite that targets build and their corpora pass, and a little more: without those of the daemon, in the profile `brief`,
-    /// since the build takes longer than the run.
-    Suite,
-}
-
-/// Build the targets for this purpose, or the one of that name.
-pub fn build(only: Option<&str>, purpose: Purpose) -> Result<Vec<Target>> {
-    let of_daemon = only.map_or(purpose == Purpose::Search, |only| OF_DAEMON.contains(&only));
-    let profile = if purpose == Purpose::Search { "release" } else { "brief" };
+/// Build the targets, or the one of that name.
+fn build(only: Option<&str>) -> Result<Vec<Target>> {
+    let profile = "release";
     let house = House::survey()?;
     let fuzz = house.root.join("fuzz");
     let names = names(&fuzz.join("fuzz_targets"))?;
@@ -127,15 +114,11 @@ pub fn build(only: Option<&str>, purpose: Purpose) -> Result<Vec<Target>> {
         Some(only) => cargo.args(["--bin", only]),
         None => cargo.arg("--bins"),
     };
-    if !of_daemon {
-        cargo.arg("--no-default-features");
-    }
     cargo.env("CARGO_ENCODED_RUSTFLAGS", INSTRUMENTATION.join("\x1f"));
     if !process::passes(&mut cargo)? {
         bail!("the fuzz targets do not build");
     }
-    let built_is = |name: &String| of_daemon || !OF_DAEMON.contains(&name.as_str());
-    let wanted = names.into_iter().filter(|name| only.is_none_or(|only| only == name) && built_is(name));
+    let wanted = names.into_iter().filter(|name| only.is_none_or(|only| only == name));
     let targets = wanted.map(|name| Target {
         program: built.join(&triple).join(profile).join(&name),
         corpus: fuzz.join("corpus").join(&name),
@@ -152,11 +135,6 @@ const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 
 impl Target {
-    /// Fuzz for that many seconds; whether nothing crashed.
-    pub fn run(&self, seconds: u64) -> Result<bool> {
-        Ok(self.fuzz(seconds)?.is_some())
-    }
-
     /// Fuzz for that many seconds; how many inputs were tried, or `None` after a crash.
     fn fuzz(&self, seconds: u64) -> Result<Option<u64>> {
         let (found, crashes) = (self.scratch.join("corpus"), self.scratch.join("crashes"));

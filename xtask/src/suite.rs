@@ -1,10 +1,10 @@
 //! `make test`: every check and every test, one count at the end.
 //!
-//! A check (format, clippy, layers, purity, clauses, words, manual, a fuzz target) counts as one. One `cargo test --no-run` builds all test
+//! A check (format, clippy, layers, purity, clauses, words, manual) counts as one. One `cargo test --no-run` builds all test
 //! programs, so that they share their dependencies, and lints as it compiles. What follows runs side by side:
 //!
-//! - the *heavy* jobs, which keep the processors busy, one after the other: the programs of the pure rooms with all threads, the examples
-//!   in the documentation, the fuzz targets;
+//! - the *heavy* jobs, which keep the processors busy, one after the other: the programs of the pure rooms with all threads (the fuzz
+//!   targets over their corpora among them), the examples in the documentation;
 //! - the *waiting* jobs, several at once: each test of a room with effects is a process of its own, which mostly waits for a
 //!   daemon, a program or a retransmission. Everything that such a test makes (namespaces, control groups, pins) bears the test's name.
 //!
@@ -16,7 +16,7 @@ mod tally;
 mod watch;
 
 use crate::process::{self, cargo};
-use crate::{clauses, fuzz, layers, man, purity, words};
+use crate::{clauses, layers, man, purity, words};
 use anyhow::Result;
 use build::{Built, Program};
 use std::process::Command;
@@ -33,9 +33,6 @@ pub struct Options {
     /// Only the checks that run nothing: format, clippy, layers, purity, clauses, words, manual, supply chain
     #[arg(long)]
     lint: bool,
-    /// Seconds for each fuzz target; 0 leaves them out
-    #[arg(long, default_value_t = 5)]
-    fuzz_seconds: u64,
     /// Seconds after which a test process is killed and counted as failed
     #[arg(long, default_value_t = 900)]
     limit: u64,
@@ -83,9 +80,6 @@ pub fn run(options: &Options) -> Result<bool> {
         heavy.iter().for_each(|program| tally.run(program, None, limit));
         if options.room.is_none() {
             tally.documentation();
-            if options.fuzz_seconds > 0 {
-                fuzz_each(&tally, options.fuzz_seconds);
-            }
         }
     });
     Ok(tally.close())
@@ -104,23 +98,4 @@ fn next<T>(queue: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
 fn clippy() -> Result<bool> {
     let arguments = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
     process::passes(Command::new(cargo()).args(arguments))
-}
-
-/// Build the fuzz targets and run each for some seconds, two side by side; each is one check.
-fn fuzz_each(tally: &Tally, seconds: u64) {
-    let mut targets = Vec::new();
-    tally.check("fuzz build", || {
-        targets = fuzz::build(None, fuzz::Purpose::Suite)?;
-        Ok(true)
-    });
-    let targets = Mutex::new(targets.into_iter());
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(target) = next(&targets) {
-                    tally.check(&format!("fuzz {}", target.name), || target.run(seconds));
-                }
-            });
-        }
-    });
 }

@@ -55,7 +55,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Prepare to measure. `gap` sequence numbers are left out behind each batch, so that no key stream that was computed
+    /// Prepare a cipher and a suite for the measurement. `gap` sequence numbers are left out behind each batch, so that no key stream that was computed
     /// ahead is used; 0 leaves out none.
     ///
     /// # Errors

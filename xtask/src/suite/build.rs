@@ -17,7 +17,7 @@ pub struct Program {
 }
 
 /// Rooms for developers that compute and touch nothing of the machine.
-const COMPUTE: [&str; 1] = ["readers"];
+const COMPUTE: [&str; 2] = ["fuzz-corpora", "readers"];
 
 impl Program {
     /// Whether its tests touch the kernel, so that each is a process of its own.
