@@ -12,6 +12,8 @@ pub enum Target {
     AtLeast(f64),
     /// The value must be this or less.
     AtMost(f64),
+    /// The value must be between these.
+    Between(f64, f64),
     /// The value is recorded, not judged.
     Recorded,
 }
@@ -19,7 +21,7 @@ pub enum Target {
 impl Target {
     fn bound(self) -> Option<f64> {
         match self {
-            Target::AtLeast(bound) | Target::AtMost(bound) => Some(bound),
+            Target::AtLeast(bound) | Target::AtMost(bound) | Target::Between(bound, _) => Some(bound),
             Target::Recorded => None,
         }
     }
@@ -28,6 +30,7 @@ impl Target {
         match self {
             Target::AtLeast(bound) => value >= bound,
             Target::AtMost(bound) => value <= bound,
+            Target::Between(least, most) => (least..=most).contains(&value),
             Target::Recorded => true,
         }
     }
@@ -36,6 +39,7 @@ impl Target {
         match self {
             Target::AtLeast(bound) => format!(">= {bound}"),
             Target::AtMost(bound) => format!("<= {bound}"),
+            Target::Between(least, most) => format!("{least} to {most}"),
             Target::Recorded => String::new(),
         }
     }
@@ -185,6 +189,7 @@ mod tests {
         let figure = Figure::new("x", "ratio", &rounds, "bare", Target::AtLeast(0.6));
         assert_eq!((figure.value, figure.min, figure.max, figure.ok), (0.7, 0.2, 0.9, true));
         assert!(!Figure::new("x", "ns", &rounds, "", Target::AtMost(0.6)).ok);
+        assert!(!Figure::new("x", "ns", &rounds, "", Target::Between(1e9, 2e9)).ok);
         assert!(Figure::new("x", "ns", &rounds, "", Target::Recorded).ok);
         let json = serde_json::to_value(&figure).unwrap();
         let keys: Vec<_> = json.as_object().unwrap().keys().cloned().collect();

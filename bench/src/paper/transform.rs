@@ -141,6 +141,10 @@ impl Bed {
     /// If a daemon refuses it.
     pub fn demand(&self, demand: &str) -> anyhow::Result<()> {
         self.write_policy(demand)?;
+        // An association of one cipher of one's own and an item of another do not come together.
+        for side in Side::BOTH {
+            self.rig.ravelin(side, &["sa", "flush"], "")?;
+        }
         Side::BOTH.into_iter().try_for_each(|side| self.rig.reload(side).map(drop))
     }
 

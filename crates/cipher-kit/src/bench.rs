@@ -50,13 +50,13 @@ pub struct Bench {
     provider: CustomProvider,
     suite: SuiteId,
     keymat: Secret,
-    /// Sequence numbers that are left out behind a batch.
+    /// Sequence numbers that are left out behind each packet.
     gap: u64,
 }
 
 impl Bench {
-    /// Prepare a cipher and a suite for the measurement. `gap` sequence numbers are left out behind each batch, so that no key stream that was computed
-    /// ahead is used; 0 leaves out none.
+    /// Prepare a cipher and a suite for the measurement. `gap` sequence numbers are left out behind each packet, so that there is
+    /// no series for which key stream could be computed ahead; 0 leaves out none.
     ///
     /// # Errors
     /// [`BenchError::Provider`], if the host cannot make the cipher's suites.
@@ -99,9 +99,13 @@ impl Bench {
         LENGTHS.iter().map(|octets| self.length(*octets, alone)).collect()
     }
 
-    fn length(&self, octets: usize, alone: bool) -> Result<CipherLength, BenchError> {
+    /// The cost of packets of one length, as [`Bench::lengths`] has it.
+    ///
+    /// # Errors
+    /// [`BenchError`], if the cipher or what runs it fails.
+    pub fn length(&self, octets: usize, alone: bool) -> Result<CipherLength, BenchError> {
         let (sender, receiver) = (self.key()?, self.key()?);
-        let mut packets = Packets::new(self.suite, octets);
+        let mut packets = Packets::new(self.suite, octets, self.gap + 1);
         let (mut sealed, mut opened) = (Vec::new(), Vec::new());
         let count = batches(octets);
         for _ in 0..TURNS {
@@ -109,7 +113,7 @@ impl Bench {
             for _ in 0..count {
                 packets.seal(sender.as_ref(), &mut seal)?;
                 packets.open(receiver.as_ref(), &mut open)?;
-                packets.first += BATCH as u64 + self.gap;
+                packets.first += BATCH as u64 * packets.step;
             }
             sealed.push(seal.each(count * BATCH));
             opened.push(open.each(count * BATCH));
@@ -201,6 +205,11 @@ fn median(mut turns: Vec<CipherCost>) -> CipherCost {
     turns.get(turns.len() / 2).copied().unwrap_or(CipherCost { ns: 0.0, cycles: None })
 }
 
+/// Sequence numbers from one on.
+fn numbers(first: u64, step: u64) -> impl Iterator<Item = u64> {
+    (0..).map(move |packet| first + packet * step)
+}
+
 /// The parts of a batch of packets, and the sequence number of the first one.
 struct Packets {
     headers: Vec<[u8; 8]>,
@@ -208,10 +217,12 @@ struct Packets {
     data: Vec<Vec<u8>>,
     icvs: Vec<Vec<u8>>,
     first: u64,
+    /// The distance of two sequence numbers.
+    step: u64,
 }
 
 impl Packets {
-    fn new(suite: SuiteId, octets: usize) -> Packets {
+    fn new(suite: SuiteId, octets: usize, step: u64) -> Packets {
         let octets = octets.next_multiple_of(suite.block_len());
         Packets {
             headers: vec![[0; 8]; BATCH],
@@ -219,12 +230,13 @@ impl Packets {
             data: vec![vec![0; octets]; BATCH],
             icvs: vec![vec![0; suite.icv_len()]; BATCH],
             first: 1,
+            step,
         }
     }
 
     fn seal(&mut self, key: &dyn Transform, watch: &mut Watch) -> Result<(), UnitFailed> {
         let parts = self.headers.iter().zip(&mut self.ivs).zip(&mut self.data).zip(&mut self.icvs);
-        let mut ops: Vec<SealOp<'_>> = (self.first..)
+        let mut ops: Vec<SealOp<'_>> = numbers(self.first, self.step)
             .zip(parts)
             .map(|(sequence, (((header, iv), data), icv))| SealOp { sequence, header, iv, data, icv })
             .collect();
@@ -233,7 +245,7 @@ impl Packets {
 
     fn open(&mut self, key: &dyn Transform, watch: &mut Watch) -> Result<(), BenchError> {
         let parts = self.headers.iter().zip(&self.ivs).zip(&mut self.data).zip(&self.icvs);
-        let mut ops: Vec<OpenOp<'_>> = (self.first..)
+        let mut ops: Vec<OpenOp<'_>> = numbers(self.first, self.step)
             .zip(parts)
             .map(|(sequence, (((header, iv), data), icv))| OpenOp {
                 sequence,

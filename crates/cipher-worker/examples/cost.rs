@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p cipher-worker --example cost -- MANIFEST...`; `make -C examples/ciphers` builds some. The
 //! forms take turns, batch by batch, so that what else the machine does meets all of them alike; the fastest tenth and medians are printed.
+//! Then the worker is ended a hundred times, and the time until packets go again is printed.
 
 use std::error::Error;
 use std::path::Path;
@@ -48,6 +49,20 @@ impl Form {
         let key = provider.transform(suite, &keymat, false)?;
         let other = provider.transform(suite, &keymat, false)?;
         Ok(Form { name, key, suite, next: 1, jump, times: Vec::new(), opened: Vec::new(), other })
+    }
+
+    /// Whether a batch of one packet is sealed.
+    fn goes(&mut self) -> bool {
+        let (mut data, mut iv, mut icv) = ([0x5a; LEN], [0; 16], [0; 32]);
+        let op = SealOp {
+            sequence: self.next,
+            header: &[0; 8],
+            iv: &mut iv[..self.suite.iv_len()],
+            data: &mut data,
+            icv: &mut icv[..self.suite.icv_len()],
+        };
+        self.next += 1;
+        self.key.seal(op).is_ok()
     }
 
     fn batch(&mut self) {
@@ -152,9 +167,48 @@ fn measure(manifest: &Path) -> Result<(), Box<dyn Error>> {
             }
             println!();
         }
+        for form in forms.iter_mut().skip(1) {
+            let [_, median, ..] = form.figures();
+            match form.name {
+                "ahead" => println!("figure worker.{suite}.ahead.ratio {:.3} ratio", median / base[1]),
+                name => println!("figure worker.{suite}.{name}.ns {:.0} ns", median - base[1]),
+            }
+        }
         let (ahead, called) = (report.ahead - before.ahead, report.called - before.called);
         println!("  of the worker's packets {ahead} were ahead, {called} by key stream called; {report:?}");
     }
+    Ok(())
+}
+
+/// The time until packets go again behind the end of a worker.
+fn recovery(manifest: &Path) -> Result<(), Box<dyn Error>> {
+    const KILLS: usize = 100;
+    let examined = examine(manifest, None, Trust::Caller)?;
+    // Each counts as one that works at once, so that the pause is always the shortest, as for one that failed by chance.
+    let settings = Settings { settled: Duration::ZERO, ..Settings::default() };
+    let worker = Arc::new(Isolated::start(&Trial::own(["worker"]), &examined, settings, |_| ())?);
+    let (there, suites) = provider(worker.clone())?;
+    let suite = suites.all().find(|suite| suite.custom().is_some()).ok_or("the cipher makes no suite")?;
+    let mut form = Form::new("recovery", &there, suite, 0)?;
+    let mut times = Vec::new();
+    for _ in 0..KILLS {
+        while !form.goes() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        let pid = worker.report().pid;
+        let process = pid.and_then(|pid| rustix::process::Pid::from_raw(pid.try_into().ok()?));
+        rustix::process::kill_process(process.ok_or("no process")?, rustix::process::Signal::KILL)?;
+        let begin = Instant::now();
+        while worker.report().pid == pid || !form.goes() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        times.push(begin.elapsed());
+    }
+    times.sort_unstable();
+    let median = times.get(KILLS / 2).copied().unwrap_or_default();
+    let most = times.last().copied().unwrap_or_default();
+    println!("{KILLS} kills: packets went again after {median:?} (median), {most:?} (most)");
+    println!("figure worker.recovery.ms {:.2} ms", median.as_secs_f64() * 1e3);
     Ok(())
 }
 
@@ -163,7 +217,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     match arguments.peek().and_then(|word| word.to_str()) {
         Some("trial") => cipher_loader::trial::child_main(),
         Some("worker") => cipher_worker::child_main(),
-        Some(_) => arguments.try_for_each(|manifest| measure(Path::new(&manifest))),
+        Some(_) => arguments.try_for_each(|manifest| {
+            measure(Path::new(&manifest))?;
+            recovery(Path::new(&manifest))
+        }),
         None => Err("give manifests of ciphers; `make -C examples/ciphers` builds some".into()),
     }
 }

@@ -9,7 +9,7 @@ use cipher_loader::{Examined, Trial};
 use crypto::custom::{CustomCipher, CustomDescription, CustomKey, SetKeyError};
 
 use crate::core::{Bell, Core, Times};
-use crate::keys;
+use crate::keys::{self, Use};
 use crate::layout::MOST_KEYS;
 use crate::memory::Memory;
 use crate::report::{Event, Failure, Report, State};
@@ -18,7 +18,7 @@ use crate::supervisor::{OnEvent, Shared, Spawner, Supervisor};
 /// What a worker may have and how long it may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Keys that it has room for. Each has a ring of 1 MiB, of which only what is used takes memory.
+    /// Keys that it has room for, beside one for known answers. Each has a ring of 1 MiB, of which only what is used takes memory.
     pub keys: usize,
     /// The time for a batch.
     pub deadline: Duration,
@@ -53,7 +53,7 @@ impl Default for Settings {
 #[non_exhaustive]
 pub enum WorkerError {
     /// The number of keys is none that a worker can have.
-    #[error("a worker has room for 1 to {MOST_KEYS} keys, not for {0}")]
+    #[error("a worker has room for 1 to {most} keys, not for {0}", most = MOST_KEYS - 1)]
     Keys(usize),
     /// The system gave no memory.
     #[error("no memory for the worker of {name}: {why}; raise the limit of locked memory (LimitMEMLOCK=)")]
@@ -155,10 +155,17 @@ impl Isolated {
         self.shared.core.settle();
     }
 
-    /// The number of keys that the worker has room for.
+    /// The same cipher for known answers: it has one key at a time, which is there when all others are in use, more time,
+    /// and small batches, so that packets do not wait long behind it.
+    #[must_use]
+    pub fn for_answers(self: &Arc<Self>) -> Arc<dyn CustomCipher> {
+        Arc::new(Answers(Arc::clone(self)))
+    }
+
+    /// The number of keys that the worker has room for, beside the one for known answers.
     #[must_use]
     pub fn keys(&self) -> usize {
-        self.shared.core.keys.len()
+        keys::spare(self.shared.core.keys.len())
     }
 
     /// The memory that the host writes.
@@ -192,12 +199,13 @@ impl Isolated {
 }
 
 fn core(description: CustomDescription, settings: Settings, bell: Bell) -> Result<Core, WorkerError> {
-    if !(1..=MOST_KEYS).contains(&settings.keys) {
+    // One more is for known answers.
+    if !(1..MOST_KEYS).contains(&settings.keys) {
         return Err(WorkerError::Keys(settings.keys));
     }
     let times = Times { batch: settings.deadline, key: settings.key_deadline, spin: settings.spin };
     let name = description.name.clone();
-    Core::new(description, settings.keys, times, bell).map_err(|why| WorkerError::Memory { name, why })
+    Core::new(description, settings.keys + 1, times, bell).map_err(|why| WorkerError::Memory { name, why })
 }
 
 impl CustomCipher for Isolated {
@@ -206,7 +214,20 @@ impl CustomCipher for Isolated {
     }
 
     fn set_key(&self, key: &[u8]) -> Result<CustomKey, SetKeyError> {
-        keys::set_key(&self.shared.core, key)
+        keys::set_key(&self.shared.core, key, Use::Packets)
+    }
+}
+
+/// The cipher as known answers are put to it.
+struct Answers(Arc<Isolated>);
+
+impl CustomCipher for Answers {
+    fn description(&self) -> &CustomDescription {
+        self.0.description()
+    }
+
+    fn set_key(&self, key: &[u8]) -> Result<CustomKey, SetKeyError> {
+        keys::set_key(&self.0.shared.core, key, Use::Answers)
     }
 }
 

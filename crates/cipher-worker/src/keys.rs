@@ -23,6 +23,21 @@ use crate::memory::Outside;
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Octets of a packet that go through a lane at once.
 const PIECE: usize = layout::LANE_DATA / 2;
+/// The same for known answers, behind which packets of others wait: as much as a packet.
+const ANSWER_PIECE: usize = 2048;
+/// The index of the key that known answers have, in a room with so many keys: the last one, which no association gets.
+pub(crate) const fn spare(keys: usize) -> usize {
+    keys.saturating_sub(1)
+}
+
+/// What a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Packets of an association.
+    Packets,
+    /// Known answers.
+    Answers,
+}
 
 impl From<Outside> for UnitFailed {
     fn from(_: Outside) -> UnitFailed {
@@ -37,28 +52,30 @@ struct Key {
 }
 
 /// Have the worker prepare a key.
-pub(crate) fn set_key(core: &Arc<Core>, octets: &[u8]) -> Result<CustomKey, SetKeyError> {
+pub(crate) fn set_key(core: &Arc<Core>, octets: &[u8], is_for: Use) -> Result<CustomKey, SetKeyError> {
     if octets.len() != core.description.key_len {
         return Err(SetKeyError::Length);
     }
     loop {
         let begin = Instant::now();
-        let made = try_set_key(core, octets);
+        let made = try_set_key(core, octets, is_for);
         // A machine that starts everything at once may have ended this worker for being late.
         if !matches!(made, Err(SetKeyError::Unit(_))) || core.patience().is_zero() {
             return made;
         }
+        // What refuses at once is not asked in a circle.
+        std::thread::sleep(Duration::from_millis(1));
         core.use_patience(begin.elapsed());
     }
 }
 
-fn try_set_key(core: &Arc<Core>, octets: &[u8]) -> Result<CustomKey, SetKeyError> {
+fn try_set_key(core: &Arc<Core>, octets: &[u8], is_for: Use) -> Result<CustomKey, SetKeyError> {
     let end = Instant::now() + PATIENCE;
     while !core.is_up() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
     }
     // From here on dropping the key gives its index back.
-    let key = Key { core: core.clone(), index: reserve(core, octets)? };
+    let key = Key { core: core.clone(), index: reserve(core, octets, is_for)? };
     let epoch = core.epoch.load(Acquire);
     let status = {
         let claim = core.claim()?;
@@ -86,9 +103,11 @@ fn try_set_key(core: &Arc<Core>, octets: &[u8]) -> Result<CustomKey, SetKeyError
 }
 
 /// An index that is nobody's, with the key for a worker to come.
-fn reserve(core: &Core, octets: &[u8]) -> Result<usize, SetKeyError> {
+fn reserve(core: &Core, octets: &[u8], is_for: Use) -> Result<usize, SetKeyError> {
+    let spare = spare(core.keys.len());
+    let rooms = if is_for == Use::Packets { 0..spare } else { spare..core.keys.len() };
     let find = || {
-        (0..core.keys.len()).find(|index| {
+        rooms.clone().find(|index| {
             core.key(*index).is_some_and(|mut key| {
                 if key.state != KeyState::Free {
                     return false;
@@ -105,7 +124,7 @@ fn reserve(core: &Core, octets: &[u8]) -> Result<usize, SetKeyError> {
         return Ok(index);
     }
     reclaim(core)?;
-    find().ok_or(SetKeyError::NoRoom(core.keys.len()))
+    find().ok_or(SetKeyError::NoRoom(spare))
 }
 
 /// Have the worker forget keys that nobody uses any more, and give their rings back.
@@ -126,10 +145,12 @@ pub(crate) fn reclaim(core: &Core) -> Result<(), UnitFailed> {
         let batch = Batch::new(core, &claim);
         batch.run_all(Op::DropKey, index)?;
         free(core, index);
-        some = true;
+        // What known answers leave in a lane is no secret.
+        some |= index != spare(core.keys.len());
     }
     if some {
-        core.wipe_lanes().map_err(|_| UnitFailed)?;
+        // A lane that could not be wiped is known as one that was used, until the next time.
+        let _ = core.wipe_lanes();
     }
     Ok(())
 }
@@ -164,6 +185,11 @@ impl Key {
             self.core.counts.failed.fetch_add(1, Relaxed);
         }
         result
+    }
+
+    /// Octets that go through a lane at once.
+    fn piece(&self) -> usize {
+        if self.index == spare(self.core.keys.len()) { ANSWER_PIECE } else { PIECE }
     }
 
     /// A lane, if the worker has this key.

@@ -26,7 +26,7 @@ const MEMORY: usize = 256 << 20;
 /// Octets of address space that a key may have: the longest context and the guard pages around it.
 const KEY: usize = (64 + 16) << 10;
 /// How much sooner than others a worker is ended where the machine has no memory left (proc_pid_oom_score_adj(5)).
-const OOM_SCORE: &str = "500";
+const OOM_SCORE: i32 = 500;
 /// The exit status of a worker whose reason is on its pipe.
 const REASON: i32 = 98;
 
@@ -206,6 +206,7 @@ impl Spawner {
 
     /// The shared memories in this process, which dies with its parent from here on.
     fn memories(&self, parent: Pid) -> io::Result<(Memory, Memory)> {
+        die_first();
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // A parent that ended before the line above sent no signal.
         if rustix::process::getppid() != Some(parent) {
@@ -227,6 +228,17 @@ impl Spawner {
     }
 }
 
+/// Be ended before others where the machine has no memory left. The process that starts workers stays as it is, since
+/// nobody replaces it.
+fn die_first() {
+    const FILE: &str = "/proc/self/oom_score_adj";
+    let now = std::fs::read_to_string(FILE).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    if now.is_none_or(|now| now < OOM_SCORE) {
+        // Where there is no such file the kernel's own order holds.
+        let _ = std::fs::write(FILE, OOM_SCORE.to_string());
+    }
+}
+
 /// Keep what starting workers needs.
 fn give_up() -> io::Result<()> {
     // Signals to the daemon's group are for the daemon; this process ends with it.
@@ -234,8 +246,6 @@ fn give_up() -> io::Result<()> {
         // SAFETY: ignoring a signal runs no code.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    // Where there is no such file the kernel's own order holds.
-    let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     // Workers lock what they have; without the right to it the limit counts as it is.
     let _ = setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;

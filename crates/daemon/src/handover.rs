@@ -334,23 +334,32 @@ impl Giving {
     /// Whether the other end computes the same as this daemon under the names of these ciphers of one's own, and has room
     /// for their keys; else it is refused, and this daemon goes on with its keys.
     pub fn has_ciphers(self, used: &UsedCiphers) -> Result<Giving, String> {
+        const CONFIGURE: &str =
+            "configure it in the new daemon, or delete the associations first (`ravelin sa list`)";
         let fault = used.iter().find_map(|(name, used)| match (self.ciphers.get(name), self.key_rooms.get(name)) {
-            (None, _) => Some(format!("associations use the cipher {name}, which the new daemon does not have")),
-            (Some(other), _) if *other != used.fingerprint => Some(format!(
-                "associations use the cipher {name}, and the cipher of that name in the new daemon computes something else"
-            )),
-            (Some(_), Some(room)) if *room < used.keys => Some(format!(
-                "{} associations use the cipher {name}, and its worker in the new daemon has room for {room} keys",
-                used.keys
-            )),
+            (None, _) => {
+                let text = format!("associations use the cipher {name}, which the new daemon does not have");
+                Some((text, CONFIGURE))
+            }
+            (Some(other), _) if *other != used.fingerprint => {
+                let text = format!(
+                    "associations use the cipher {name}, and the cipher of that name in the new daemon computes something else"
+                );
+                Some((text, CONFIGURE))
+            }
+            (Some(_), Some(room)) if *room < used.keys => {
+                let keys = used.keys;
+                let text = format!(
+                    "{keys} associations use the cipher {name}, and its worker in the new daemon has room for {room} keys"
+                );
+                Some((text, "delete associations (`ravelin sa list`), or say `isolation = \"none\"` in the cipher's table"))
+            }
             (Some(_), _) => None,
         });
         match fault {
             None => Ok(self),
-            Some(text) => {
-                self.refuse(&format!(
-                    "{text}; configure it in the new daemon, or delete the associations first (`ravelin sa list`)"
-                ));
+            Some((text, remedy)) => {
+                self.refuse(&format!("{text}; {remedy}"));
                 Err(text)
             }
         }

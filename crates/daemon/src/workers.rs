@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use api::{CipherChange, CipherChanged};
 use cipher_loader::{Examined, Trial};
-use cipher_worker::{Event, Isolated, Report, Settings, State};
+use cipher_worker::{Event, Failure, Isolated, Report, Settings, State};
 use crypto::{Provider, WorkerCounts, WorkerState};
 use documents::ciphers::{StartedWorker, WORKER_COMMAND};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -99,10 +99,18 @@ pub fn start(
     let allowance = std::sync::Mutex::new(Allowance::new(Instant::now()));
     let told = move |event: &Event| {
         let mut allowance = allowance.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let Some(left_out) = allowance.take(Instant::now()) else { return };
+        let is_last = matches!(event, Event::Failed(Failure::Spawner));
+        let left_out = match allowance.take(Instant::now()) {
+            Some(left_out) => left_out,
+            // Nothing comes behind it that could tell.
+            None if is_last => std::mem::take(&mut allowance.left_out) - 1,
+            None => return,
+        };
         let (change, text) = in_words(event);
         let told = CipherChanged { cipher: cipher.clone(), change, text, left_out };
-        if changes.try_send(told).is_err() {
+        if is_last {
+            let _ = changes.blocking_send(told);
+        } else if changes.try_send(told).is_err() {
             // It counts as one that was left out, and those before it still are.
             allowance.left_out = left_out.saturating_add(1);
         }
@@ -130,7 +138,8 @@ pub fn start(
     };
     let settle = move || settled.settle();
     let keys = isolated.keys();
-    Ok(StartedWorker { cipher: isolated, state: Box::new(state), settle: Box::new(settle), keys })
+    let answers = isolated.for_answers();
+    Ok(StartedWorker { cipher: isolated, answers, state: Box::new(state), settle: Box::new(settle), keys })
 }
 
 /// Puts known answers to ciphers of one's own, one at a time, in a thread that has no right: a cipher may take long for
@@ -145,10 +154,15 @@ impl KnownAnswers {
     /// Ask a cipher, unless one is being asked. A change that comes of it goes the way of a worker's.
     pub(crate) fn ask(&self, cipher: Arc<dyn Provider>) {
         if self.running.swap(true, Acquire) {
+            tracing::warn!(
+                "another cipher is still being asked for known answers; {} is not asked",
+                cipher.name()
+            );
             return;
         }
-        let (changes, running) = (self.changes.clone(), Arc::clone(&self.running));
+        let (changes, running) = (self.changes.clone(), Running(Arc::clone(&self.running)));
         let ask = move || {
+            let _running = running;
             control::privileges::give_up_all();
             let outcome = cipher.check_again();
             if let Err(error) = outcome {
@@ -158,12 +172,19 @@ impl KnownAnswers {
                 // Where nobody listens any more, the daemon ends.
                 let _ = changes.0.blocking_send(changed);
             }
-            running.store(false, Release);
         };
         if let Err(error) = std::thread::Builder::new().name("rvl-answers".to_owned()).spawn(ask) {
             tracing::warn!(%error, "known answers of a cipher are not asked for");
-            self.running.store(false, Release);
         }
+    }
+}
+
+/// A cipher is being asked as long as this value is there, also where the thread panics.
+struct Running(Arc<AtomicBool>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.store(false, Release);
     }
 }
 

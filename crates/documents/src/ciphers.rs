@@ -76,6 +76,8 @@ fn name_in(suites: &Suites, name: &str) -> &'static str {
 pub struct StartedWorker {
     /// The cipher, ready to make keys.
     pub cipher: Arc<dyn CustomCipher>,
+    /// The same cipher as known answers are put to it, which have a key of their own.
+    pub answers: Arc<dyn CustomCipher>,
     /// Asks for the state of the process.
     pub state: WorkerQuestion,
     /// Called when the start is over: until then the worker has more time for batches and keys.
@@ -100,6 +102,7 @@ struct CipherWithAnswers {
 
 /// The process that a cipher runs in.
 struct RunningWorker {
+    answers: Arc<dyn CustomCipher>,
     state: WorkerQuestion,
     settle: Box<dyn Fn() + Send + Sync>,
     keys: usize,
@@ -143,8 +146,8 @@ fn library(
     }
     let library = examined.manifest.library.file.clone();
     cipher_loader::trial::run(&trial, &examined).map_err(|why| told(LoadError::Trial { library, why }))?;
-    let StartedWorker { cipher, state, settle, keys } = start(&examined, deadline)?;
-    let worker = Some(RunningWorker { state, settle, keys, silent: AtomicU32::new(0) });
+    let StartedWorker { cipher, answers, state, settle, keys } = start(&examined, deadline)?;
+    let worker = Some(RunningWorker { answers, state, settle, keys, silent: AtomicU32::new(0) });
     Ok(CipherWithAnswers { cipher, known: KnownAnswers::Vectors(examined.vectors), worker })
 }
 
@@ -187,13 +190,18 @@ impl Tested {
         Err(why)
     }
 
+    /// The cipher as known answers are put to it.
+    fn asked(&self) -> &dyn CustomCipher {
+        self.of.worker.as_ref().map_or(self.of.cipher.as_ref(), |worker| worker.answers.as_ref())
+    }
+
     fn answers(&self) -> Answers {
         match &self.of.known {
             KnownAnswers::Fingerprint(known) if self.provider.behaviour().octets() != known => {
                 Answers::Wrong("another fingerprint".to_owned())
             }
-            KnownAnswers::Fingerprint(_) => counter_mode(self.of.cipher.as_ref()),
-            KnownAnswers::Vectors(vectors) => match vectors::run(vectors, self.of.cipher.as_ref()) {
+            KnownAnswers::Fingerprint(_) => counter_mode(self.asked()),
+            KnownAnswers::Vectors(vectors) => match vectors::run(vectors, self.asked()) {
                 Ok(_) => Answers::Right,
                 Err(error) if error.no_answer => Answers::Missing(error.to_string()),
                 Err(error) => Answers::Wrong(error.to_string()),
@@ -265,6 +273,8 @@ impl Provider for Tested {
     }
 
     fn check_again(&self) -> Result<(), CryptoError> {
+        // Asked before, since a process that does not answer counts as one that is down from then on.
+        let was_up = self.of.worker.as_ref().is_some_and(|worker| (worker.state)().is_up);
         let withdraw = match (self.answers(), &self.of.worker) {
             (Answers::Right, Some(worker)) => {
                 worker.silent.store(0, Relaxed);
@@ -275,7 +285,7 @@ impl Provider for Tested {
             // A process that is starting gives no answer. One that is up and gives none three times in turn may choose
             // whom it answers.
             (Answers::Missing(_), Some(worker)) => {
-                (worker.state)().is_up && worker.silent.fetch_add(1, Relaxed) + 1 >= MOST_SILENT
+                was_up && worker.silent.fetch_add(1, Relaxed) + 1 >= MOST_SILENT
             }
         };
         if withdraw {

@@ -32,20 +32,22 @@ macro_rules! fuzz_target {
 pub fn try_all(target: &str, run: fn(&[u8])) {
     let corpus = corpus(target);
     assert!(!corpus.is_empty(), "fuzz/corpus/{target} is empty");
-    for input in &corpus {
-        try_one(target, run, input);
+    for (number, input) in corpus.iter().enumerate() {
+        try_one(target, run, number, input);
     }
     let mut random = Random(0x005e_ed0f_5e7e_57ed);
-    for _ in 0..CHANGED {
-        try_one(target, run, &random.changed(&corpus));
+    for number in 0..CHANGED {
+        try_one(target, run, corpus.len() + number, &random.changed(&corpus));
     }
 }
 
-fn try_one(target: &str, run: fn(&[u8]), input: &[u8]) {
-    // A target has no state that a failure could leave half done: it is the end of the test.
+fn try_one(target: &str, run: fn(&[u8]), number: usize, input: &[u8]) {
+    // A failure is the end of the test, whatever state a target keeps from one input to the next.
     if catch_unwind(AssertUnwindSafe(|| run(input))).is_err() {
         let hex: String = input.iter().map(|octet| format!("{octet:02x}")).collect();
-        panic!("the fuzz target {target} fails with the input {hex}; write it to fuzz/corpus/{target}");
+        panic!(
+            "the fuzz target {target} fails with its input {number}, {hex}; write it to fuzz/corpus/{target}"
+        );
     }
 }
 

@@ -443,10 +443,11 @@ fn start_worker(examined: &Examined, _: Duration) -> Result<StartedWorker, Strin
     let patient = Duration::from_secs(1);
     let settings = Settings { deadline: patient, key_deadline: patient, ..Settings::default() };
     let isolated = Isolated::start(&program, examined, settings, |_| ());
-    let isolated = isolated.map_err(|error| error.to_string())?;
+    let isolated = Arc::new(isolated.map_err(|error| error.to_string())?);
     let state = || WorkerState { is_up: true, text: String::new(), counts: Default::default() };
     let keys = isolated.keys();
-    Ok(StartedWorker { cipher: Arc::new(isolated), state: Box::new(state), settle: Box::new(|| ()), keys })
+    let answers = isolated.for_answers();
+    Ok(StartedWorker { cipher: isolated, answers, state: Box::new(state), settle: Box::new(|| ()), keys })
 }
 
 /// Replay a capture file into another; `line` hears of every packet.

@@ -14,6 +14,9 @@ pub(super) fn write(measured: &[Measured<'_>], report: &Report) -> anyhow::Resul
     let path = folder.join("table-2.md");
     std::fs::write(&path, text(measured))?;
     println!("paper-004: table in {}", path.display());
+    let path = folder.join("table-1.md");
+    std::fs::write(&path, computers())?;
+    println!("paper-004: table in {}", path.display());
     for (name, title, is_soft) in [
         ("figure-5", "Dataflow rate under different algorithms", false),
         ("figure-5-soft", "Dataflow rate without AES instructions", true),
@@ -43,6 +46,30 @@ pub(super) fn write(measured: &[Measured<'_>], report: &Report) -> anyhow::Resul
         println!("paper-004: plot in {}", path.display());
     }
     Ok(())
+}
+
+/// Table 1: the computers of the paper, and this one, which is both hosts.
+fn computers() -> String {
+    let line = |file: &str, name: &str| {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        line.split_once(':').map_or("unknown", |(_, value)| value.trim()).to_owned()
+    };
+    let processors = std::thread::available_parallelism().map_or(0, std::num::NonZeroUsize::get);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!(
+        "| computer | processor | memory | network | system |\n|---|---|---|---|---|\n\
+         | the paper's AMD | AMD Sempron 2200+, 1.8 GHz, 256 KB cache | 256 MB | Realtek RTL-8169, gigabit | Slackware 12, \
+         Linux 2.6.21.5 |\n\
+         | the paper's Intel | Intel Pentium D, 2.8 GHz, 1 MB cache | 4 GB | NetLink BCM5789, gigabit | the same |\n\
+         | the paper's IBM, which records | 2 x Intel Xeon, 2 x 3 GHz, 2 x 2 MB cache | 4 GB | 2 x NetXtreme BCM5721, \
+         gigabit | the same |\n\
+         | here, all three | {processors} x {}, {} cache | {} | veth | Linux {} |\n",
+        line("/proc/cpuinfo", "model name"),
+        line("/proc/cpuinfo", "cache size"),
+        line("/proc/meminfo", "MemTotal"),
+        kernel.trim(),
+    )
 }
 
 /// The table: a line for each run, as in the paper.

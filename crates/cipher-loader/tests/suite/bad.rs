@@ -206,3 +206,12 @@ fn one_wrong_vector_is_named() {
     let error = folder.refused();
     assert!(error.contains("toy.so: test vector 77: the ciphertext is another"), "{error}");
 }
+
+#[test]
+fn what_throws_through_the_host_ends_its_own_process() {
+    // What a C++ function does that throws: nobody behind the ABI catches it.
+    let throws = "static struct _Unwind_Exception thrown;_Unwind_RaiseException(&thrown);abort()";
+    for place in ["IN_SETKEY", "IN_PACKET"] {
+        assert_refused(&["-DINCLUDES", "-fexceptions", &format!("-D{place}={throws}")], &["during vectors"]);
+    }
+}

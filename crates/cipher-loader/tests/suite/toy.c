@@ -49,6 +49,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include <unwind.h>
 #endif
 #ifdef __x86_64__
 #include <xmmintrin.h>

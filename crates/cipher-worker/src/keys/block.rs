@@ -3,7 +3,7 @@
 use crypto::UnitFailed;
 use crypto::custom::{BlockKey, CbcOp, CtrOp, Primitive};
 
-use super::{Key, PIECE};
+use super::Key;
 use crate::batch::{Batch, Entry, Place};
 use crate::core::Claim;
 use crate::layout::{ENTRIES, Op};
@@ -27,7 +27,7 @@ impl Key {
         let whole = self.whole(blocks.len());
         let some = blocks.get_mut(..whole).unwrap_or_default();
         let result = self.claim().and_then(|claim| {
-            some.chunks_mut(PIECE).try_for_each(|piece| {
+            some.chunks_mut(self.piece()).try_for_each(|piece| {
                 let mut batch = Batch::new(&self.core, &claim);
                 let place = batch.add(&Entry::default(), Some(piece), piece.len())?;
                 batch.run_all(op, self.index)?;

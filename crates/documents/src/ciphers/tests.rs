@@ -123,6 +123,7 @@ fn in_a_worker(cipher: Arc<dyn CustomCipher>, up: &Arc<AtomicBool>) -> Registry 
         counts: Default::default(),
     };
     let worker = RunningWorker {
+        answers: Arc::clone(&cipher),
         state: Box::new(state),
         settle: Box::new(|| ()),
         keys: 512,

@@ -40,9 +40,10 @@ pub struct Bench {
     json: bool,
 }
 
-/// Sequence numbers that are left out behind a batch, so that no key stream is there for the next one: more than the
-/// ring of a worker holds.
-const GAP: u64 = 100_000;
+/// Sequence numbers that are left out behind a packet, so that a worker sees no series and computes nothing ahead.
+const GAP: u64 = 1000;
+/// The share of packets whose key stream was there, without which a length counts as one that is called for.
+const AHEAD: f64 = 0.5;
 /// The time that a worker has for a batch here. A late answer is a figure, not a failure.
 const DEADLINE: Duration = Duration::from_millis(500);
 
@@ -125,18 +126,37 @@ impl Place {
         };
         let there: Arc<dyn CustomCipher> = library.worker.clone();
         let mut isolations = vec![measure("none", &library.here, 0, true).map_err(failed)?];
-        let before = library.worker.report();
-        let mut ahead = measure("worker, ahead", &there, 0, false).map_err(failed)?;
-        let after = library.worker.report();
-        let (counted, called) = (after.ahead - before.ahead, after.called - before.called);
-        // Suites that need the data for their key stream have nothing to compute ahead.
-        if counted > 0 {
-            ahead.ahead = Some(counted as f64 / (counted + called) as f64);
-            isolations.push(ahead);
-        }
+        isolations.extend(ahead(&library.worker, suites, suite).map_err(failed)?);
         isolations.push(measure("worker, call", &there, GAP, true).map_err(failed)?);
         Ok(isolations)
     }
+}
+
+/// The costs where key stream was there when the packets came: lengths for which it was. `None` for suites that need the
+/// data for their key stream, and have nothing to compute ahead.
+fn ahead(
+    worker: &Arc<Isolated>,
+    suites: &Suites,
+    suite: SuiteId,
+) -> Result<Option<CipherIsolation>, BenchError> {
+    let cipher: Arc<dyn CustomCipher> = worker.clone();
+    let bench = bench::Bench::new(cipher, suites, suite, 0)?;
+    let setkey = bench.setkey()?;
+    let (mut lengths, mut there, mut all) = (Vec::new(), 0, 0);
+    for octets in bench::LENGTHS {
+        let before = worker.report();
+        let length = bench.length(octets, false)?;
+        let after = worker.report();
+        let (counted, called) = (after.ahead - before.ahead, after.called - before.called);
+        if counted as f64 > AHEAD * (counted + called) as f64 {
+            lengths.push(length);
+            there += counted;
+            all += counted + called;
+        }
+    }
+    let ahead = (all > 0).then(|| there as f64 / all as f64);
+    let isolation = "worker, ahead".to_owned();
+    Ok(ahead.map(|_| CipherIsolation { isolation, setkey, lengths, ahead, mix: None }))
 }
 
 /// The suite that is measured unless another one is asked for.
@@ -177,7 +197,8 @@ fn mix(capture: &Path, octets: &[u32], lengths: &[CipherLength]) -> CipherMix {
     }
 }
 
-/// Nanoseconds of a packet of this length, from those of the measured lengths around it.
+/// Nanoseconds of a packet of this length, from those of the measured lengths around it; beyond them in proportion to
+/// the last two.
 fn cost(lengths: &[CipherLength], len: f64, of: impl Fn(&CipherLength) -> f64) -> f64 {
     let pairs = lengths.windows(2);
     let around = pairs.clone().find(|pair| len <= pair[1].octets as f64).or_else(|| pairs.last());
