@@ -1,0 +1,1 @@
+//! Behaviours: classifiers, meters, markers, policers, shapers.

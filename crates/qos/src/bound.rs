@@ -1,0 +1,1 @@
+//! The worst delay of each class, before a packet is sent.

@@ -1,0 +1,1 @@
+//! What packets cost: learned from what units take.

@@ -1,0 +1,1 @@
+//! The dispatcher: it assigns packets to units that ask for work.

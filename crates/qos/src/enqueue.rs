@@ -1,0 +1,1 @@
+//! Enqueueing parts of queues: limits and active queue management that drops or marks what comes.

@@ -1,0 +1,1 @@
+//! A graph of classes, hooks and components: described, checked, compiled, exchanged.

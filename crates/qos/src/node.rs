@@ -1,0 +1,1 @@
+//! A node: a queue of three parts, or a discipline over nodes.

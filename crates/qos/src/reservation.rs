@@ -1,0 +1,1 @@
+//! Reservations, admitted against what the units and uplinks have left.

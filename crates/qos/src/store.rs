@@ -1,0 +1,1 @@
+//! Queues themselves: FIFO, by flow, by rank.

@@ -1,0 +1,1 @@
+//! Crypto units: what they can do, the work committed to them, their water marks.
