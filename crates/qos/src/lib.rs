@@ -10,6 +10,7 @@
 //! | [`component`] | the five kinds of components of paper 002 section III |
 //! | [`behaviour`] | classifiers, meters, markers, policers, shapers |
 //! | [`enqueue`], [`store`], [`dequeue`] | the three parts of a queue |
+//! | [`red`] | an enqueueing part: random early detection with drop precedence |
 //! | [`discipline`] | which child gives the next packet |
 //! | [`node`] | a queue of three parts, or a discipline over nodes |
 //! | [`unit`], [`cost`], [`dispatcher`] | crypto units pull work; committed work is bounded |
@@ -31,6 +32,7 @@ pub mod enqueue;
 pub mod graph;
 pub mod meta;
 pub mod node;
+pub mod red;
 pub mod reservation;
 pub mod simulate;
 pub mod store;

@@ -1,0 +1,54 @@
+//! A limit for each aggregate on what it has under way beyond this point (paper 002 section III: limits per aggregate).
+//!
+//! A behaviour sees packets that pass and not those that leave later, so whoever ends a packet's way tells it:
+//! [`AggregateLimit::leave`]. Between the two the packet counts for its aggregate in all three measures.
+
+use super::live;
+use crate::amount::{Amount, Limit};
+use crate::component::{About, Behaviour, Cause, Context, Entry, Verdict};
+use crate::meta::{AggregateId, Meta};
+
+/// The amounts that aggregates have under way, and the most that each may.
+#[derive(Clone, Debug)]
+pub struct AggregateLimit {
+    rows: Box<[(Amount, Limit); 256]>,
+}
+
+impl AggregateLimit {
+    /// The limits of some aggregates. The others have none.
+    pub fn new(list: &[(AggregateId, Limit)]) -> AggregateLimit {
+        let mut rows = Box::new([(Amount::default(), Limit::NONE); 256]);
+        for (aggregate, limit) in list {
+            rows[usize::from(aggregate.0)].1 = *limit;
+        }
+        AggregateLimit { rows }
+    }
+
+    /// The amount that an aggregate has under way.
+    pub fn amount(&self, aggregate: AggregateId) -> Amount {
+        self.rows[usize::from(aggregate.0)].0
+    }
+
+    /// A packet that passed has left, or has ended. It counts for the aggregate that it has passed with.
+    pub fn leave(&mut self, meta: &Meta) {
+        self.rows[usize::from(meta.aggregate.0)].0 -= meta.amount;
+    }
+}
+
+impl Behaviour for AggregateLimit {
+    fn run(&mut self, batch: &mut [Entry], _: &Context) {
+        for entry in live(batch) {
+            let (amount, limit) = &mut self.rows[usize::from(entry.meta.aggregate.0)];
+            if limit.admits(*amount, entry.meta.amount) {
+                *amount += entry.meta.amount;
+            } else {
+                entry.verdict = Verdict::Drop(Cause::QueueFull);
+            }
+        }
+    }
+
+    fn about(&self) -> About {
+        let count = self.rows.iter().filter(|(_, limit)| *limit != Limit::NONE).count();
+        About { kind: "limit", settings: format!("{count} aggregates") }
+    }
+}
