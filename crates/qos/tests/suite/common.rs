@@ -21,7 +21,7 @@ pub fn at(ns: u64) -> Context {
 
 /// One packet of this many octets.
 pub fn packet(octets: u64) -> Meta {
-    Meta { amount: Amount { packets: 1, octets, ns: octets * 100 }, ..Meta::default() }
+    Meta { amount: Amount { packets: 1, octets, ns: octets.saturating_mul(100) }, ..Meta::default() }
 }
 
 /// An entry that no component has judged.
