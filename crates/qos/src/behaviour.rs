@@ -10,7 +10,7 @@
 //! | [`precolour`] | the colour that the DSCP tells | RFC 2597 section 6 |
 //! | [`srtcm`], [`trtcm`], [`trtcm4115`] | three colour meters | RFC 2697, RFC 2698, RFC 4115 |
 //! | [`mark`], [`dscp`] | the DSCP of aggregate and colour | RFC 2597 section 6 |
-//! | [`police`] | a token bucket that drops or demotes what exceeds it | RFC 2475 section 2.3.3.3 |
+//! | [`police`] | a token bucket that drops or demotes what exceeds it | RFC 2475 section 2.3.3.4 |
 //! | [`shape`] | a rate that delays what exceeds it | RFC 2475 section 2.3.3.3 |
 //! | [`limit`] | the most that an aggregate may have under way | paper 002 section III |
 //! | [`users`] | weight, limit and class of each user in one bounded table | |

@@ -2,7 +2,7 @@
 //! and the sooner after one another the longer that lasts.
 //!
 //! The pseudocode of section 5.5 takes packets from the queue itself. Here each packet that is next is a call, so the
-//! loop of the pseudocode goes over calls: after a drop, the call for the packet behind it goes on where the drop was.
+//! loop of the pseudocode goes over calls: the call for the packet behind one that was dropped schedules the next drop.
 //! A marked packet leaves, and the next drop or mark is due from then on, as Linux does it.
 
 use wire::Time;
@@ -49,17 +49,6 @@ impl CodelSettings {
     }
 }
 
-/// What the call for the next packet has to finish.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Pending {
-    #[default]
-    Nothing,
-    /// The drop state was entered by a drop: the packet behind it leaves.
-    Enter,
-    /// A packet was dropped in the drop state: the next drop is scheduled if the queue is still too long.
-    Schedule,
-}
-
 /// The state of RFC 8289 section 5.2, one for each queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Codel {
@@ -69,7 +58,8 @@ pub struct Codel {
     count: u32,
     last_count: u32,
     dropping: bool,
-    pending: Pending,
+    /// Whether a packet was dropped in the drop state: the call for the next one schedules the drop after it.
+    unscheduled: bool,
     now: Time,
 }
 
@@ -83,7 +73,7 @@ impl Codel {
             count: 0,
             last_count: 0,
             dropping: false,
-            pending: Pending::Nothing,
+            unscheduled: false,
             now: Time(0),
         })
     }
@@ -133,11 +123,7 @@ impl Codel {
         self.count = if delta > 1 && recent { delta } else { 1 };
         self.drop_next = self.after(self.now, self.count);
         self.last_count = self.count;
-        if self.settings.marks(head) {
-            return Leave::Mark;
-        }
-        self.pending = Pending::Enter;
-        Leave::Drop(Cause::Aqm)
+        if self.settings.marks(head) { Leave::Mark } else { Leave::Drop(Cause::Aqm) }
     }
 
     /// Drop or mark in the drop state if the time has come.
@@ -150,7 +136,7 @@ impl Codel {
             self.drop_next = self.after(self.drop_next, self.count);
             return Leave::Mark;
         }
-        self.pending = Pending::Schedule;
+        self.unscheduled = true;
         Leave::Drop(Cause::Aqm)
     }
 }
@@ -159,10 +145,8 @@ impl Dequeue for Codel {
     fn decide(&mut self, head: &Meta, backlog: &Backlog, context: &Context) -> Leave {
         self.now = self.now.max(context.now);
         let ok = self.ok_to_drop(head, backlog);
-        match std::mem::take(&mut self.pending) {
-            Pending::Enter => return Leave::Give,
-            Pending::Schedule if ok => self.drop_next = self.after(self.drop_next, self.count),
-            Pending::Schedule | Pending::Nothing => {}
+        if std::mem::take(&mut self.unscheduled) && ok {
+            self.drop_next = self.after(self.drop_next, self.count);
         }
         if self.dropping {
             self.dropping = ok;

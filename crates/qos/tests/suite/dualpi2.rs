@@ -194,6 +194,14 @@ fn a_queue_that_is_alone_gets_everything_and_owes_nothing() {
     assert!((0..90).all(|_| queue.get().is_some()));
     queue.put(7, of(1, 0));
     assert_eq!(queue.turn(), Some(Branch::Low));
+    // What either queue got while it was alone is not made up for.
+    (0..100).for_each(|item| queue.put(item, of(1, 0)));
+    let classic = (0..32).filter(|_| queue.get().is_some_and(|(_, meta)| meta.ecn == 0)).count();
+    assert_eq!(classic, 2);
+    let mut queue = queues(100, 0);
+    assert!((0..90).all(|_| queue.get().is_some()));
+    queue.put(7, of(0, 0));
+    assert_eq!(queue.turn(), Some(Branch::Low));
 }
 
 #[test]

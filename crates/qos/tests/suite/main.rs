@@ -1,5 +1,6 @@
 //! The tests of `qos`, one program: each module tests one component against its definition, in simulated time.
 
+mod allocations;
 mod auth_budget;
 mod classify;
 mod cobalt;

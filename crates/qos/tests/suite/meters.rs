@@ -156,6 +156,7 @@ fn extreme_numbers_do_not_panic() {
     let mut clock = TokenClock::new(u64::MAX);
     assert_eq!(clock.advance(Time(u64::MAX)), u64::MAX);
     assert_eq!(clock.advance(Time(0)), 0);
+    assert_eq!(clock.advance(Time(u64::MAX)), 0, "time that comes again brings nothing");
     let mut bucket = TokenBucket::new(u64::MAX, u64::MAX);
     assert!(bucket.take(Time(1), u64::MAX));
     assert!(!bucket.take(Time(1), 1));
