@@ -28,6 +28,7 @@ pub mod cost;
 pub mod dequeue;
 pub mod discipline;
 pub mod dispatcher;
+mod draw;
 pub mod enqueue;
 pub mod graph;
 pub mod meta;

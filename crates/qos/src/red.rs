@@ -14,6 +14,7 @@ use wire::Time;
 use crate::amount::Measure;
 use crate::behaviour::SettingsError;
 use crate::component::{About, Admit, Backlog, Cause, Context, Enqueue};
+use crate::draw::Draws;
 use crate::meta::{Colour, Meta};
 
 /// The drop probability of one colour over the average of what waits.
@@ -65,6 +66,7 @@ pub struct Red {
     count: [Option<u64>; 3],
     /// The time from which on the queue is idle, if nothing comes.
     idle_from: Time,
+    draws: Draws,
 }
 
 impl Red {
@@ -87,7 +89,7 @@ impl Red {
                 return Err(SettingsError::PrecedenceReversed);
             }
         }
-        Ok(Red { settings, average: 0, count: [None; 3], idle_from: Time(0) })
+        Ok(Red { settings, average: 0, count: [None; 3], idle_from: Time(0), draws: Draws::default() })
     }
 
     /// The average of what waits.
@@ -121,7 +123,7 @@ impl Red {
         let base = fraction / (2.0 - fraction);
         let left = 1.0 - since as f64 * base;
         // 53 bits of the random number are a fraction of 1.
-        let draw = (random >> 11) as f64 / (1_u64 << 53) as f64;
+        let draw = (self.draws.next(random) >> 11) as f64 / (1_u64 << 53) as f64;
         let is_early = left <= base || draw < base / left;
         *count = Some(since).filter(|_| !is_early);
         is_early

@@ -2,10 +2,14 @@
 //! 2018, and tc-cake(8)): CoDel answers senders that heed it, a drop probability those that do not.
 //!
 //! It differs from RFC 8289 in these points. The drop state is entered as soon as a packet waited longer than the target,
-//! and the first drop of a queue that was calm is an interval later. The count is not forgotten when the state ends: it falls by one at each instant
-//! of the control law, so that a queue that is soon too long again goes on at nearly the same rate. At most one packet
-//! is dropped by the control law for each that leaves. BLUE raises its probability by 1/256 when the queue is full and
-//! lowers it by 1/4096 when the queue is empty, each at most once a target, and does not heed ECN.
+//! and the first drop of a queue that was calm is an interval later. The count is not forgotten when the state ends: it
+//! falls by one at each instant of the control law, so that a queue that is soon too long again goes on at nearly the
+//! same rate. BLUE raises its probability by 1/256 when the queue is full and lowers it by 1/4096 when the queue is
+//! empty, each at most once a target, and does not heed ECN.
+//!
+//! It differs from CAKE in one point: instants of the control law that are late are not made up for by a run of drops. At
+//! most one packet is dropped by the law for each that leaves, and BLUE takes over where that is too little, so that
+//! losses stay spread after a pause of whoever serves the queue (paper 002 section VI).
 //!
 //! A queue counts as full when a packet of the size of the one that is next would not fit beside what waits, and as empty
 //! when nothing is behind that one. An enqueueing part that refuses packets may call [`Cobalt::queue_full`] itself.
@@ -15,6 +19,7 @@ use wire::Time;
 use super::{CodelSettings, step};
 use crate::behaviour::SettingsError;
 use crate::component::{About, Backlog, Cause, Context, Dequeue, Leave};
+use crate::draw::Draws;
 use crate::meta::Meta;
 
 /// The step by which the probability rises, in parts of 2^32: 1/256.
@@ -36,22 +41,22 @@ pub struct Cobalt {
     /// The probability of BLUE in parts of 2^32, and the time at which it changed.
     probability: u32,
     changed: Option<Time>,
+    draws: Draws,
     now: Time,
 }
 
 impl Cobalt {
     /// The state of an empty queue.
     pub fn new(settings: CodelSettings) -> Result<Cobalt, SettingsError> {
-        let (start, changed) = (Time(0), None);
-        let settings = settings.check()?;
         Ok(Cobalt {
-            settings,
+            settings: settings.check()?,
             dropping: false,
-            drop_next: start,
+            drop_next: Time(0),
             count: 0,
             probability: 0,
-            changed,
-            now: start,
+            changed: None,
+            draws: Draws::default(),
+            now: Time(0),
         })
     }
 
@@ -110,6 +115,18 @@ impl Cobalt {
         self.drop_next = Time(self.drop_next.0.saturating_add(step(self.settings.interval, self.count)));
     }
 
+    /// Count one drop or mark. If the next one would be late already, packets leave more slowly than the law drops: then
+    /// the count stays, and the law goes on from now.
+    fn signal(&mut self) {
+        let before = *self;
+        self.count = self.count.saturating_add(1);
+        self.advance();
+        if self.is_due() {
+            *self = Cobalt { drop_next: self.now, ..before };
+            self.advance();
+        }
+    }
+
     /// Forget one drop, at an instant at which none was right.
     fn decay(&mut self) {
         self.count -= 1;
@@ -148,20 +165,16 @@ impl Cobalt {
         self.dropping = is_above;
         let mut leave = Leave::Give;
         if self.dropping && was_due {
-            self.count = self.count.saturating_add(1);
-            self.advance();
+            self.signal();
             leave = if self.settings.marks(head) { Leave::Mark } else { Leave::Drop(Cause::Aqm) };
         } else if !self.dropping {
             self.make_up();
         }
-        if (random as u32) < self.probability {
+        if self.probability != 0 && (self.draws.next(random) as u32) < self.probability {
             leave = Leave::Drop(Cause::Aqm);
         }
-        let is_drop = matches!(leave, Leave::Drop(_));
         if self.count == 0 {
             self.drop_next = Time(self.now.0.saturating_add(self.settings.interval));
-        } else if !is_drop && self.now > self.drop_next {
-            self.drop_next = self.now;
         }
         leave
     }

@@ -55,9 +55,13 @@ fn marks_take_the_place_of_drops_of_the_control_law_and_not_of_blue() {
         (SECOND..3 * SECOND).step_by(100_000).map(|now| decide(&mut cobalt, now, 20 * MS, 1, u64::MAX));
     let marks: Vec<Leave> = marks.collect();
     assert!(marks.contains(&Leave::Mark) && !marks.contains(&DROP));
-    cobalt.queue_full(Time(3 * SECOND));
-    assert_eq!(decide(&mut cobalt, 3 * SECOND, 0, 1, 0), DROP);
-    assert_eq!(decide(&mut cobalt, 3 * SECOND, 0, 1, 1 << 24), Leave::Give);
+    // BLUE drops them with its probability, and also where all draws share the random bits of one call.
+    for step in 0..64 {
+        cobalt.queue_full(Time(4 * SECOND + step * 6 * MS));
+    }
+    assert_eq!(cobalt.probability(), 1 << 30);
+    let drops = (0..10_000).filter(|_| decide(&mut cobalt, 5 * SECOND, 0, 1, 7) == DROP).count();
+    assert!(drops.abs_diff(2500) < 175, "{drops}");
 }
 
 #[test]
@@ -137,6 +141,55 @@ fn a_calm_queue_drops_nothing() {
             assert_eq!(queue.take(now + MS), [Event::Gave(now)]);
         }
     }
+}
+
+#[test]
+fn a_queue_of_one_packet_drops_nothing() {
+    let mut cobalt = cobalt();
+    let backlog = Backlog { now: Amount { packets: 2, octets: 2500, ns: 0 }, ..Backlog::default() };
+    for now in (SECOND..5 * SECOND).step_by(MS as usize) {
+        let head = Meta { arrived: Time(now - 50 * MS), ..packet(1000) };
+        assert_eq!(
+            cobalt.decide(&head, &backlog, &Context { now: Time(now), random: u64::MAX }),
+            Leave::Give
+        );
+    }
+}
+
+#[test]
+fn instants_that_were_late_are_not_made_up_for_by_a_run() {
+    for (ecn, signal) in [(0, DROP), (1, Leave::Mark)] {
+        let mut cobalt = cobalt();
+        let mut now = SECOND;
+        until(&mut cobalt, &mut now, 10);
+        // Nothing was asked for in one second, in which 30 instants of the control law fell.
+        now += SECOND;
+        let leaves = (0..10).map(|step| decide(&mut cobalt, now + step * MS, 20 * MS, ecn, u64::MAX));
+        assert_eq!(leaves.filter(|leave| *leave == signal).count(), 1);
+        assert_eq!(cobalt.count(), 10, "a law that cannot be followed is not tightened");
+        assert_eq!(cobalt.drop_next(), Time(now + step(100 * MS, 10)));
+    }
+}
+
+#[test]
+fn an_empty_queue_ends_the_drop_state_and_lowers_the_probability() {
+    let mut cobalt = cobalt();
+    let mut now = SECOND;
+    until(&mut cobalt, &mut now, 10);
+    cobalt.queue_empty(Time(now));
+    now += MS;
+    decide(&mut cobalt, now, 20 * MS, 0, u64::MAX);
+    assert_eq!(cobalt.drop_next(), Time(now + step(100 * MS, 10)), "the drop state is entered anew");
+
+    cobalt.queue_full(Time(now));
+    let before = cobalt.probability();
+    let mut queue = Fifo::new(cobalt);
+    for step in 1..=60 {
+        queue.put(now + step * 6 * MS, packet(1000));
+        queue.take(now + step * 6 * MS);
+    }
+    // The packet that leaves an empty queue behind lowers it by 1/4096.
+    assert_eq!(queue.dequeue.probability(), before.saturating_sub(60 << 20));
 }
 
 #[test]

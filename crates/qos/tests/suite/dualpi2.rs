@@ -198,6 +198,12 @@ fn a_queue_that_is_alone_gets_everything_and_owes_nothing() {
     (0..100).for_each(|item| queue.put(item, of(1, 0)));
     let classic = (0..32).filter(|_| queue.get().is_some_and(|(_, meta)| meta.ecn == 0)).count();
     assert_eq!(classic, 2);
+    // Two queues that were empty begin anew, with the low latency queue.
+    let mut queue = queues(1, 1);
+    assert_eq!([(); 2].map(|()| queue.get().map(|(item, _)| item)), [Some(0), Some(1000)]);
+    queue.put(2, of(0, 0));
+    queue.put(3, of(1, 0));
+    assert_eq!(queue.turn(), Some(Branch::Low));
     let mut queue = queues(100, 0);
     assert!((0..90).all(|_| queue.get().is_some()));
     queue.put(7, of(0, 0));

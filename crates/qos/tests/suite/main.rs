@@ -7,6 +7,7 @@ mod cobalt;
 mod codel;
 mod common;
 mod dualpi2;
+mod give;
 mod mark;
 mod meters;
 mod oracle_2697;

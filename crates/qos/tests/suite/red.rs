@@ -64,6 +64,18 @@ fn the_fraction_dropped_is_that_of_the_curve() {
 }
 
 #[test]
+fn packets_that_share_the_random_bits_of_one_call_are_drawn_each() {
+    for random in [0, 1, u64::MAX] {
+        let mut red = settled(SETTINGS, 45);
+        let context = Context { now: Time(SECOND), random };
+        let meta = Meta { colour: Colour::Red, ..packet(1000) };
+        let dropped = (0..1000).filter(|_| red.admit(&meta, &backlog(45), &context) == EARLY).count();
+        let expected = CURVES[2].at(red.average()) * 1000.0;
+        assert!((dropped as f64 - expected).abs() < 63.0, "{dropped}, not {expected}");
+    }
+}
+
+#[test]
 fn the_curve_is_a_line_between_its_thresholds() {
     let curve = Curve { min: 20, max: 60, probability: 0.2 };
     assert_eq!(
