@@ -26,7 +26,7 @@ pub enum Field {
     Flow,
     /// The mark of the packet in the kernel.
     Mark,
-    /// The application.
+    /// The number of the application.
     App,
     /// The number of the suite.
     Suite,
@@ -145,7 +145,7 @@ pub enum Target {
     Outlet(u8),
 }
 
-/// One rule. Of conditions on the same field one must hold, and of each field that has conditions.
+/// One rule of a classifier. Of the conditions on one field, one must hold, for each field that has conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The conditions; a rule without any matches every packet.
@@ -274,7 +274,7 @@ impl Block {
     }
 }
 
-/// A classifier. A packet that no rule matches passes as it is.
+/// The compiled rules of a classifier. A packet that no rule matches passes as it is.
 #[derive(Clone, Debug)]
 pub struct Classifier {
     blocks: Vec<Block>,

@@ -42,7 +42,7 @@ pub enum Headers {
     Both,
 }
 
-/// A marker. Packets of an aggregate that has no codepoints keep theirs.
+/// A marker of the DSCP. Packets of an aggregate that has no codepoints keep theirs.
 #[derive(Clone, Debug)]
 pub struct Marker {
     codepoints: Box<[Option<[u8; 3]>; 256]>,

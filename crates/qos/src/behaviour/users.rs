@@ -47,7 +47,7 @@ impl Default for User {
 #[derive(Clone, Debug)]
 pub struct Users {
     measure: Measure,
-    /// The profiles. The first one is everybody's.
+    /// The profiles by their number. The first one is everybody's.
     profiles: Vec<Profile>,
     /// The users that have a profile of their own, in order.
     assigned: Vec<(u32, u16)>,

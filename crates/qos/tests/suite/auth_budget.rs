@@ -68,6 +68,30 @@ fn one_heavy_source_is_not_forgotten_for_many_light_ones() {
 }
 
 #[test]
+fn a_new_pair_takes_the_place_that_an_authentic_one_left() {
+    let mut budget = AuthBudget::new(10, Demotion::Drop, 8, 1).unwrap();
+    (0..8).for_each(|source| assert!(budget.charge(1, source, 20 + u64::from(source))));
+    budget.authentic(1, 7);
+    assert!(!budget.charge(1, 8, 1), "it starts with a whole budget");
+    assert!((0..7).all(|source| budget.is_demoted(1, source)));
+    // With all places taken, the next one takes over what the lightest of them spent.
+    assert!(!budget.charge(1, 9, 1));
+    assert!((0..7).all(|source| budget.is_demoted(1, source)));
+}
+
+#[test]
+fn the_ends_of_the_number_space_are_pairs_like_others() {
+    let mut budget = AuthBudget::new(10, Demotion::Drop, 8, 1).unwrap();
+    for (association, source) in [(0, 0), (u32::MAX, 0), (0, u32::MAX), (u32::MAX, u32::MAX)] {
+        assert!(!budget.is_demoted(association, source));
+        assert!(budget.charge(association, source, 11));
+        assert!(budget.is_demoted(association, source));
+        budget.authentic(association, source);
+        assert!(!budget.is_demoted(association, source));
+    }
+}
+
+#[test]
 fn a_table_for_nobody_is_refused() {
     assert_eq!(AuthBudget::new(1, Demotion::Drop, 0, 1).unwrap_err(), SettingsError::NoRoom);
 }

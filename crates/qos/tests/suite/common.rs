@@ -61,17 +61,17 @@ impl Random {
 /// What became of the packet that a queue was asked for, with its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It left.
+    /// The packet left the queue.
     Gave(u64),
-    /// It left with a mark.
+    /// The packet left with a mark.
     Marked(u64),
-    /// It was dropped.
+    /// The packet was dropped instead.
     Dropped(u64),
 }
 
 /// A plain FIFO in front of a dequeueing part.
 pub struct Fifo<D> {
-    /// The dequeueing part.
+    /// The dequeueing part under test.
     pub dequeue: D,
     packets: VecDeque<Meta>,
     amount: Amount,
@@ -81,7 +81,7 @@ pub struct Fifo<D> {
 }
 
 impl<D: Dequeue> Fifo<D> {
-    /// An empty queue.
+    /// An empty queue without a limit.
     pub fn new(dequeue: D) -> Fifo<D> {
         let (packets, amount) = (VecDeque::new(), Amount::default());
         Fifo { dequeue, packets, amount, limit: Limit::NONE, random: Random(1) }
