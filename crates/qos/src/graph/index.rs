@@ -1,0 +1,108 @@
+//! Look-ups over a description: what a name is, what lies below it, what a hook leads to.
+
+use super::description::{Class, Description, Hook, HookPoint, Name, Queue, Scheduler, Unit};
+use super::kinds::{Component, Kind};
+use super::rules::Matches;
+use crate::Direction;
+
+/// A node of the trees behind hooks.
+#[derive(Clone, Copy, Debug)]
+pub enum NodeRef<'d> {
+    /// A queue, which is a leaf.
+    Queue(&'d Queue),
+    /// A scheduler over further nodes.
+    Scheduler(&'d Scheduler),
+}
+
+/// A tree behind a hook.
+#[derive(Clone, Copy, Debug)]
+pub struct Root<'d> {
+    /// The hook.
+    pub hook: &'d Hook,
+    /// The scheduler or queue at its root.
+    pub name: &'d Name,
+}
+
+impl Description {
+    /// The class of a name.
+    pub fn find_class(&self, name: &str) -> Option<&Class> {
+        self.classes.iter().find(|class| class.name.value == name)
+    }
+
+    /// The unit of a name.
+    pub fn find_unit(&self, name: &str) -> Option<&Unit> {
+        self.units.iter().find(|unit| unit.name.value == name)
+    }
+
+    /// The scheduler or queue of a name.
+    pub fn find_node(&self, name: &str) -> Option<NodeRef<'_>> {
+        let scheduler = self.schedulers.iter().find(|scheduler| scheduler.name.value == name);
+        let queue = || self.queues.iter().find(|queue| queue.name.value == name).map(NodeRef::Queue);
+        scheduler.map(NodeRef::Scheduler).or_else(queue)
+    }
+
+    /// The queues below a name, itself if it is one. Names that lead to themselves are passed over.
+    pub fn leaves(&self, name: &str) -> Vec<&Queue> {
+        let mut queues = Vec::new();
+        self.gather(name, &mut Vec::new(), &mut queues);
+        queues
+    }
+
+    fn gather<'d>(&'d self, name: &str, above: &mut Vec<String>, queues: &mut Vec<&'d Queue>) {
+        if above.iter().any(|name_above| name_above == name) {
+            return;
+        }
+        match self.find_node(name) {
+            Some(NodeRef::Queue(queue)) => queues.push(queue),
+            Some(NodeRef::Scheduler(scheduler)) => {
+                above.push(name.to_owned());
+                for child in &scheduler.children {
+                    self.gather(&child.to.value, above, queues);
+                }
+                above.pop();
+            }
+            None => {}
+        }
+    }
+
+    /// The trees that packets of a direction wait in, in the order in which they meet them.
+    pub fn roots(&self, direction: Direction) -> Vec<Root<'_>> {
+        let hooks = self.hooks.iter().filter(|hook| hook.direction.value.has(direction));
+        let mut roots: Vec<Root<'_>> =
+            hooks.filter_map(|hook| Some(Root { hook, name: hook.from.as_ref()? })).collect();
+        roots.sort_by_key(|root| root.hook.at.value.order());
+        roots
+    }
+
+    /// The components of a direction in the chain of every hook, in the order in which packets meet them.
+    pub fn chain(&self, direction: Direction) -> Vec<(HookPoint, &Component)> {
+        let mut hooks: Vec<&Hook> =
+            self.hooks.iter().filter(|hook| hook.direction.value.has(direction)).collect();
+        hooks.sort_by_key(|hook| hook.at.value.order());
+        hooks.iter().flat_map(|hook| hook.chain.iter().map(|part| (hook.at.value, part))).collect()
+    }
+
+    /// The policer of a class in a direction.
+    pub fn policer(&self, class: &str, direction: Direction) -> Option<&Component> {
+        let mut parts = self.chain(direction).into_iter().map(|(_, component)| component);
+        parts.find(|part| part.kind.value == Kind::Police && part.word("class") == Some(class))
+    }
+
+    /// The class that takes what no other one takes.
+    pub fn rest(&self, direction: Direction) -> Option<&Class> {
+        let mut classes = self.classes.iter().filter(|class| class.direction.value.has(direction));
+        classes.find(|class| class.matches.value == Matches::Rest)
+    }
+}
+
+impl Unit {
+    /// Whether the unit may serve a class.
+    pub fn serves(&self, class: &str) -> bool {
+        self.reserved.is_empty() || self.reserved.iter().any(|name| name.value == class)
+    }
+
+    /// Whether the unit can do a suite.
+    pub fn can(&self, suite: &str) -> bool {
+        self.suites.as_ref().is_none_or(|suites| suites.iter().any(|name| name.value == suite))
+    }
+}
