@@ -42,7 +42,7 @@ use crate::Direction;
 use crate::graph::description::{Description, Mark, Queue, Unit, UnitKind};
 use crate::graph::house::House;
 use crate::graph::kinds::Kind;
-use crate::graph::quantity::show_time;
+use crate::graph::quantity::show_about;
 use arrival::Arrival;
 use service::Service;
 
@@ -89,7 +89,7 @@ impl Terms {
             ("I/O", io),
             ("other direction", other_direction),
         ];
-        rows.map(|(name, ns)| format!("{name} {}", show_time(ns))).join(" + ")
+        rows.map(|(name, ns)| format!("{name} {}", show_about(ns))).join(" + ")
     }
 }
 

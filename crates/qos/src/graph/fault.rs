@@ -158,7 +158,9 @@ impl fmt::Display for Code {
 /// The name among `known` that is nearest to `word`, if one is near.
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let near = known.into_iter().map(|k| (strsim::damerau_levenshtein(word, k), k)).min()?;
-    (near.0 <= 1 + word.chars().count() / 4).then_some(near.1)
+    let letters = word.chars().count();
+    // Half of a short word is no likeness.
+    (near.0 <= 1 + letters / 4 && 2 * near.0 < letters).then_some(near.1)
 }
 
 /// A remedy for an unknown word: the nearest one, or the list of `known` ones.

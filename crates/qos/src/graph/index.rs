@@ -65,6 +65,24 @@ impl Description {
         }
     }
 
+    /// Whether a node is another one, or lies below it.
+    pub fn is_below(&self, above: &str, name: &str) -> bool {
+        let mut names = vec![above];
+        let mut next = 0;
+        while let Some(at) = names.get(next).copied() {
+            if at == name {
+                return true;
+            }
+            next += 1;
+            if let Some(NodeRef::Scheduler(scheduler)) = self.find_node(at) {
+                let children = scheduler.children.iter().map(|child| child.to.value.as_str());
+                let fresh: Vec<&str> = children.filter(|child| !names.contains(child)).collect();
+                names.extend(fresh);
+            }
+        }
+        false
+    }
+
     /// The trees that packets of a direction wait in, in the order in which they meet them.
     pub fn roots(&self, direction: Direction) -> Vec<Root<'_>> {
         let hooks = self.hooks.iter().filter(|hook| hook.direction.value.has(direction));

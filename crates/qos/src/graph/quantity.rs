@@ -39,6 +39,19 @@ pub fn show_time(ns: u64) -> String {
     show(ns, TIMES)
 }
 
+/// Nanoseconds as text of three digits or so, rounded up.
+pub fn show_about(ns: u64) -> String {
+    let (name, scale) = TIMES.iter().find(|(_, scale)| ns >= *scale).copied().unwrap_or(("ns", 1));
+    let hundredths = if scale == 1 { ns.saturating_mul(100) } else { ns.div_ceil(scale / 100) };
+    let (whole, rest) = (hundredths / 100, hundredths % 100);
+    let text = if rest == 0 {
+        whole.to_string()
+    } else {
+        format!("{whole}.{rest:02}").trim_end_matches('0').to_owned()
+    };
+    text + name
+}
+
 /// Bits a second as text.
 pub fn show_rate(bits: u64) -> String {
     show(bits, RATES)

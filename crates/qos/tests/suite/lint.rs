@@ -40,7 +40,8 @@ fn house(text: &str) -> House {
             "window" => house.window = words[1].parse().ok(),
             "cost" => {
                 let direction = if words[2] == "out" { Direction::Outbound } else { Direction::Inbound };
-                let line = Line { base_ns: words[3].parse().unwrap(), ps_per_octet: words[4].parse().unwrap() };
+                let line =
+                    Line { base_ns: words[3].parse().unwrap(), ps_per_octet: words[4].parse().unwrap() };
                 house.costs.push(SuiteCost { suite: words[1].to_owned(), direction, line });
             }
             other => panic!("no such word: {other}"),
@@ -77,10 +78,16 @@ fn every_broken_graph_is_refused_with_its_faults() {
 fn every_fault_has_a_place_in_the_text_and_a_remedy() {
     for (name, text) in broken() {
         for fault in faults(&text) {
-            assert!(fault.span.start <= fault.span.end && fault.span.end <= text.len() + 1, "{name}: {fault:?}");
+            assert!(
+                fault.span.start <= fault.span.end && fault.span.end <= text.len() + 1,
+                "{name}: {fault:?}"
+            );
             assert!(!fault.remedy.is_empty() && !fault.message.is_empty(), "{name}: {fault:?}");
             // A fault of the whole stands at the beginning; every other one underlines something.
-            assert!(fault.span == (0..0) || !fault.span.is_empty() || fault.code == Code::Syntax, "{name}: {fault:?}");
+            assert!(
+                fault.span == (0..0) || !fault.span.is_empty() || fault.code == Code::Syntax,
+                "{name}: {fault:?}"
+            );
         }
     }
 }

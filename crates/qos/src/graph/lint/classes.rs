@@ -5,7 +5,7 @@ use super::super::description::{Class, Description, Directions, Span};
 use super::super::fault::{Code, meant};
 use super::super::house::House;
 use super::super::rules::{DSCP, Field, FieldValue, Matches, Rule, word};
-use super::{DIRECTIONS, Faults, direction_name};
+use super::{DIRECTIONS, Faults};
 use crate::HeaderKind;
 
 pub(super) fn check(description: &Description, house: &House, faults: &mut Faults) {
@@ -140,10 +140,10 @@ fn rests(description: &Description, faults: &mut Faults) {
         let rests: Vec<&Class> = classes.filter(|class| class.matches.value == Matches::Rest).collect();
         match rests.as_slice() {
             [] => {
-                let message = format!("no class takes what the others leave, {}", direction_name(direction));
+                let message = "no class takes what the others leave";
                 let remedy = "add [class.rest] with match = \"rest\"";
                 let place = description.classes.last().map_or(0..0, |class| class.name.span.clone());
-                faults.add(&place, Code::NoRest, message, remedy);
+                faults.add_in(direction, &place, Code::NoRest, message, remedy);
             }
             [first, others @ ..] => {
                 for other in others {

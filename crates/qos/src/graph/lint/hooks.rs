@@ -5,7 +5,7 @@ use super::super::fault::Code;
 use super::super::index::Root;
 use super::super::kinds::{Component, Kind, Part};
 use super::super::rules::word;
-use super::{DIRECTIONS, Faults, direction_name};
+use super::{DIRECTIONS, Faults};
 use crate::Direction;
 
 pub(super) fn check(description: &Description, faults: &mut Faults) {
@@ -21,8 +21,17 @@ pub(super) fn check(description: &Description, faults: &mut Faults) {
             faults.add(&hook.at.span, Code::TwoHooks, message, "put the components into one chain");
         }
     }
+}
+
+/// What hooks lead to: queues with a classifier in front, and one for each class.
+pub(super) fn check_trees(description: &Description, faults: &mut Faults) {
     for direction in DIRECTIONS {
         for root in description.roots(direction).iter().filter(|root| root.hook.at.value.is_behind()) {
+            let same = |other: &&Hook| other.at == root.hook.at && other.unit == root.hook.unit;
+            let at = description.hooks.iter().filter(|hook| hook.direction.value.has(direction));
+            if at.filter(same).count() > 1 {
+                continue;
+            }
             let queues = description.leaves(&root.name.value);
             classifier(description, root, &queues, direction, faults);
             classes(description, root, &queues, direction, faults);
@@ -134,7 +143,7 @@ fn classifier(
             queues.len()
         );
         let remedy = format!("add [[hook]] with at = \"{before}\" and chain = [{{ kind = \"classify\" }}]");
-        faults.add(&root.name.span, Code::NoClassifier, message, remedy);
+        faults.add_in(direction, &root.name.span, Code::NoClassifier, message, remedy);
     }
 }
 
@@ -161,13 +170,9 @@ fn classes(
         }
         let own: Vec<&&Queue> = queues.iter().filter(|queue| queue.classes.contains(name)).collect();
         if !own.iter().any(|queue| queue.tunnel.is_none()) {
-            let message = format!(
-                "the class `{}` has no queue at hook {at}, {}",
-                name.value,
-                direction_name(direction)
-            );
+            let message = format!("the class `{}` has no queue at hook {at}", name.value);
             let remedy = "add it to the `classes` of a queue below the hook";
-            faults.add(&name.span, Code::ClassWithoutQueue, message, remedy);
+            faults.add_in(direction, &name.span, Code::ClassWithoutQueue, message, remedy);
         }
         for (index, queue) in own.iter().enumerate() {
             let twin =
@@ -180,10 +185,10 @@ fn classes(
                 let message =
                     format!("the assured forwarding class `{}` waits in `{one}` and in `{two}`", name.value);
                 let remedy = "one queue keeps its order (RFC 2597 section 2): remove it from the other";
-                faults.add(place, Code::SplitOrder, message, remedy);
+                faults.add_in(direction, place, Code::SplitOrder, message, remedy);
             } else {
                 let message = format!("the class `{}` waits in `{one}` and in `{two}`", name.value);
-                faults.add(place, Code::ClassTwice, message, "remove it from one of them");
+                faults.add_in(direction, place, Code::ClassTwice, message, "remove it from one of them");
             }
         }
     }

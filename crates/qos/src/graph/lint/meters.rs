@@ -52,8 +52,9 @@ fn one(component: &Component, house: &House, faults: &mut Faults) {
             }
             (_, Value::Octets(octets)) if *octets < mtu && (burst != "ebs" || *octets > 0) => {
                 let message = format!(
-                    "`{burst}` is {}, and a packet may have {mtu}: it never conforms",
-                    show_octets(*octets)
+                    "`{burst}` is {}, and a packet may have {}: it never conforms",
+                    show_octets(*octets),
+                    show_octets(mtu)
                 );
                 faults.add(
                     &value.span,

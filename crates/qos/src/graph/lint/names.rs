@@ -40,8 +40,9 @@ pub(super) fn check(description: &Description, house: &House, faults: &mut Fault
             faults.add(&place.span, Code::Duplicate, message, "give one of them another name");
         }
     }
-    twice(description.queues.iter().map(|queue| &queue.name), "queue", faults);
-    twice(description.schedulers.iter().map(|scheduler| &scheduler.name), "scheduler", faults);
+    let made = "give another name to the class or tunnel that it is made from";
+    twice(description.queues.iter().map(|queue| &queue.name), "queue", made, faults);
+    twice(description.schedulers.iter().map(|scheduler| &scheduler.name), "scheduler", made, faults);
     for unit in &description.units {
         unit.reserved.iter().for_each(|name| look.class(name, faults));
         for suite in unit.suites.iter().flatten() {
@@ -75,12 +76,11 @@ pub(super) fn check(description: &Description, house: &House, faults: &mut Fault
 }
 
 /// Note a name that stands twice, as names made from classes and tunnels may.
-fn twice<'d>(names: impl Iterator<Item = &'d Name>, kind: &str, faults: &mut Faults) {
+fn twice<'d>(names: impl Iterator<Item = &'d Name>, kind: &str, remedy: &str, faults: &mut Faults) {
     let mut before: Vec<&Name> = Vec::new();
     for name in names {
         if before.contains(&name) {
             let message = format!("two {kind}s are called `{}`", name.value);
-            let remedy = "give another name to the class or tunnel that it is made from";
             faults.add(&name.span, Code::Duplicate, message, remedy);
         }
         before.push(name);
@@ -133,7 +133,12 @@ impl Look<'_> {
                     profiles.iter().filter_map(|profile| profile.class.as_ref()).for_each(|class| {
                         self.class(class, faults);
                     });
-                    twice(profiles.iter().map(|profile| &profile.name), "profile", faults);
+                    twice(
+                        profiles.iter().map(|profile| &profile.name),
+                        "profile",
+                        "give one of them another name",
+                        faults,
+                    );
                 }
                 _ => {}
             }

@@ -4,7 +4,7 @@ use super::super::description::Description;
 use super::super::fault::Code;
 use super::super::house::House;
 use super::super::kinds::Value;
-use super::super::quantity::{show_rate, show_time};
+use super::super::quantity::{show_about, show_rate, show_time};
 use super::{DIRECTIONS, Faults, direction_name};
 use crate::bound::bounds;
 
@@ -19,19 +19,19 @@ pub(super) fn check(description: &Description, house: &House, faults: &mut Fault
             Some(total) => {
                 let message = format!(
                     "the delay of `{name}`, {way}, can be {}, and {} is promised: {}",
-                    show_time(total),
+                    show_about(total),
                     show_time(promise.value),
                     bound.terms.show(),
                 );
                 let remedy =
-                    format!("promise {} or more, or lower the greatest of these terms", show_time(total));
+                    format!("promise {} or more, or lower the greatest of these terms", show_about(total));
                 faults.add(&promise.span, Code::DelayExceeded, message, remedy);
             }
             None => {
-                let message = format!("the delay of `{name}`, {way}, has no bound, and a promise is made");
+                let message = format!("the delay of `{name}` has no bound, and a promise is made");
                 let remedy =
                     "police the class, or let it wait in a `fifo` with a limit and a share of the service";
-                faults.add(&promise.span, Code::DelayExceeded, message, remedy);
+                faults.add_in(bound.direction, &promise.span, Code::DelayExceeded, message, remedy);
             }
         }
     }

@@ -5,7 +5,7 @@ use super::super::fault::Code;
 use super::super::house::House;
 use super::super::kinds::{Component, Curve, Kind, Part, Value};
 use super::super::quantity::{show_octets, show_time};
-use super::{DIRECTIONS, Faults, direction_name};
+use super::{DIRECTIONS, Faults};
 
 pub(super) fn check(description: &Description, house: &House, faults: &mut Faults) {
     for queue in &description.queues {
@@ -72,8 +72,11 @@ fn limit(name: &Name, limit: &Limits, mtu: u64, costliest: u64, faults: &mut Fau
         faults.add(&packets.span, Code::LimitTooSmall, message, "write 1 packet or more");
     }
     if let Some(octets) = limit.octets.as_ref().filter(|octets| octets.value < mtu) {
-        let message =
-            format!("the limit of `{owner}` is {}, and a packet may have {mtu}", show_octets(octets.value));
+        let message = format!(
+            "the limit of `{owner}` is {}, and a packet may have {}",
+            show_octets(octets.value),
+            show_octets(mtu)
+        );
         faults.add(&octets.span, Code::LimitTooSmall, message, format!("write {} or more", show_octets(mtu)));
     }
     if let Some(time) = limit.time.as_ref().filter(|time| time.value < costliest.max(1)) {
@@ -188,16 +191,14 @@ fn users(description: &Description, queue: &Queue, faults: &mut Faults) {
                 .any(|root| description.leaves(&root.name.value).iter().any(|leaf| leaf.name == queue.name));
             if used && !parts.any(|part| tells(part.kind.value) && part.word("class") == Some(&name.value)) {
                 let message = format!(
-                    "the queue `{}` serves users in turn, and nothing tells the users of `{}` apart, {}",
-                    queue.name.value,
-                    name.value,
-                    direction_name(direction)
+                    "the queue `{}` serves users in turn, and nothing tells the users of `{}` apart",
+                    queue.name.value, name.value,
                 );
                 let remedy = format!(
                     "add {{ kind = \"users\", class = \"{}\", by = \"association\" }} at 1a",
                     name.value
                 );
-                faults.add(&queue.store.kind.span, Code::MissingKey, message, remedy);
+                faults.add_in(direction, &queue.store.kind.span, Code::MissingKey, message, remedy);
             }
         }
     }
@@ -211,18 +212,22 @@ fn kernel(description: &Description, house: &House, faults: &mut Faults) {
         for kernel in description.kernel.iter().filter(|kernel| kernel.direction.value.has(direction)) {
             sum = sum.saturating_add(kernel.queues.value);
             if let Some(most) = house.kernel_queues.filter(|most| sum > *most) {
-                let message =
-                    format!("{sum} kernel queues, {}, and there can be {most}", direction_name(direction));
+                let message = format!("{sum} kernel queues are asked for, and there can be {most}");
                 let remedy = "lower `queues`, or let classes share a kernel queue";
-                faults.add(&kernel.queues.span, Code::TooManyKernelQueues, message, remedy);
-                break;
+                faults.add_in(direction, &kernel.queues.span, Code::TooManyKernelQueues, message, remedy);
             }
             for name in &kernel.classes {
                 if let Some((_, twin)) = before.iter().find(|(class, _)| *class == name) {
                     let (one, two) = (&twin.name.value, &kernel.name.value);
                     let message =
                         format!("the class `{}` has the kernel queues `{one}` and `{two}`", name.value);
-                    faults.add(&name.span, Code::ClassTwice, message, "remove it from one of them");
+                    faults.add_in(
+                        direction,
+                        &name.span,
+                        Code::ClassTwice,
+                        message,
+                        "remove it from one of them",
+                    );
                 }
                 before.push((name, kernel));
             }
@@ -232,13 +237,9 @@ fn kernel(description: &Description, house: &House, faults: &mut Faults) {
         }
         for class in description.classes.iter().filter(|class| class.direction.value.has(direction)) {
             if !before.iter().any(|(name, _)| **name == class.name) {
-                let message = format!(
-                    "the class `{}` has no kernel queue, {}",
-                    class.name.value,
-                    direction_name(direction)
-                );
+                let message = format!("the class `{}` has no kernel queue", class.name.value);
                 let remedy = "add it to the `classes` of a kernel queue: others would wait behind its flood";
-                faults.add(&class.name.span, Code::ClassWithoutQueue, message, remedy);
+                faults.add_in(direction, &class.name.span, Code::ClassWithoutQueue, message, remedy);
             }
         }
     }

@@ -6,7 +6,7 @@ use super::super::house::House;
 use super::super::index::NodeRef;
 use super::super::kinds::{Component, Kind, Part, Value};
 use super::super::quantity::{WHOLE, show_octets, show_share, show_time};
-use super::{DIRECTIONS, Faults, direction_name};
+use super::{DIRECTIONS, Faults};
 use crate::Direction;
 
 pub(super) fn check(description: &Description, house: &House, faults: &mut Faults) {
@@ -32,10 +32,22 @@ pub(super) fn check(description: &Description, house: &House, faults: &mut Fault
         shares(scheduler, faults);
         quantum(&scheduler.discipline, house, faults);
         if kind == Kind::Strict {
-            DIRECTIONS.iter().for_each(|direction| priority(description, scheduler, *direction, faults));
+            for direction in DIRECTIONS.into_iter().filter(|way| is_met(description, scheduler, *way)) {
+                priority(description, scheduler, direction, faults);
+            }
         }
     }
-    trees(description, faults);
+}
+
+/// Whether packets of a direction meet a scheduler. One that nothing leads to counts as met in both.
+fn is_met(description: &Description, scheduler: &Scheduler, direction: Direction) -> bool {
+    let below = |direction: Direction| {
+        description
+            .roots(direction)
+            .iter()
+            .any(|root| description.is_below(&root.name.value, &scheduler.name.value))
+    };
+    below(direction) || !DIRECTIONS.into_iter().any(below)
 }
 
 /// Properties of a child that the discipline does not look at, or needs.
@@ -115,7 +127,8 @@ fn quantum(component: &Component, house: &House, faults: &mut Faults) {
         && octets < mtu
         && component.kind.value == Kind::Drr
     {
-        let message = format!("the quantum is {}, and a packet may have {mtu}", show_octets(octets));
+        let message =
+            format!("the quantum is {}, and a packet may have {}", show_octets(octets), show_octets(mtu));
         let remedy = format!("write {} or more, or turns pass in which nothing is sent", show_octets(mtu));
         faults.add(&value.span, Code::QuantumTooSmall, message, remedy);
     }
@@ -131,30 +144,32 @@ fn priority(description: &Description, scheduler: &Scheduler, direction: Directi
         return;
     }
     let mut sum = 0_u64;
+    let mut asked = None;
+    let mut counted: Vec<&str> = Vec::new();
     for child in upper {
-        for queue in description.leaves(&child.to.value) {
-            for name in &queue.classes {
-                let Some(class) = description.find_class(&name.value) else { continue };
-                if !class.direction.value.has(direction) {
-                    continue;
-                }
-                let policer = description.policer(&name.value, direction);
-                if policer.is_none() && !class.unpoliced.value {
-                    let message = format!(
-                        "the class `{}` has strict priority and no policer, {}: it can starve `{}`",
-                        name.value,
-                        direction_name(direction),
-                        scheduler.children.last().map_or("", |last| &last.to.value),
-                    );
-                    let remedy =
-                        "add `police` for it in front of the queues, or write unpoliced = true in the class";
-                    faults.add(&child.to.span, Code::UnpolicedPriority, message, remedy);
-                }
-                if let Some(Value::Share(share)) = policer.and_then(|p| p.get("rate")).map(|rate| &rate.value)
-                    && queue.tunnel.is_none()
-                {
-                    sum = sum.saturating_add(*share);
-                }
+        for name in description.leaves(&child.to.value).iter().flat_map(|queue| &queue.classes) {
+            let Some(class) = description.find_class(&name.value) else { continue };
+            // A class has a queue in each tunnel, and one policer.
+            if !class.direction.value.has(direction) || counted.contains(&name.value.as_str()) {
+                continue;
+            }
+            counted.push(&name.value);
+            let policer = description.policer(&name.value, direction);
+            if policer.is_none() && !class.unpoliced.value {
+                let message = format!(
+                    "the class `{}` has strict priority and no policer: it can starve `{}`",
+                    name.value,
+                    scheduler.children.last().map_or("", |last| &last.to.value),
+                );
+                let remedy =
+                    "add `police` for it in front of the queues, or write unpoliced = true in the class";
+                faults.add_in(direction, &child.to.span, Code::UnpolicedPriority, message, remedy);
+            }
+            if let Some(rate) = policer.and_then(|policer| policer.get("rate"))
+                && let Value::Share(share) = rate.value
+            {
+                sum = sum.saturating_add(share);
+                asked = Some(&rate.span);
             }
         }
     }
@@ -164,21 +179,13 @@ fn priority(description: &Description, scheduler: &Scheduler, direction: Directi
     {
         let (sum, most) = (show_share(sum), show_share(most));
         let message = format!("the guard gives {most} to strict priority, and its policers admit {sum}");
-        faults.add(
-            &guard.span,
-            Code::GuardTooLow,
-            message,
-            format!("write {sum} or more, or lower the policers"),
-        );
-    } else if sum > WHOLE {
-        let message =
-            format!("the policers of strict priority admit {}, more than the whole", show_share(sum));
-        faults.add(
-            &scheduler.name.span,
-            Code::SharesBeyond,
-            message,
-            "lower their rates to 100% together at most",
-        );
+        let remedy = format!("write {sum} or more, or lower the policers");
+        faults.add_in(direction, &guard.span, Code::GuardTooLow, message, remedy);
+    } else if let Some(place) = asked.filter(|_| sum > WHOLE) {
+        let sum = show_share(sum);
+        let message = format!("the policers of strict priority admit {sum}, more than the whole");
+        let remedy = "lower their rates to 100% together at most";
+        faults.add_in(direction, place, Code::SharesBeyond, message, remedy);
     }
     if let Some(period) =
         scheduler.discipline.get("period").filter(|period| period.value.number() < Some(1_000))
@@ -189,7 +196,7 @@ fn priority(description: &Description, scheduler: &Scheduler, direction: Directi
 }
 
 /// Each node has one parent, no node leads to itself, and a hook leads to each.
-fn trees(description: &Description, faults: &mut Faults) {
+pub(super) fn check_trees(description: &Description, faults: &mut Faults) {
     for scheduler in &description.schedulers {
         let mut names = vec![scheduler.name.value.as_str()];
         if circle(description, &mut names) {
@@ -209,8 +216,11 @@ fn trees(description: &Description, faults: &mut Faults) {
     }
     let names = description.schedulers.iter().map(|scheduler| (&scheduler.name, "scheduler"));
     for (name, kind) in names.chain(description.queues.iter().map(|queue| (&queue.name, "queue"))) {
-        let children = description.schedulers.iter().flat_map(|scheduler| &scheduler.children);
-        let mut parents: Vec<_> = children.filter(|child| child.to == *name).map(|child| &child.to).collect();
+        // A child that stands twice in one scheduler is told of there.
+        let places = description.schedulers.iter().filter_map(|scheduler| {
+            scheduler.children.iter().find(|child| child.to == *name).map(|child| &child.to)
+        });
+        let mut parents: Vec<_> = places.collect();
         let hooks = description.hooks.iter().filter_map(|hook| Some((hook.from.as_ref()?, hook.at.value)));
         let hooks: Vec<_> = hooks.filter(|(from, _)| *from == name).collect();
         // Several units may draw on one tree, in either direction.

@@ -19,8 +19,10 @@ pub(super) fn check(description: &Description, house: &House, faults: &mut Fault
     for class in &description.classes {
         let name = &class.name.value;
         if !description.units.iter().any(|unit| unit.serves(name)) {
-            let message =
-                format!("no unit may serve the class `{name}`: {} are reserved for others", names.join(", "));
+            let message = format!(
+                "no unit may serve the class `{name}`: each ({}) is reserved for others",
+                names.join(", ")
+            );
             let remedy = "add it to the `reserved` of a unit, or add a unit without `reserved`";
             faults.add(&class.name.span, Code::ClassWithoutUnit, message, remedy);
         }

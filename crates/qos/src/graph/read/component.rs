@@ -4,7 +4,7 @@ use toml::de::DeTable;
 
 use super::super::description::{Limits, Name, Spanned};
 use super::super::fault::{Code, meant};
-use super::super::kinds::{Component, Curve, Form, Kind, LARGEST, Profile, Value};
+use super::super::kinds::{Component, Curve, Form, Kind, LARGEST, Part, Profile, Value};
 use super::super::quantity;
 use super::super::rules::{DSCP, lookup};
 use super::values::{OCTETS, RATE, SHARE, TIME, integer};
@@ -16,10 +16,10 @@ const LIMITS: &[&str] = &["packets", "octets", "time"];
 
 impl Reader {
     /// A component: a table with its `kind`, or the name of a kind alone.
-    pub(super) fn component(&mut self, value: &Node<'_>, what: &str) -> Option<Component> {
+    pub(super) fn component(&mut self, value: &Node<'_>, what: &str, parts: &[Part]) -> Option<Component> {
         let span = Spanned::at((), self.of(value));
         if value.get_ref().as_str().is_some() {
-            let kind = self.kind(value)?;
+            let kind = self.kind(value, parts)?;
             return self.complete(Component { kind, settings: Vec::new(), span });
         }
         let Some(table) = value.get_ref().as_table() else {
@@ -29,17 +29,18 @@ impl Reader {
         };
         let example = "\"...\", the name of a component";
         let kind = self.required(table, "kind", "the component", &span.span, example)?;
-        let kind = self.kind(kind)?;
+        let kind = self.kind(kind, parts)?;
         self.with_settings(table, Component { kind, settings: Vec::new(), span }, &["kind"])
     }
 
-    /// The kind, with those that are meant in the remedy if it is unknown.
-    pub(super) fn kind(&mut self, value: &Node<'_>) -> Option<Spanned<Kind>> {
+    /// The kind. If it is unknown, the remedy tells those of the parts that can stand there.
+    pub(super) fn kind(&mut self, value: &Node<'_>, parts: &[Part]) -> Option<Spanned<Kind>> {
         let name = self.text(value, "kind")?;
         let kind = Kind::WORDS.iter().find(|(word, _)| *word == name.value);
         if kind.is_none() {
             let message = format!("there is no kind of component {:?}", name.value);
-            let remedy = meant(&name.value, Kind::WORDS.iter().map(|(word, _)| *word));
+            let known = Kind::WORDS.iter().filter(|(_, kind)| parts.contains(&kind.part()));
+            let remedy = meant(&name.value, known.map(|(word, _)| *word));
             self.fault(name.span.clone(), Code::UnknownKind, message, remedy);
         }
         kind.map(|(_, kind)| Spanned::at(*kind, name.span))

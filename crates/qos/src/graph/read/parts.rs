@@ -7,7 +7,7 @@ use super::super::description::{
     Unit, UnitKind, Uplink,
 };
 use super::super::fault::Code;
-use super::super::kinds::{Component, Kind};
+use super::super::kinds::{Component, Kind, Part};
 use super::values::{RATE, TIME};
 use super::{Node, Reader};
 
@@ -96,7 +96,9 @@ impl Reader {
         let direction = self.direction(table);
         let from = table.get("from").and_then(|value| self.text(value, "from"));
         let chain = match table.get("chain").map(|value| self.array(value, "chain")) {
-            Some(array) => array?.iter().filter_map(|item| self.component(item, "chain")).collect(),
+            Some(array) => {
+                array?.iter().filter_map(|item| self.component(item, "chain", &[Part::Behaviour])).collect()
+            }
             None => Vec::new(),
         };
         Some(Hook { at, unit, direction, chain, from, span })
@@ -105,7 +107,7 @@ impl Reader {
     pub(super) fn scheduler(&mut self, name: Name, table: &DeTable<'_>) -> Option<Scheduler> {
         let owner = format!("the scheduler `{}`", name.value);
         let kind = self.required(table, "kind", &owner, &name.span, "\"wfq\"")?;
-        let kind = self.kind(kind)?;
+        let kind = self.kind(kind, &[Part::Discipline])?;
         let component = Component { kind, settings: Vec::new(), span: Spanned::at((), name.span.clone()) };
         let discipline = self.with_settings(table, component, &["kind", "children", "shape"])?;
         let children = self.required(table, "children", &owner, &name.span, "[{ to = \"ef\" }]")?;
@@ -158,7 +160,7 @@ impl Reader {
     /// A part of a queue, or the usual one.
     fn part(&mut self, table: &DeTable<'_>, key: &str, usual: Kind, owner: &Name) -> Option<Component> {
         match table.get(key) {
-            Some(value) => self.component(value, key),
+            Some(value) => self.component(value, key, &[usual.part()]),
             None => {
                 let kind = Spanned::at(usual, owner.span.clone());
                 Some(Component { kind, settings: Vec::new(), span: Spanned::at((), owner.span.clone()) })

@@ -25,7 +25,7 @@ impl Reader {
         }
         if let Some(value) = root.get("discipline") {
             sketch.discipline = self
-                .component(value, "discipline")
+                .component(value, "discipline", &[Part::Discipline])
                 .and_then(|component| self.only(component, "discipline", &[Part::Discipline]));
         }
         if let Some(value) = root.get("guard") {
@@ -42,8 +42,11 @@ impl Reader {
         replace(&mut sketch.units, self.each(root, "unit", |r, name, table| r.unit(name, table)));
         replace(&mut sketch.kernel, self.each(root, "kernel", |r, name, table| r.kernel(name, table)));
         if sketch.classes.is_empty() {
-            let remedy = "write preset = \"two-classes\", or [class.NAME] with `match`";
-            self.fault(0..0, Code::MissingKey, "the graph has no classes", remedy);
+            // Classes that could not be read are told of already.
+            if self.faults.is_empty() {
+                let remedy = "write preset = \"two-classes\", or [class.NAME] with `match`";
+                self.fault(0..0, Code::MissingKey, "the graph has no classes", remedy);
+            }
             return None;
         }
         Some(sketch)
@@ -104,7 +107,7 @@ impl Reader {
                 .and_then(|value| Some(Spanned::at(Value::Dscp(self.dscps(value, "mark")?), self.of(value)))),
             aqm: table
                 .get("aqm")
-                .and_then(|value| self.component(value, "aqm"))
+                .and_then(|value| self.component(value, "aqm", &[Part::Enqueue, Part::Dequeue]))
                 .and_then(|component| self.only(component, "aqm", &[Part::Enqueue, Part::Dequeue])),
             fair: table.get("fair").and_then(|value| self.word(value, "fair", &fair)),
             profiles,
