@@ -35,16 +35,19 @@
 //! [`Path::wake_ns`]: crate::graph::house::Path::wake_ns
 
 pub mod arrival;
+pub mod pass;
 pub mod service;
 mod tree;
+pub mod view;
 
 use crate::Direction;
 use crate::graph::description::{Description, Mark, Queue, Unit, UnitKind};
 use crate::graph::house::House;
-use crate::graph::kinds::Kind;
 use crate::graph::quantity::show_about;
 use arrival::Arrival;
-use service::Service;
+use pass::{Pass, delay};
+use tree::passes;
+use view::{SMALLEST, View};
 
 /// The parts of a worst delay, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,8 +146,6 @@ impl Bounds {
     }
 }
 
-/// The octets of the smallest packet that bounds count with: an IPv4 header with its UDP header.
-pub const SMALLEST: u64 = 28;
 /// The packets of a kernel queue that the graph does not limit.
 pub const KERNEL_PACKETS: u64 = 512;
 
@@ -154,271 +155,160 @@ pub fn bounds(description: &Description, house: &House) -> Bounds {
     for direction in [Direction::Outbound, Direction::Inbound] {
         let view = View { description, house, direction };
         for class in description.classes.iter().filter(|class| class.direction.value.has(direction)) {
-            classes.push(view.bound(&class.name.value));
+            classes.push(bound(&view, &class.name.value));
         }
     }
     let windows = [Direction::Outbound, Direction::Inbound].map(|direction| {
         let view = View { description, house, direction };
-        view.window(&classes)
+        window(&view, &classes)
     });
     let octets = classes.iter().fold(0_u64, |sum, bound| sum.saturating_add(bound.octets));
     Bounds { classes, octets, windows }
 }
 
-/// A graph as the packets of one direction meet it.
-#[derive(Clone, Copy, Debug)]
-pub struct View<'d> {
-    /// The graph.
-    pub description: &'d Description,
-    /// The gateway.
-    pub house: &'d House,
-    /// The direction.
-    pub direction: Direction,
+fn bound(view: &View<'_>, class: &str) -> Bound {
+    let path = &view.house.path;
+    let passes = passes(view, class);
+    let trees =
+        u64::try_from(passes.iter().map(|pass| pass.tree).max().map_or(0, |last| last + 1)).unwrap_or(0);
+    let arrival = Arrival::of_class(view, class);
+    let (own_burst, latency, rate) = delay(&passes, arrival);
+    let terms = Terms {
+        kernel: kernel(view, class),
+        wake: path.wake_ns,
+        committed: committed(view, class).saturating_mul(trees.max(1)),
+        others: round_up(latency),
+        own_burst: own_burst.map_or(0, round_up),
+        io: path.send.ns(path.mtu),
+        other_direction: path.other_turn_ns,
+    };
+    let total = own_burst.filter(|ns| ns.is_finite()).filter(|_| latency.is_finite()).map(|_| terms.total());
+    // A flow within its share waits no longer than if the whole queue kept the order of arrival.
+    let in_order: Vec<Pass> = passes.iter().map(|pass| Pass { in_order: true, ..*pass }).collect();
+    let overtaken = total.or_else(|| {
+        let (own_burst, latency, _) = delay(&in_order, arrival);
+        let own_burst = round_up(own_burst.filter(|_| latency.is_finite())?);
+        Some(own_burst.saturating_add(terms.error_term()))
+    });
+    let octets = octets(view, class);
+    // The share is at most one million.
+    let rate = (rate * 1e6).round().clamp(0.0, 1e6) as u64;
+    Bound {
+        class: class.to_owned(),
+        direction: view.direction,
+        terms,
+        total,
+        rate,
+        arrival,
+        octets,
+        overtaken,
+    }
 }
 
-impl View<'_> {
-    /// The cost of a packet from its receiving to its sending, in nanoseconds.
-    pub fn cost(&self, octets: u64) -> u64 {
-        let path = &self.house.path;
-        let io = path.receive.ns(octets).saturating_add(path.send.ns(octets));
-        io.saturating_add(self.house.costliest(self.direction, octets))
-    }
-
-    /// The cost of the cheapest packet.
-    pub fn cheapest(&self) -> u64 {
-        let path = &self.house.path;
-        let io = path.receive.ns(SMALLEST).saturating_add(path.send.ns(SMALLEST));
-        io.saturating_add(self.house.cheapest(self.direction, SMALLEST)).max(1)
-    }
-
-    /// The cost of the costliest packet.
-    pub fn costliest(&self) -> u64 {
-        self.cost(self.house.path.mtu).max(1)
-    }
-
-    fn bound(&self, class: &str) -> Bound {
-        let path = &self.house.path;
-        let passes = self.passes(class);
-        let trees =
-            u64::try_from(passes.iter().map(|pass| pass.tree).max().map_or(0, |last| last + 1)).unwrap_or(0);
-        let arrival = Arrival::of_class(self, class);
-        let (own_burst, latency, rate) = delay(&passes, arrival);
-        let terms = Terms {
-            kernel: self.kernel(class),
-            wake: path.wake_ns,
-            committed: self.committed(class).saturating_mul(trees.max(1)),
-            others: round_up(latency),
-            own_burst: own_burst.map_or(0, round_up),
-            io: path.send.ns(path.mtu),
-            other_direction: path.other_turn_ns,
-        };
-        let total =
-            own_burst.filter(|ns| ns.is_finite()).filter(|_| latency.is_finite()).map(|_| terms.total());
-        let as_if_in_order: f64 =
-            passes.iter().map(|pass| pass.service.limited(pass.limit)).fold(0.0, |sum, ns| sum + ns);
-        let overtaken = match total {
-            Some(total) => Some(total),
-            None if as_if_in_order.is_finite() => {
-                Some(round_up(as_if_in_order).saturating_add(terms.error_term()))
-            }
-            None => None,
-        };
-        let octets = self.octets(class);
-        // The share is at most one million.
-        let rate = (rate * 1e6).clamp(0.0, 1e6) as u64;
-        Bound {
-            class: class.to_owned(),
-            direction: self.direction,
-            terms,
-            total,
-            rate,
-            arrival,
-            octets,
-            overtaken,
+/// What the kernel holds in front of a packet: its own queue, and a batch of each other one.
+fn kernel(view: &View<'_>, class: &str) -> u64 {
+    let path = &view.house.path;
+    let mut others = 0_u64;
+    let mut own = None;
+    for kernel in &view.description.kernel {
+        if !kernel.direction.value.has(view.direction) {
+            continue;
+        }
+        if kernel.classes.iter().any(|name| name.value == class) {
+            own = kernel
+                .limit
+                .packets
+                .as_ref()
+                .map(|packets| packets.value)
+                .or_else(|| kernel.limit.octets.as_ref().map(|octets| octets.value / SMALLEST));
+            others = others.saturating_add(kernel.queues.value.saturating_sub(1));
+        } else {
+            others = others.saturating_add(kernel.queues.value);
         }
     }
+    let packets = own.unwrap_or(KERNEL_PACKETS).saturating_add(others.saturating_mul(path.batch));
+    packets.saturating_mul(path.receive.ns(path.mtu))
+}
 
-    /// What the kernel holds in front of a packet: its own queue, and a batch of each other one.
-    fn kernel(&self, class: &str) -> u64 {
-        let path = &self.house.path;
-        let mut others = 0_u64;
-        let mut own = None;
-        for kernel in &self.description.kernel {
-            if !kernel.direction.value.has(self.direction) {
-                continue;
-            }
-            if kernel.classes.iter().any(|name| name.value == class) {
-                own = kernel
-                    .limit
-                    .packets
-                    .as_ref()
-                    .map(|packets| packets.value)
-                    .or_else(|| kernel.limit.octets.as_ref().map(|octets| octets.value / SMALLEST));
-                others = others.saturating_add(kernel.queues.value.saturating_sub(1));
-            } else {
-                others = others.saturating_add(kernel.queues.value);
+/// The work in units that a packet waits for: of those that may serve it, and of those on its thread.
+fn committed(view: &View<'_>, class: &str) -> u64 {
+    let units = view.description.units.iter();
+    let held = units.filter(|unit| unit.serves(class) || is_on_thread(unit)).map(|unit| held(view, unit));
+    held.max().unwrap_or(0)
+}
+
+/// The work that a unit can hold and nothing overtakes.
+fn held(view: &View<'_>, unit: &Unit) -> u64 {
+    let packet = view.costliest();
+    let most = unit.most_committed.value;
+    let high = match unit.high.value {
+        Mark::Auto => most,
+        Mark::Fixed(high) => high.min(most),
+    };
+    match unit.kind.value {
+        UnitKind::Sliced(step) => step,
+        // A packet is given while the mark is not reached, so the last one may go beyond it.
+        UnitKind::Inline => high.max(packet),
+        UnitKind::Batch(lanes) => high.max(packet.saturating_mul(lanes)),
+        UnitKind::Worker | UnitKind::Async(_) => high.saturating_add(packet),
+    }
+}
+
+/// The octets of the queues and kernel queues of a class when they are full.
+fn octets(view: &View<'_>, class: &str) -> u64 {
+    let holds = |queue: &&Queue| queue.classes.first().is_some_and(|name| name.value == class);
+    let roots = view.description.roots(view.direction);
+    let mut seen: Vec<&str> = Vec::new();
+    let mut sum = 0_u64;
+    for root in &roots {
+        for queue in view.description.leaves(&root.name.value).into_iter().filter(holds) {
+            if !seen.contains(&queue.name.value.as_str()) {
+                seen.push(&queue.name.value);
+                sum = sum.saturating_add(queue_octets(view, queue));
             }
         }
-        let packets = own.unwrap_or(KERNEL_PACKETS).saturating_add(others.saturating_mul(path.batch));
-        packets.saturating_mul(path.receive.ns(path.mtu))
     }
-
-    /// The work in units that a packet waits for: of those that may serve it, and of those on its thread.
-    fn committed(&self, class: &str) -> u64 {
-        let units = self.description.units.iter();
-        let held = units.filter(|unit| unit.serves(class) || is_on_thread(unit)).map(|unit| self.held(unit));
-        held.max().unwrap_or(0)
+    let kernel = view.description.kernel.iter().filter(|kernel| {
+        kernel.direction.value.has(view.direction) && kernel.classes.first().is_some_and(|n| n.value == class)
+    });
+    for kernel in kernel {
+        let packets = kernel.limit.packets.as_ref().map_or(KERNEL_PACKETS, |packets| packets.value);
+        let octets = packets.saturating_mul(view.house.path.cell);
+        let octets = kernel.limit.octets.as_ref().map_or(octets, |limit| limit.value.min(octets));
+        sum = sum.saturating_add(octets.saturating_mul(kernel.queues.value));
     }
+    sum
+}
 
-    /// The work that a unit can hold and nothing overtakes.
-    fn held(&self, unit: &Unit) -> u64 {
-        let packet = self.costliest();
-        let most = unit.most_committed.value;
-        let high = match unit.high.value {
-            Mark::Auto => most,
-            Mark::Fixed(high) => high.min(most),
-        };
-        match unit.kind.value {
-            UnitKind::Sliced(step) => step,
-            // A packet is given while the mark is not reached, so the last one may go beyond it.
-            UnitKind::Inline => high.max(packet),
-            UnitKind::Batch(lanes) => high.max(packet.saturating_mul(lanes)),
-            UnitKind::Worker | UnitKind::Async(_) => high.saturating_add(packet),
+/// The octets of a queue when it is full: a packet occupies a cell, whatever its length.
+fn queue_octets(view: &View<'_>, queue: &Queue) -> u64 {
+    let cell = view.house.path.cell;
+    let packets = queue.limit.packets.as_ref().map_or(u64::MAX, |packets| packets.value);
+    let by_time = queue.limit.time.as_ref().map_or(u64::MAX, |time| time.value / view.cheapest());
+    let by_octets = queue.limit.octets.as_ref().map_or(u64::MAX, |octets| octets.value / SMALLEST);
+    packets.min(by_time).min(by_octets).saturating_mul(cell)
+}
+
+fn window(view: &View<'_>, classes: &[Bound]) -> Option<u64> {
+    let own: Vec<&Bound> = classes.iter().filter(|bound| bound.direction == view.direction).collect();
+    let mut most = 1_u64;
+    for bound in &own {
+        let waits = bound.overtaken? as f64;
+        let mut passing = 1_u64;
+        for other in own.iter().filter(|other| other.class != bound.class) {
+            // Without a policer, the processor alone limits what passes.
+            let arrival = other.arrival.unwrap_or(Arrival { burst: 0.0, rate: 1.0 });
+            let work = (arrival.burst + arrival.rate * waits).min(waits);
+            passing = passing.saturating_add(round_up(work / view.cheapest() as f64));
         }
+        most = most.max(passing);
     }
-
-    /// The octets of the queues and kernel queues of a class when they are full.
-    fn octets(&self, class: &str) -> u64 {
-        let holds = |queue: &&Queue| queue.classes.first().is_some_and(|name| name.value == class);
-        let roots = self.description.roots(self.direction);
-        let mut seen: Vec<&str> = Vec::new();
-        let mut sum = 0_u64;
-        for root in &roots {
-            for queue in self.description.leaves(&root.name.value).into_iter().filter(holds) {
-                if !seen.contains(&queue.name.value.as_str()) {
-                    seen.push(&queue.name.value);
-                    sum = sum.saturating_add(self.queue_octets(queue));
-                }
-            }
-        }
-        let kernel = self.description.kernel.iter().filter(|kernel| {
-            kernel.direction.value.has(self.direction)
-                && kernel.classes.first().is_some_and(|n| n.value == class)
-        });
-        for kernel in kernel {
-            let packets = kernel.limit.packets.as_ref().map_or(KERNEL_PACKETS, |packets| packets.value);
-            let octets = packets.saturating_mul(self.house.path.cell);
-            let octets = kernel.limit.octets.as_ref().map_or(octets, |limit| limit.value.min(octets));
-            sum = sum.saturating_add(octets.saturating_mul(kernel.queues.value));
-        }
-        sum
-    }
-
-    /// The octets of a queue when it is full: a packet occupies a cell, whatever its length.
-    fn queue_octets(&self, queue: &Queue) -> u64 {
-        let cell = self.house.path.cell;
-        let packets = queue.limit.packets.as_ref().map_or(u64::MAX, |packets| packets.value);
-        let by_time = queue.limit.time.as_ref().map_or(u64::MAX, |time| time.value / self.cheapest());
-        let by_octets = queue.limit.octets.as_ref().map_or(u64::MAX, |octets| octets.value / SMALLEST);
-        packets.min(by_time).min(by_octets).saturating_mul(cell)
-    }
-
-    fn window(&self, classes: &[Bound]) -> Option<u64> {
-        let own: Vec<&Bound> = classes.iter().filter(|bound| bound.direction == self.direction).collect();
-        let mut most = 1_u64;
-        for bound in &own {
-            let waits = bound.overtaken? as f64;
-            let mut passing = 1_u64;
-            for other in own.iter().filter(|other| other.class != bound.class) {
-                // Without a policer, the processor alone limits what passes.
-                let arrival = other.arrival.unwrap_or(Arrival { burst: 0.0, rate: 1.0 });
-                let work = (arrival.burst + arrival.rate * waits).min(waits);
-                passing = passing.saturating_add(round_up(work / self.cheapest() as f64));
-            }
-            most = most.max(passing);
-        }
-        Some(most)
-    }
+    Some(most)
 }
 
 /// Whether the work of a unit is done on the thread that dispatches.
 fn is_on_thread(unit: &Unit) -> bool {
     matches!(unit.kind.value, UnitKind::Inline | UnitKind::Sliced(_) | UnitKind::Batch(_))
-}
-
-/// The passing of a class through one queue of one tree.
-#[derive(Clone, Copy, Debug)]
-pub struct Pass {
-    /// The number of the tree, in the order in which packets meet them.
-    pub tree: usize,
-    /// The service that the queue gets.
-    pub service: Service,
-    /// The most work that may wait in the queue, infinite if there is no limit in time or packets.
-    pub limit: f64,
-    /// Whether packets leave the queue in the order of their coming.
-    pub in_order: bool,
-    /// What the other classes of the same queue ask for; `None` if one of them is not policed.
-    pub beside: Option<Arrival>,
-}
-
-/// The own burst, the latency and the rate of a class over all trees. The worst queue of each tree counts.
-fn delay(passes: &[Pass], arrival: Option<Arrival>) -> (Option<f64>, f64, f64) {
-    let trees = passes.iter().map(|pass| pass.tree).max().map_or(0, |last| last + 1);
-    let worst = |of: &dyn Fn(&Pass) -> f64, tree: usize| {
-        passes.iter().filter(|pass| pass.tree == tree).map(of).fold(0.0, f64::max)
-    };
-    let latency: f64 = (0..trees).map(|tree| worst(&|pass| pass.service.latency, tree)).sum();
-    let rate = passes.iter().map(|pass| pass.service.rate).fold(1.0, f64::min);
-    let limits: f64 = (0..trees)
-        .map(|tree| {
-            let limited = |pass: &Pass| {
-                if pass.in_order {
-                    pass.service.limited(pass.limit) - pass.service.latency
-                } else {
-                    f64::INFINITY
-                }
-            };
-            worst(&limited, tree)
-        })
-        .sum();
-    let policed = arrival.and_then(|arrival| policed(passes, trees, arrival, rate));
-    let own = match policed {
-        Some(policed) => policed.min(limits),
-        None => limits,
-    };
-    (Some(own).filter(|ns| ns.is_finite()), latency, rate)
-}
-
-/// The own burst of a policed class: paid once where every queue keeps the order, else at each tree.
-fn policed(passes: &[Pass], trees: usize, arrival: Arrival, rate: f64) -> Option<f64> {
-    let mut all = arrival;
-    for pass in passes {
-        all = all.plus(pass.beside?);
-    }
-    if all.rate > rate {
-        return None;
-    }
-    if passes.iter().all(|pass| pass.in_order) {
-        return Some(all.burst / rate);
-    }
-    let mut own = 0.0;
-    for tree in 0..trees {
-        let mut worst: f64 = 0.0;
-        for pass in passes.iter().filter(|pass| pass.tree == tree) {
-            let Service { rate, latency } = pass.service;
-            let busy = (all.burst + rate * latency) / (rate - all.rate) - latency;
-            worst = worst.max(if pass.in_order { all.burst / rate } else { busy });
-        }
-        // What leaves a tree is burstier by what came while it waited.
-        all.burst += all.rate * worst;
-        own += worst;
-    }
-    Some(own).filter(|own| own.is_finite())
-}
-
-/// Whether packets leave a queue in the order of their coming.
-fn keeps_order(queue: &Queue) -> bool {
-    queue.store.kind.value == Kind::Fifo
 }
 
 /// Nanoseconds as a whole number, rounded up; what is no number is the most.

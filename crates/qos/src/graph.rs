@@ -9,7 +9,6 @@ pub mod description;
 pub mod expand;
 pub mod fault;
 pub mod house;
-pub mod index;
 pub mod kinds;
 pub mod lint;
 pub mod preset;

@@ -1,6 +1,6 @@
 //! Arrival curves: what a class may ask for.
 
-use super::{SMALLEST, View};
+use super::view::{SMALLEST, View};
 use crate::graph::kinds::{Component, Value};
 
 /// At most `burst + rate * t` of work in any time `t`, in nanoseconds of the processor.

@@ -1,5 +1,7 @@
 //! The description of a graph as plain data. Each part knows the octets of the text where it stands.
 
+pub mod index;
+
 use super::kinds::Component;
 use super::rules::{Matches, Rule};
 pub use super::spanned::{Limits, Name, Span, Spanned};

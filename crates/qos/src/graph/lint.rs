@@ -1,6 +1,7 @@
 //! The checks of a description that can be made before it runs.
 
 mod classes;
+mod faults;
 mod hooks;
 mod meters;
 mod names;
@@ -9,17 +10,17 @@ mod queues;
 mod schedulers;
 mod units;
 
-use super::description::{Description, Span};
-use super::fault::{Code, Fault};
+use super::description::Description;
+use super::fault::Fault;
 use super::house::House;
-use crate::Direction;
+use faults::Faults;
 
 /// Every fault of a description on a gateway, in the order of the text.
 pub fn lint(description: &Description, house: &House) -> Vec<Fault> {
     let mut faults = Faults::default();
     names::check(description, house, &mut faults);
     // What lies below a name that leads nowhere, or to two things, would only give follow-on faults.
-    let names_are_sound = faults.list.is_empty();
+    let names_are_sound = faults.is_empty();
     classes::check(description, house, &mut faults);
     hooks::check(description, &mut faults);
     meters::check(description, house, &mut faults);
@@ -31,72 +32,8 @@ pub fn lint(description: &Description, house: &House) -> Vec<Fault> {
         schedulers::check_trees(description, &mut faults);
     }
     // So would a bound of a graph that is wrong elsewhere.
-    if faults.list.is_empty() {
+    if faults.is_empty() {
         promises::check(description, house, &mut faults);
     }
     faults.finish()
-}
-
-/// The faults that were found so far.
-#[derive(Debug, Default)]
-pub(super) struct Faults {
-    /// Each fault with the directions in which it was met; none if it is of no direction.
-    list: Vec<(Fault, Vec<Direction>)>,
-}
-
-impl Faults {
-    /// Note a fault, unless the same one stands already: a part may be met twice.
-    pub(super) fn add(
-        &mut self,
-        span: &Span,
-        code: Code,
-        message: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        let fault = Fault { span: span.clone(), code, message: message.into(), remedy: remedy.into() };
-        if !self.list.iter().any(|(known, _)| *known == fault) {
-            self.list.push((fault, Vec::new()));
-        }
-    }
-
-    /// Note a fault of one direction. The same one in both directions is told once.
-    pub(super) fn add_in(
-        &mut self,
-        direction: Direction,
-        span: &Span,
-        code: Code,
-        message: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        let fault = Fault { span: span.clone(), code, message: message.into(), remedy: remedy.into() };
-        match self.list.iter_mut().find(|(known, _)| *known == fault) {
-            Some((_, directions)) if directions.contains(&direction) => {}
-            Some((_, directions)) => directions.push(direction),
-            None => self.list.push((fault, vec![direction])),
-        }
-    }
-
-    /// The faults in the order of the text.
-    fn finish(self) -> Vec<Fault> {
-        let named = |(mut fault, directions): (Fault, Vec<Direction>)| {
-            if let [only] = directions.as_slice() {
-                fault.message = format!("{}, {}", fault.message, direction_name(*only));
-            }
-            fault
-        };
-        let mut list: Vec<Fault> = self.list.into_iter().map(named).collect();
-        list.sort_by_key(|fault| (fault.span.start, fault.code));
-        list
-    }
-}
-
-/// Both directions.
-pub(super) const DIRECTIONS: [Direction; 2] = [Direction::Outbound, Direction::Inbound];
-
-/// A direction as text.
-pub(super) fn direction_name(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Outbound => "outbound",
-        Direction::Inbound => "inbound",
-    }
 }

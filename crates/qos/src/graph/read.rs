@@ -159,7 +159,7 @@ impl Reader {
                 continue;
             }
             let Some(table) = value.get_ref().as_table() else {
-                let found = values::kind_of(value);
+                let found = Reader::type_of(value);
                 let message = format!("`{kind}.{}` must be a table, not {found}", name.value);
                 let remedy = format!("write [{kind}.{}] on a line of its own and its keys below", name.value);
                 self.fault(self.span(value.span()), Code::WrongType, message, remedy);

@@ -5,7 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use wire::Time;
 
-use super::{Flow, FlowHash, Reservation, ReservationId};
+use super::flow::{Flow, FlowHash};
+use super::record::{Reservation, ReservationId};
 
 /// The hash of a key that is a keyed hash already: itself.
 #[derive(Debug, Default)]

@@ -1,4 +1,5 @@
 //! Presets and the figures of the paper: read and found without fault, in short and in full form.
+#![allow(clippy::disallowed_methods, reason = "a test reads its own data files")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

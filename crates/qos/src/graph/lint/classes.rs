@@ -5,7 +5,7 @@ use super::super::description::{Class, Description, Directions, Span};
 use super::super::fault::{Code, meant};
 use super::super::house::House;
 use super::super::rules::{DSCP, Field, FieldValue, Matches, Rule, word};
-use super::{DIRECTIONS, Faults};
+use super::faults::{DIRECTIONS, Faults};
 use crate::HeaderKind;
 
 pub(super) fn check(description: &Description, house: &House, faults: &mut Faults) {

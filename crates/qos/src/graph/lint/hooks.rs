@@ -1,11 +1,11 @@
 //! Hooks: which components can work where, and what leads to which queue.
 
+use super::super::description::index::Root;
 use super::super::description::{Description, Hook, HookPoint, Queue};
 use super::super::fault::Code;
-use super::super::index::Root;
 use super::super::kinds::{Component, Kind, Part};
 use super::super::rules::word;
-use super::{DIRECTIONS, Faults};
+use super::faults::{DIRECTIONS, Faults};
 use crate::Direction;
 
 pub(super) fn check(description: &Description, faults: &mut Faults) {

@@ -5,7 +5,7 @@ use super::super::fault::{Code, meant};
 use super::super::house::House;
 use super::super::kinds::{Component, Kind, Value};
 use super::super::quantity::{show_octets, show_rate};
-use super::{DIRECTIONS, Faults};
+use super::faults::{DIRECTIONS, Faults};
 
 pub(super) fn check(description: &Description, house: &House, faults: &mut Faults) {
     for hook in &description.hooks {

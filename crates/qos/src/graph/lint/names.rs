@@ -4,7 +4,7 @@ use super::super::description::{Description, Name};
 use super::super::fault::{Code, meant};
 use super::super::house::House;
 use super::super::kinds::{Component, Form, Value};
-use super::Faults;
+use super::faults::Faults;
 
 /// The most classes in a graph.
 const CLASSES: usize = super::super::aggregates::MOST;

@@ -5,7 +5,7 @@ use super::super::fault::Code;
 use super::super::house::House;
 use super::super::kinds::Value;
 use super::super::quantity::{show_about, show_rate, show_time};
-use super::{DIRECTIONS, Faults, direction_name};
+use super::faults::{DIRECTIONS, Faults, direction_name};
 use crate::bound::bounds;
 
 pub(super) fn check(description: &Description, house: &House, faults: &mut Faults) {

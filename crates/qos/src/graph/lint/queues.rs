@@ -5,7 +5,7 @@ use super::super::fault::Code;
 use super::super::house::House;
 use super::super::kinds::{Component, Curve, Kind, Part, Value};
 use super::super::quantity::{show_octets, show_time};
-use super::{DIRECTIONS, Faults};
+use super::faults::{DIRECTIONS, Faults};
 
 pub(super) fn check(description: &Description, house: &House, faults: &mut Faults) {
     for queue in &description.queues {

@@ -1,12 +1,12 @@
 //! Schedulers: trees without cycles, policed priorities, shares of at most the whole.
 
+use super::super::description::index::NodeRef;
 use super::super::description::{Child, Description, Scheduler};
 use super::super::fault::Code;
 use super::super::house::House;
-use super::super::index::NodeRef;
 use super::super::kinds::{Component, Kind, Part, Value};
 use super::super::quantity::{WHOLE, show_octets, show_share, show_time};
-use super::{DIRECTIONS, Faults};
+use super::faults::{DIRECTIONS, Faults};
 use crate::Direction;
 
 pub(super) fn check(description: &Description, house: &House, faults: &mut Faults) {

@@ -4,7 +4,7 @@ use super::super::description::{Description, Mark, Unit, UnitKind};
 use super::super::fault::Code;
 use super::super::house::House;
 use super::super::quantity::show_time;
-use super::Faults;
+use super::faults::Faults;
 
 pub(super) fn check(description: &Description, house: &House, faults: &mut Faults) {
     for unit in &description.units {

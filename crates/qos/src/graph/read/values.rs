@@ -22,6 +22,19 @@ pub(super) const OCTETS: Measure = Measure { parse: quantity::octets, noun: "oct
 pub(super) const SHARE: Measure = Measure { parse: quantity::share, noun: "a share", example: "80%" };
 
 impl Reader {
+    /// The type of a value with its article.
+    pub(super) fn type_of(value: &Node<'_>) -> &'static str {
+        match value.get_ref() {
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) => "an integer",
+            DeValue::Float(_) => "a float",
+            DeValue::Boolean(_) => "a boolean",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        }
+    }
+
     /// The octets where a value stands.
     pub(super) fn of(&self, value: &Node<'_>) -> Span {
         self.span(value.span())
@@ -34,7 +47,7 @@ impl Reader {
         wanted: &str,
         remedy: impl Into<String>,
     ) {
-        let found = kind_of(value);
+        let found = Reader::type_of(value);
         let message = format!("`{what}` must be {wanted}, not {found}");
         self.fault(self.of(value), Code::WrongType, message, remedy);
     }
@@ -190,18 +203,5 @@ pub(super) fn integer(value: &Node<'_>) -> Option<i64> {
     match value.get_ref() {
         DeValue::Integer(n) => i64::from_str_radix(&n.as_str().replace('_', ""), n.radix()).ok(),
         _ => None,
-    }
-}
-
-/// The type of a value with its article.
-pub(super) fn kind_of(value: &Node<'_>) -> &'static str {
-    match value.get_ref() {
-        DeValue::String(_) => "a string",
-        DeValue::Integer(_) => "an integer",
-        DeValue::Float(_) => "a float",
-        DeValue::Boolean(_) => "a boolean",
-        DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "a list",
-        DeValue::Table(_) => "a table",
     }
 }

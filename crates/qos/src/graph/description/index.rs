@@ -1,8 +1,8 @@
 //! Look-ups over a description: what a name is, what lies below it, what a hook leads to.
 
-use super::description::{Class, Description, Hook, HookPoint, Name, Queue, Scheduler, Unit};
-use super::kinds::{Component, Kind};
-use super::rules::Matches;
+use super::super::kinds::{Component, Kind};
+use super::super::rules::Matches;
+use super::{Class, Description, Hook, HookPoint, Name, Queue, Scheduler, Unit};
 use crate::Direction;
 
 /// A node of the trees behind hooks.
