@@ -2,25 +2,26 @@
 //!
 //! # The model
 //!
-//! One processor serves a direction. A packet of `l` octets costs it `c(l)` nanoseconds: receiving, the costliest suite
-//! of the direction, sending. Every amount below is in these nanoseconds, so the processor has the rate 1.
+//! One processor serves a direction. A packet of `l` octets costs it `c(l)` nanoseconds: receiving, the costliest
+//! suite of the direction, sending. Every amount below is in these nanoseconds, so the processor has the rate 1.
 //!
-//! - An *arrival curve* (burst `s`, rate `r`) admits at most `s + r * t` of work in any time `t`. A policer gives a class
-//!   one: its burst and rate.
-//! - A *service curve* (rate `R`, latency `T`) gives a class that has work at least `R * (t - T)` in any time `t` of that.
-//!   A discipline makes the service of each child from its own; [`service`] has the formulas and where they are from.
-//! - A class passes the trees behind hooks 1b, 3b, 5b, 4b, 2b that hold a queue of it. It pays its burst once: its delay
-//!   is `s / min(R) + sum(T)`, if `r <= min(R)` and each queue keeps the order of arrival. In a queue that does not, as
-//!   one of flows, a packet may wait for the whole busy period, `(s + R * T) / (R - r)` at each tree.
-//! - A class that nobody polices has the limits of its queues instead: a packet that is admitted to a queue of at most
-//!   `B` leaves it within `B / R + T`. The sum of that over the trees bounds the delay too, and the smaller of both
-//!   counts. Flows that share a queue by turns have no such bound: a flow can be passed by ever new ones.
+//! - An *arrival curve* (burst `s`, rate `r`) admits at most `s + r * t` of work in any time `t`. A policer gives a
+//!   class one: its burst and rate.
+//! - A *service curve* (rate `R`, latency `T`) gives a class that has work at least `R * (t - T)` in any time `t` of
+//!   that. A discipline makes the service of each child from its own; [`service`] has the formulas and where they
+//!   are from.
+//! - A class passes the trees behind hooks 1b, 3b, 5b, 4b, 2b that hold a queue of it. It pays its burst once: its
+//!   delay is `s / min(R) + sum(T)`, if `r <= min(R)` and each queue keeps the order of arrival. In a queue that
+//!   does not, as one of flows, a packet may wait for the whole busy period, `(s + R * T) / (R - r)` at each tree.
+//! - A class that nobody polices has the limits of its queues instead: a packet that is admitted to a queue of at
+//!   most `B` leaves it within `B / R + T`. The sum of that over the trees bounds the delay too, and the smaller of
+//!   both counts. Flows that share a queue by turns have no such bound: a flow can be passed by ever new ones.
 //!
 //! # The terms
 //!
 //! | term | is |
 //! |---|---|
-//! | kernel queue | what the kernel queue of the class can hold, and a batch of each other kernel queue, being received |
+//! | kernel queue | receiving what the kernel queue of the class can hold, and a batch of each other one |
 //! | wake-up | from the arrival to the run of the thread: [`Path::wake_ns`] |
 //! | committed work | what units hold and nothing overtakes, met once at each tree |
 //! | other classes | the latencies `sum(T)` of the disciplines |
@@ -28,9 +29,9 @@
 //! | I/O | the sending of one largest packet |
 //! | other direction | one turn of the other direction on the same processor |
 //!
-//! RFC 3246 section 2.2 bounds the departures of expedited forwarding by `d_j <= f_j + E_a`, and section 2.4 the delay by
-//! `B / R + E_p`. With `B / R` as the own burst, both error terms are the sum of every other term; packets of one class
-//! leave in order, so `E_a = E_p`.
+//! RFC 3246 section 2.2 bounds the departures of expedited forwarding by `d_j <= f_j + E_a`, and section 2.4 the
+//! delay by `B / R + E_p`. With `B / R` as the own burst, both error terms are the sum of every other term; packets
+//! of one class leave in order, so `E_a = E_p`.
 //!
 //! [`Path::wake_ns`]: crate::graph::house::Path::wake_ns
 
@@ -131,8 +132,8 @@ pub struct Bounds {
 impl Bounds {
     /// The replay window that associations with packets of several classes need; `None` if there is no bound.
     ///
-    /// While a packet waits for `D`, each other class `j` can pass it with `(s_j + r_j * D) / c_j` packets, `c_j` being
-    /// the cost of its cheapest one. The window is the greatest sum of that, and the packet itself.
+    /// While a packet waits for `D`, each other class `j` can pass it with `(s_j + r_j * D) / c_j` packets, `c_j`
+    /// being the cost of its cheapest one. The window is the greatest sum of that, and the packet itself.
     pub fn window(&self, direction: Direction) -> Option<u64> {
         match direction {
             Direction::Outbound => self.windows[0],

@@ -1,8 +1,9 @@
 //! Reservations, admitted against what units and uplinks have left.
 //!
-//! A reservation enters with its class, rate, burst, flow, holder and time to live. It is admitted if the nanoseconds of
-//! its unit and the octets of its uplink that it asks for are free, or refused with the figures. It leaves when it is
-//! released, or when it is not refreshed in time: the soft state of RFC 2205. Flows of IPsec are named as RFC 2207 does.
+//! A reservation enters with its class, rate, burst, flow, holder and time to live. It is admitted if the
+//! nanoseconds of its unit and the octets of its uplink that it asks for are free, or refused with the figures. It
+//! leaves when it is released, or when it is not refreshed in time: the soft state of RFC 2205. Flows of IPsec are
+//! named as RFC 2207 does.
 //!
 //! The table is bounded. A flow is found by a keyed hash, so that nobody can choose flows that collide.
 
@@ -20,9 +21,9 @@ use table::{Expiries, Holders};
 
 /// The reservations of a gateway.
 ///
-/// Getters: [`Reservations::find`], [`Reservations::get`], [`Reservations::units`], [`Reservations::uplinks`]. Mutators:
-/// [`Reservations::admit`], [`Reservations::refresh`], [`Reservations::release`], [`Reservations::set_capacities`]. Time:
-/// [`Reservations::poll_timeout`], [`Reservations::expire`].
+/// Getters: [`Reservations::find`], [`Reservations::get`], [`Reservations::units`], [`Reservations::uplinks`].
+/// Mutators: [`Reservations::admit`], [`Reservations::refresh`], [`Reservations::release`],
+/// [`Reservations::set_capacities`]. Time: [`Reservations::poll_timeout`], [`Reservations::expire`].
 #[derive(Debug)]
 pub struct Reservations {
     held: Holders,
@@ -38,8 +39,8 @@ impl Reservations {
         Reservations { held: Holders::new(key), expiries: Expiries::default(), units, uplinks, most }
     }
 
-    /// Admit a reservation, or say what is missing. One for a flow that the same holder has reserved replaces it: only
-    /// the difference must be free.
+    /// Admit a reservation, or say what is missing. One for a flow that the same holder has reserved replaces it:
+    /// only the difference must be free.
     ///
     /// # Errors
     ///

@@ -41,7 +41,7 @@ impl Arrival {
         Some(Arrival { burst, rate })
     }
 
-    /// Both arrivals together.
+    /// The arrival that both make together.
     pub fn plus(self, other: Arrival) -> Arrival {
         Arrival { burst: self.burst + other.burst, rate: self.rate + other.rate }
     }

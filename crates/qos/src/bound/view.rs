@@ -10,11 +10,11 @@ pub const SMALLEST: u64 = 28;
 /// A graph as the packets of one direction meet it.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'d> {
-    /// The graph.
+    /// The graph that is bounded.
     pub description: &'d Description,
-    /// The gateway.
+    /// The gateway that it runs on.
     pub house: &'d House,
-    /// The direction.
+    /// The direction of the packets.
     pub direction: Direction,
 }
 

@@ -23,7 +23,7 @@ pub struct Description {
     pub schedulers: Vec<Scheduler>,
     /// The queues at the leaves of schedulers.
     pub queues: Vec<Queue>,
-    /// The crypto units.
+    /// The crypto units of the gateway.
     pub units: Vec<Unit>,
     /// The queues in the kernel.
     pub kernel: Vec<KernelQueue>,
@@ -50,9 +50,9 @@ pub enum Directions {
     /// Both directions, each with components of its own.
     #[default]
     Both,
-    /// Outbound alone.
+    /// The outbound direction alone.
     Outbound,
-    /// Inbound alone.
+    /// The inbound direction alone.
     Inbound,
 }
 
@@ -79,9 +79,9 @@ impl Directions {
 /// An uplink: what it carries, and what its link adds to each packet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Uplink {
-    /// The interface.
+    /// The name of the interface.
     pub name: Name,
-    /// Bits a second.
+    /// The bits a second that it carries.
     pub rate: Spanned<u64>,
     /// Octets that the link adds to each packet, such as 38 on Ethernet (header, checksum, preamble, gap).
     pub overhead: Spanned<u64>,
@@ -241,18 +241,18 @@ pub struct Queue {
     pub limit: Limits,
     /// A shaper in front of what it gives.
     pub shape: Option<Component>,
-    /// The enqueueing part.
+    /// The part that lets packets in.
     pub enqueue: Component,
     /// The order in which packets wait.
     pub store: Component,
-    /// The dequeueing part.
+    /// The part that lets packets out.
     pub dequeue: Component,
 }
 
-/// A crypto unit.
+/// A crypto unit with its marks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unit {
-    /// The name.
+    /// The name in the graph.
     pub name: Name,
     /// The way it works.
     pub kind: Spanned<UnitKind>,
@@ -283,20 +283,20 @@ pub enum UnitKind {
     Async(u64),
 }
 
-/// A water mark.
+/// A water mark of a unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mark {
-    /// It tunes itself.
+    /// The mark that tunes itself.
     #[default]
     Auto,
-    /// So many nanoseconds.
+    /// A mark of so many nanoseconds.
     Fixed(u64),
 }
 
 /// Queues in the kernel for classes: of the TUN outbound, sockets inbound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelQueue {
-    /// The name.
+    /// The name in the graph.
     pub name: Name,
     /// The classes that wait there.
     pub classes: Vec<Name>,

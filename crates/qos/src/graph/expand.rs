@@ -17,11 +17,11 @@ pub struct Sketch {
     pub guard: Option<Spanned<u64>>,
     /// The queues of paper 002 at which classes wait apart; empty: the dispatcher's alone.
     pub stages: Vec<u8>,
-    /// The uplinks. The first one shapes what leaves.
+    /// The uplinks, of which the first one shapes what leaves.
     pub uplinks: Vec<Uplink>,
     /// The tunnels, each with queues of its own.
     pub tunnels: Vec<TunnelDraft>,
-    /// The classes.
+    /// The classes in their order.
     pub classes: Vec<Draft>,
     /// The units; empty: one that works inline.
     pub units: Vec<Unit>,
@@ -32,7 +32,7 @@ pub struct Sketch {
 /// A tunnel of the short form.
 #[derive(Clone, Debug)]
 pub struct TunnelDraft {
-    /// The tunnel itself.
+    /// The tunnel in full form.
     pub tunnel: Tunnel,
     /// The rate that it is shaped to, in bits a second.
     pub rate: Option<Spanned<u64>>,
@@ -43,7 +43,7 @@ pub struct TunnelDraft {
 /// A class of the short form.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// The class itself.
+    /// The class in full form.
     pub class: Class,
     /// Whether it goes before every class without priority.
     pub priority: bool,
@@ -53,17 +53,17 @@ pub struct Draft {
     pub limit: Limits,
     /// The rate that it is shaped to, in bits a second.
     pub rate: Option<Spanned<u64>>,
-    /// A policer.
+    /// A policer of the class.
     pub police: Option<Component>,
     /// A meter that colours packets.
     pub meter: Option<Component>,
     /// The DSCP that packets are marked with, or one for each colour.
     pub mark: Option<Spanned<Value>>,
-    /// Active queue management.
+    /// The active queue management of the queue.
     pub aqm: Option<Component>,
     /// The ones that share the class fairly: flows, or users of this kind.
     pub fair: Option<Spanned<&'static str>>,
-    /// Profiles of users.
+    /// The profiles of its users.
     pub profiles: Option<Spanned<Value>>,
 }
 

@@ -5,7 +5,7 @@ use crate::Direction;
 /// A name that something outside of the graph uses, and what uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// The name.
+    /// The name that is used.
     pub name: String,
     /// What uses it, as a subject: `item 3 of the policy`, `the association 0x1234`.
     pub by: String,
@@ -34,7 +34,7 @@ pub struct SuiteCost {
     pub suite: String,
     /// The direction of the work.
     pub direction: Direction,
-    /// The cost.
+    /// The cost of the work.
     pub line: Line,
 }
 
@@ -84,7 +84,7 @@ pub struct House {
     pub kernel_queues: Option<u64>,
     /// The interfaces with their rates in bits a second, where they are known.
     pub uplinks: Vec<(String, Option<u64>)>,
-    /// The measured costs.
+    /// The measured costs of suites.
     pub costs: Vec<SuiteCost>,
     /// The smallest replay window of the associations that several classes use; absent: it is not known.
     pub window: Option<u64>,
@@ -93,7 +93,8 @@ pub struct House {
 }
 
 impl House {
-    /// The costliest work of a direction on a packet with so many octets; that of the path alone, if nothing is measured.
+    /// The costliest work of a direction on a packet with so many octets; that of the path alone, if nothing is
+    /// measured.
     pub fn costliest(&self, direction: Direction, octets: u64) -> u64 {
         let lines = self.costs.iter().filter(|cost| cost.direction == direction).map(|cost| cost.line);
         lines.map(|line| line.ns(octets)).max().unwrap_or(0)

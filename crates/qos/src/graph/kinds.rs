@@ -33,7 +33,7 @@ impl Part {
 /// The form of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// True or false.
+    /// A value that is true or false.
     Flag,
     /// A whole number in this range.
     Count(u64, u64),
@@ -68,17 +68,17 @@ pub enum Form {
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// True or false.
+    /// A value that is true or false.
     Flag(bool),
     /// A whole number; packets, where a length is asked for.
     Count(u64),
-    /// Nanoseconds of time.
+    /// An amount of nanoseconds.
     Time(u64),
-    /// Octets of packets.
+    /// An amount of octets.
     Octets(u64),
-    /// Bits a second.
+    /// A rate in bits a second.
     Rate(u64),
-    /// Parts per million.
+    /// A share in parts per million.
     Share(u64),
     /// A name or word.
     Word(String),
@@ -86,7 +86,7 @@ pub enum Value {
     Dscp(Vec<u8>),
     /// A curve of early drops.
     Curve(Curve),
-    /// Profiles of users.
+    /// A list of user profiles.
     Profiles(Vec<Profile>),
 }
 
@@ -121,14 +121,14 @@ pub struct Profile {
 pub struct Setting {
     /// The name, as the kind's list has it.
     pub name: &'static str,
-    /// The value.
+    /// The value with its place.
     pub value: Spanned<Value>,
 }
 
 /// A component: its kind and its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Component {
-    /// The kind.
+    /// The kind with its place.
     pub kind: Spanned<Kind>,
     /// The settings, in the order of the kind's list.
     pub settings: Vec<Setting>,
@@ -198,7 +198,7 @@ impl Value {
 /// A row of a kind's list of settings.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingRow {
-    /// The name.
+    /// The name in the text.
     pub name: &'static str,
     /// The form of the value.
     pub form: Form,
@@ -224,7 +224,7 @@ macro_rules! kinds {
             /// Every kind with its name.
             pub const WORDS: &[(&str, Kind)] = &[$(($word, Kind::$name),)*];
 
-            /// The name.
+            /// The name in the text.
             pub fn name(self) -> &'static str {
                 match self { $(Kind::$name => $word,)* }
             }
@@ -282,7 +282,7 @@ kinds! {
     DropHead, "drop_head", Enqueue, [];
     /// A packet that finds the queue full drops one of the longest flow.
     LongestFlow, "longest_flow", Enqueue, [];
-    /// Random early detection.
+    /// Random early detection of congestion.
     Red, "red", Enqueue, [must("curve", Form::Curve), may("weight", Form::Count(1, 30)), ECN];
     /// Random early detection with a curve for each drop precedence.
     Wred, "wred", Enqueue, [must("green", Form::Curve), must("yellow", Form::Curve), must("red", Form::Curve),
@@ -296,7 +296,7 @@ kinds! {
     Rank, "rank", Store, [must("by", Form::Word(&["deadline", "colour", "cost"]))];
     /// Whatever is next leaves.
     Give, "give", Dequeue, [];
-    /// CoDel (RFC 8289).
+    /// Controlled delay, CoDel (RFC 8289).
     Codel, "codel", Dequeue, [may("target", Form::Time), may("interval", Form::Time), ECN];
     /// COBALT: CoDel with BLUE.
     Cobalt, "cobalt", Dequeue, [may("target", Form::Time), may("interval", Form::Time), ECN];
@@ -305,11 +305,11 @@ kinds! {
         may("coupling", Form::Count(1, 100)), may("step", Form::Time)];
     /// One packet each in turn.
     RoundRobin, "round_robin", Discipline, [];
-    /// As many packets in turn as the weight says.
+    /// Packets in turn, as many as the weight says.
     Weighted, "weighted", Discipline, [];
-    /// Deficit round robin.
+    /// Deficit round robin by cost.
     Drr, "drr", Discipline, [must("quantum", Form::Length)];
-    /// Weighted fair queueing.
+    /// Weighted fair queueing by cost.
     Wfq, "wfq", Discipline, [];
     /// Strict priority, with a guard for the children below the first ones.
     Strict, "strict", Discipline, [may("guard", Form::Share), may("period", Form::Time)];

@@ -34,7 +34,7 @@ pub fn share(text: &str) -> Option<u64> {
     parse(text, SHARES)
 }
 
-/// Nanoseconds as text.
+/// A time in nanoseconds as text.
 pub fn show_time(ns: u64) -> String {
     show(ns, TIMES)
 }
@@ -57,7 +57,7 @@ pub fn show_rate(bits: u64) -> String {
     show(bits, RATES)
 }
 
-/// Octets as text.
+/// A number of octets as text.
 pub fn show_octets(octets: u64) -> String {
     show(octets, OCTETS)
 }

@@ -1,7 +1,7 @@
 //! From TOML text to a [`Description`]: a walk over the tree with its spans, which goes on after a fault.
 //!
-//! A text is in the full form if it has hooks, schedulers or queues. Otherwise it is in the short form, alone or over a
-//! preset, and is expanded.
+//! A text is in the full form if it has hooks, schedulers or queues. Otherwise it is in the short form, alone or
+//! over a preset, and is expanded.
 
 mod component;
 mod matches;
@@ -40,7 +40,7 @@ const FULL: &[&str] = &["hook", "scheduler", "queue"];
 /// Keys of the short form alone.
 const SHORT: &[&str] = &["preset", "discipline", "guard", "stages"];
 
-/// Read a graph.
+/// Read the text of a graph.
 ///
 /// # Errors
 ///

@@ -28,9 +28,9 @@ pub struct Rule {
 /// A field with the values of which one must match.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldMatch {
-    /// The field.
+    /// The field that is looked at.
     pub field: Spanned<Field>,
-    /// The values.
+    /// The values of which one must match.
     pub values: Vec<Spanned<FieldValue>>,
 }
 
@@ -109,9 +109,9 @@ pub enum FieldValue {
     Dscp(u8),
     /// What stands at the front.
     Header(HeaderKind),
-    /// A whole number.
+    /// A number without a name.
     Number(u32),
-    /// A name.
+    /// A name of some kind.
     Text(String),
     /// Numbers from the first to the second.
     Range(u16, u16),

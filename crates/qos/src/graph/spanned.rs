@@ -8,7 +8,7 @@ pub type Span = Range<usize>;
 /// A value with the octets of the text where it stands. Two are equal if their values are, wherever they stand.
 #[derive(Clone, Debug, Default, Eq)]
 pub struct Spanned<T> {
-    /// The value itself.
+    /// The value without its place.
     pub value: T,
     /// The octets of the text where it stands; empty if no text holds it.
     pub span: Span,
@@ -38,9 +38,9 @@ pub type Name = Spanned<String>;
 /// The most that may wait, in each measure that is limited.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// The most packets.
+    /// The most packets that may wait.
     pub packets: Option<Spanned<u64>>,
-    /// The most octets.
+    /// The most octets that may wait.
     pub octets: Option<Spanned<u64>>,
     /// The most nanoseconds of a processor.
     pub time: Option<Spanned<u64>>,

@@ -19,8 +19,8 @@ pub struct Flow {
 /// What tells a flow from others to the same destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
-    /// A flow of IPsec (RFC 2207 section 2): sessions by the virtual destination port, senders by the SPI, which is the
-    /// generalized port identifier.
+    /// A flow of IPsec (RFC 2207 section 2): sessions by the virtual destination port, senders by the SPI, which is
+    /// the generalized port identifier.
     Spi {
         /// The security parameter index.
         spi: u32,

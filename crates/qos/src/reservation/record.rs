@@ -102,7 +102,7 @@ pub enum Refused {
     },
     /// The flow is reserved by another holder.
     Taken {
-        /// The holder.
+        /// The name of the holder.
         holder: String,
     },
     /// No such unit or uplink is there.

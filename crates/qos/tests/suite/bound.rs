@@ -24,7 +24,7 @@ enum Order {
     Strict,
     Deficit(Vec<u64>),
     Packets(Vec<u64>),
-    /// Self-clocked fair queueing.
+    /// The tags of self-clocked fair queueing.
     Fair(Vec<u64>),
     Deadline(Vec<u64>),
 }
@@ -258,7 +258,8 @@ proptest! {
         } else {
             worst(Order::Strict, &sources, seed)
         };
-        prop_assert!(seen as f64 <= delay(service, packets * PACKET), "{} beyond {}", seen, delay(service, packets * PACKET));
+        let most = delay(service, packets * PACKET);
+        prop_assert!(seen as f64 <= most, "{} beyond {}", seen, most);
     }
 
     /// The earliest deadline first: what is said to hold holds.

@@ -312,7 +312,8 @@ proptest! {
     #[test]
     fn no_broken_value_makes_the_reader_panic(
         key in select(vec!["match", "limit", "police", "aqm", "meter", "profiles", "fair", "precedence", "mark"]),
-        value in select(vec!["1", "\"x\"", "[]", "{}", "[[]]", "[{}]", "true", "-1", "1.5", "{ kind = 1 }", "[1, \"EF\"]",
+        value in select(vec!["1", "\"x\"", "[]", "{}", "[[]]", "[{}]", "true", "-1", "1.5", "{ kind = 1 }",
+            "[1, \"EF\"]",
             "1979-05-27", "\"\"", "{ kind = \"wred\" }", "0xffffffffffffffff", "9223372036854775807"]),
     ) {
         let text = format!("[class.rest]\n{key} = {value}\n");

@@ -17,7 +17,7 @@ pub enum NodeRef<'d> {
 /// A tree behind a hook.
 #[derive(Clone, Copy, Debug)]
 pub struct Root<'d> {
-    /// The hook.
+    /// The hook that leads to it.
     pub hook: &'d Hook,
     /// The scheduler or queue at its root.
     pub name: &'d Name,

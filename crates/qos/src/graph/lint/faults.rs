@@ -62,7 +62,7 @@ impl Faults {
     }
 }
 
-/// Both directions.
+/// Both directions of packets.
 pub(super) const DIRECTIONS: [Direction; 2] = [Direction::Outbound, Direction::Inbound];
 
 /// A direction as text.

@@ -33,7 +33,7 @@ impl Reader {
         self.with_settings(table, Component { kind, settings: Vec::new(), span }, &["kind"])
     }
 
-    /// The kind. If it is unknown, the remedy tells those of the parts that can stand there.
+    /// The kind of a component. If it is unknown, the remedy tells those of the parts that can stand there.
     pub(super) fn kind(&mut self, value: &Node<'_>, parts: &[Part]) -> Option<Spanned<Kind>> {
         let name = self.text(value, "kind")?;
         let kind = Kind::WORDS.iter().find(|(word, _)| *word == name.value);
