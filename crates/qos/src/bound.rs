@@ -13,6 +13,8 @@
 //! - A class passes the trees behind hooks 1b, 3b, 5b, 4b, 2b that hold a queue of it. It pays its burst once: its
 //!   delay is `s / min(R) + sum(T)`, if `r <= min(R)` and each queue keeps the order of arrival. In a queue that
 //!   does not, as one of flows, a packet may wait for the whole busy period, `(s + R * T) / (R - r)` at each tree.
+//! - What leaves a tree after a wait of at most `D` is burstier than what came: `s + r * D`. The classes that it passes or
+//!   shares a tree with meet that burst at the next tree.
 //! - A class that nobody polices has the limits of its queues instead: a packet that is admitted to a queue of at
 //!   most `B` leaves it within `B / R + T`. The sum of that over the trees bounds the delay too, and the smaller of
 //!   both counts. Flows that share a queue by turns have no such bound: a flow can be passed by ever new ones.
@@ -46,9 +48,9 @@ use crate::graph::description::{Description, Mark, Queue, Unit, UnitKind};
 use crate::graph::house::House;
 use crate::graph::quantity::show_about;
 use arrival::Arrival;
-use pass::{Pass, delay};
-use tree::passes;
-use view::{SMALLEST, View};
+use pass::{Pass, at_tree, delay};
+use tree::{passes, trees};
+use view::{Arrivals, SMALLEST, View};
 
 /// The parts of a worst delay, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -153,27 +155,49 @@ pub const KERNEL_PACKETS: u64 = 512;
 /// The bounds of a graph that has passed the other checks.
 pub fn bounds(description: &Description, house: &House) -> Bounds {
     let mut classes = Vec::new();
-    for direction in [Direction::Outbound, Direction::Inbound] {
-        let view = View { description, house, direction };
-        for class in description.classes.iter().filter(|class| class.direction.value.has(direction)) {
-            classes.push(bound(&view, &class.name.value));
-        }
-    }
     let windows = [Direction::Outbound, Direction::Inbound].map(|direction| {
-        let view = View { description, house, direction };
-        window(&view, &classes)
+        let own = of_direction(description, house, direction);
+        let arrivals = Arrivals::new();
+        let window = window(&View { description, house, direction, arrivals: &arrivals }, &own);
+        classes.extend(own);
+        window
     });
     let octets = classes.iter().fold(0_u64, |sum, bound| sum.saturating_add(bound.octets));
     Bounds { classes, octets, windows }
 }
 
-fn bound(view: &View<'_>, class: &str) -> Bound {
+/// The bounds of one direction: the trees in turn, and behind each of them what leaves it.
+fn of_direction(description: &Description, house: &House, direction: Direction) -> Vec<Bound> {
+    let names = description.classes.iter().filter(|class| class.direction.value.has(direction));
+    let names: Vec<&str> = names.map(|class| class.name.value.as_str()).collect();
+    let nobody = Arrivals::new();
+    let view = View { description, house, direction, arrivals: &nobody };
+    let entry: Arrivals = names.iter().map(|name| ((*name).to_owned(), view.at_entry(name))).collect();
+    let mut arrivals = entry.clone();
+    let mut way: Vec<Vec<Pass>> = vec![Vec::new(); names.len()];
+    for (tree, roots) in trees(&view).iter().enumerate() {
+        let here = View { arrivals: &arrivals, ..view };
+        let mut leaving = arrivals.clone();
+        for (name, way) in names.iter().zip(&mut way) {
+            let passes = passes(&here, name, tree, roots);
+            if let Some(arrival) = here.arrival(name).filter(|_| !passes.is_empty()) {
+                let waits = at_tree(&passes, arrival) + committed(&here, name) as f64;
+                leaving.insert((*name).to_owned(), arrival.behind(waits));
+            }
+            way.extend(passes);
+        }
+        arrivals = leaving;
+    }
+    let view = View { arrivals: &entry, ..view };
+    names.iter().zip(&way).map(|(name, passes)| bound(&view, name, passes)).collect()
+}
+
+fn bound(view: &View<'_>, class: &str, passes: &[Pass]) -> Bound {
     let path = &view.house.path;
-    let passes = passes(view, class);
     let trees =
         u64::try_from(passes.iter().map(|pass| pass.tree).max().map_or(0, |last| last + 1)).unwrap_or(0);
-    let arrival = Arrival::of_class(view, class);
-    let (own_burst, latency, rate) = delay(&passes, arrival);
+    let arrival = view.arrival(class);
+    let (own_burst, latency, rate) = delay(passes, arrival);
     let terms = Terms {
         kernel: kernel(view, class),
         wake: path.wake_ns,

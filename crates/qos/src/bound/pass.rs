@@ -46,6 +46,24 @@ pub(super) fn delay(passes: &[Pass], arrival: Option<Arrival>) -> (Option<f64>, 
     (Some(own).filter(|ns| ns.is_finite()), latency, rate)
 }
 
+/// The longest time that a policed class waits at one tree, whose passes these are.
+pub(super) fn at_tree(passes: &[Pass], arrival: Arrival) -> f64 {
+    let waits = |pass: &Pass| {
+        let limited = if pass.in_order { pass.service.limited(pass.limit) } else { f64::INFINITY };
+        let Some(beside) = pass.beside else { return limited };
+        let (all, Service { rate, latency }) = (arrival.plus(beside), pass.service);
+        let policed = if all.rate > rate {
+            f64::INFINITY
+        } else if pass.in_order {
+            all.burst / rate + latency
+        } else {
+            (all.burst + rate * latency) / (rate - all.rate)
+        };
+        policed.min(limited)
+    };
+    passes.iter().map(waits).fold(0.0, f64::max)
+}
+
 /// The own burst of a policed class: paid once where every queue keeps the order, else at each tree.
 fn policed(passes: &[Pass], trees: usize, arrival: Arrival, rate: f64) -> Option<f64> {
     let mut all = arrival;

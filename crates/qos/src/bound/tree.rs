@@ -4,7 +4,7 @@ use super::arrival::Arrival;
 use super::pass::Pass;
 use super::service::{Service, deadlines_hold};
 use super::view::{SMALLEST, View};
-use crate::graph::description::index::NodeRef;
+use crate::graph::description::index::{NodeRef, Root};
 use crate::graph::description::{Child, Queue, Scheduler};
 use crate::graph::kinds::{Component, Kind, Value};
 
@@ -13,25 +13,28 @@ pub const GUARD_PERIOD: u64 = 10_000_000;
 /// The deepest nesting that is looked at: lint refuses circles before.
 const DEEPEST: usize = 64;
 
-/// Each queue that a class passes, with the service that it gets.
-pub(super) fn passes(view: &View<'_>, class: &str) -> Vec<Pass> {
-    let mut passes = Vec::new();
-    let mut trees: Vec<(u8, usize)> = Vec::new();
+/// The trees that packets of the direction meet in turn. The hooks of several units at 5b are one tree to a packet, which
+/// passes one of them.
+pub(super) fn trees<'d>(view: &View<'d>) -> Vec<Vec<Root<'d>>> {
+    let mut trees: Vec<Vec<Root<'d>>> = Vec::new();
     for root in view.description.roots(view.direction) {
-        let unit = root.hook.unit.as_ref().and_then(|unit| view.description.find_unit(&unit.value));
-        if unit.is_some_and(|unit| !unit.serves(class)) {
-            continue;
+        let same = |tree: &&mut Vec<Root<'d>>| tree.iter().any(|other| other.hook.at == root.hook.at);
+        match trees.iter_mut().find(same) {
+            Some(tree) => tree.push(root),
+            None => trees.push(vec![root]),
         }
-        // The hooks of several units at 5b are one tree to the packet, which passes one of them.
-        let point = root.hook.at.value.order();
-        let tree = match trees.iter().find(|(known, _)| *known == point) {
-            Some((_, tree)) => *tree,
-            None => {
-                trees.push((point, trees.len()));
-                trees.len() - 1
-            }
-        };
-        walk(view, &root.name.value, Service::WHOLE, class, tree, DEEPEST, &mut passes);
+    }
+    trees
+}
+
+/// Each queue that a class can wait in at the tree of this number, with the service that it gets.
+pub(super) fn passes(view: &View<'_>, class: &str, tree: usize, roots: &[Root<'_>]) -> Vec<Pass> {
+    let mut passes = Vec::new();
+    for root in roots {
+        let unit = root.hook.unit.as_ref().and_then(|unit| view.description.find_unit(&unit.value));
+        if unit.is_none_or(|unit| unit.serves(class)) {
+            walk(view, &root.name.value, Service::WHOLE, class, tree, DEEPEST, &mut passes);
+        }
     }
     passes
 }
@@ -49,7 +52,7 @@ fn walk(
         Some(NodeRef::Queue(queue)) if queue.classes.iter().any(|name| name.value == class) => {
             let service = shaped(view, service, queue.shape.as_ref());
             let others = queue.classes.iter().filter(|name| name.value != class);
-            let mut beside = others.map(|name| Arrival::of_class(view, &name.value));
+            let mut beside = others.map(|name| view.arrival(&name.value));
             let beside = beside.try_fold(Arrival::NONE, |sum, arrival| Some(sum.plus(arrival?)));
             let limit = limit(view, queue);
             passes.push(Pass { tree, service, limit, in_order: keeps_order(queue), beside });
@@ -145,7 +148,7 @@ fn arrival(view: &View<'_>, child: &Child) -> Option<Arrival> {
             && queues.iter().any(|queue| queue.classes.contains(&class.name))
     });
     classes
-        .map(|class| Arrival::of_class(view, &class.name.value))
+        .map(|class| view.arrival(&class.name.value))
         .try_fold(Arrival::NONE, |sum, arrival| Some(sum.plus(arrival?)))
 }
 

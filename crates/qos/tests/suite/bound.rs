@@ -431,6 +431,38 @@ fn further_trees_add_their_latency_and_the_burst_is_paid_once() {
 }
 
 #[test]
+fn what_leaves_a_tree_is_burstier_for_those_behind_it() {
+    let three = voice(|text| format!("stages = [1, 3, 5]\n{text}"));
+    // EF waits 100 + 10 us and 50 us of committed work at the first tree, and a fifth of that joins its burst: 132 us at
+    // the second tree, where it waits 132 + 10 + 50 us, so 170.4 us at the third. The rest has the rate 0.8 behind it.
+    let others = three.find("rest", Outbound).unwrap().terms.others;
+    assert_eq!(others, 125_000 + 165_000 + 213_000);
+}
+
+#[test]
+fn a_policer_behind_which_others_join_bounds_nothing() {
+    let joined = |first: &str, second: &str| {
+        let text = format!(
+            "[class.ef]\nmatch = [{{ dscp = \"EF\" }}]\nunpoliced = true\n\
+             [class.video]\nmatch = [{{ dscp = \"AF41\" }}]\n[class.rest]\nmatch = \"rest\"\n\
+             [[hook]]\nat = \"1a\"\nchain = [{{ kind = \"classify\" }}, {first}, {second}]\n\
+             [[hook]]\nat = \"1b\"\nfrom = \"choice\"\n[scheduler.choice]\nkind = \"strict\"\n\
+             children = [\"ef\", \"video\", \"rest\"]\n\
+             [queue.ef]\nclasses = [\"ef\"]\nlimit = {{ packets = 64 }}\n\
+             [queue.video]\nclasses = [\"video\"]\nlimit = {{ packets = 64 }}\n\
+             [queue.rest]\nclasses = [\"rest\"]\nlimit = {{ packets = 64 }}\n[unit.inline]\nkind = \"inline\"\n"
+        );
+        bounds_of(&text)
+    };
+    let ef = "{ kind = \"police\", class = \"ef\", rate = \"20%\", burst = \"100us\" }";
+    let video =
+        "{ kind = \"police\", class = \"video\", rate = \"20%\", burst = \"100us\", excess = \"ef\" }";
+    let arrival = |bounds: &Bounds| bounds.find("ef", Outbound).unwrap().arrival;
+    assert!(arrival(&joined(video, ef)).is_some());
+    assert_eq!(arrival(&joined(ef, video)), None);
+}
+
+#[test]
 fn without_a_policer_the_limits_of_the_queues_count() {
     let bounds = voice(|text| {
         text.replace("police = { rate = \"20%\", burst = \"100us\" }", "unpoliced = true")

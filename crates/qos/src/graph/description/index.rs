@@ -1,6 +1,6 @@
 //! Look-ups over a description: what a name is, what lies below it, what a hook leads to.
 
-use super::super::kinds::{Component, Kind};
+use super::super::kinds::{Component, Kind, Value};
 use super::super::rules::Matches;
 use super::{Class, Description, Hook, HookPoint, Name, Queue, Scheduler, Unit};
 use crate::Direction;
@@ -104,6 +104,38 @@ impl Description {
     pub fn policer(&self, class: &str, direction: Direction) -> Option<&Component> {
         let mut parts = self.chain(direction).into_iter().map(|(_, component)| component);
         parts.find(|part| part.kind.value == Kind::Police && part.word("class") == Some(class))
+    }
+
+    /// The policer that bounds what a class asks for behind the point of order `before`: the last one in front of it.
+    ///
+    /// There is none if packets of another class join behind it, as the excess of that class or by a profile of users.
+    pub fn bounding_policer(&self, class: &str, direction: Direction, before: u8) -> Option<&Component> {
+        let chain = self.chain(direction);
+        let is_policer = |(at, part): &(HookPoint, &Component)| {
+            at.order() < before && part.kind.value == Kind::Police && part.word("class") == Some(class)
+        };
+        let place = chain.iter().rposition(is_policer)?;
+        let (_, policer) = chain.get(place)?;
+        let mut behind = chain.iter().skip(place + 1).map(|(_, part)| *part);
+        let joins = |part: &Component| {
+            let moves = match part.get("profiles").map(|profiles| &profiles.value) {
+                Some(Value::Profiles(profiles)) => {
+                    profiles.iter().any(|profile| profile.class.as_ref().is_some_and(|to| to.value == class))
+                }
+                _ => part.word("excess") == Some(class),
+            };
+            moves && part.word("class") != Some(class)
+        };
+        if behind.any(joins) { None } else { Some(policer) }
+    }
+
+    /// The order of the first point behind which a class waits in a direction; the last one if it waits nowhere.
+    pub fn first_wait(&self, class: &str, direction: Direction) -> u8 {
+        let waits = |root: &&Root<'_>| {
+            let queues = self.leaves(&root.name.value);
+            queues.iter().any(|queue| queue.classes.iter().any(|name| name.value == class))
+        };
+        self.roots(direction).iter().find(waits).map_or(u8::MAX, |root| root.hook.at.value.order())
     }
 
     /// The class that takes what no other one takes.

@@ -143,6 +143,11 @@ fn priority(description: &Description, scheduler: &Scheduler, direction: Directi
         faults.add(&guard.span, Code::GuardTooLow, message, "write a share, such as 80%");
         return;
     }
+    let met = description
+        .roots(direction)
+        .into_iter()
+        .find(|root| description.is_below(&root.name.value, &scheduler.name.value));
+    let before = met.map_or(u8::MAX, |root| root.hook.at.value.order());
     let mut sum = 0_u64;
     let mut asked = None;
     let mut counted: Vec<&str> = Vec::new();
@@ -154,15 +159,10 @@ fn priority(description: &Description, scheduler: &Scheduler, direction: Directi
                 continue;
             }
             counted.push(&name.value);
-            let policer = description.policer(&name.value, direction);
+            let policer = description.bounding_policer(&name.value, direction, before);
             if policer.is_none() && !class.unpoliced.value {
-                let message = format!(
-                    "the class `{}` has strict priority and no policer: it can starve `{}`",
-                    name.value,
-                    scheduler.children.last().map_or("", |last| &last.to.value),
-                );
-                let remedy =
-                    "add `police` for it in front of the queues, or write unpoliced = true in the class";
+                let last = scheduler.children.last().map_or("", |last| &last.to.value);
+                let (message, remedy) = unpoliced(description, &name.value, direction, last);
                 faults.add_in(direction, &child.to.span, Code::UnpolicedPriority, message, remedy);
             }
             if let Some(rate) = policer.and_then(|policer| policer.get("rate"))
@@ -193,6 +193,26 @@ fn priority(description: &Description, scheduler: &Scheduler, direction: Directi
         let message = format!("the period of the guard is {}", show_time(period.value.number().unwrap_or(0)));
         faults.add(&period.span, Code::QuantumTooSmall, message, "write 1us or more, such as 10ms");
     }
+}
+
+/// What is said of a class with strict priority that no policer bounds.
+fn unpoliced(
+    description: &Description,
+    class: &str,
+    direction: Direction,
+    starves: &str,
+) -> (String, &'static str) {
+    if description.policer(class, direction).is_some() {
+        let message = format!(
+            "the class `{class}` has strict priority, and its policer does not bound it: it can starve `{starves}`"
+        );
+        let remedy =
+            "let the policer stand in front of these queues, behind whatever sends packets to the class";
+        return (message, remedy);
+    }
+    let message =
+        format!("the class `{class}` has strict priority and no policer: it can starve `{starves}`");
+    (message, "add `police` for it in front of the queues, or write unpoliced = true in the class")
 }
 
 /// Each node has one parent, no node leads to itself, and a hook leads to each.
