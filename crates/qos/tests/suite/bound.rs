@@ -27,6 +27,8 @@ enum Order {
     /// The tags of self-clocked fair queueing.
     Fair(Vec<u64>),
     Deadline(Vec<u64>),
+    /// Strict priority of this child over the other, which may take so much of each period.
+    Guard(usize, u64, u64),
 }
 
 struct Server {
@@ -38,6 +40,8 @@ struct Server {
     tags: Vec<VecDeque<f64>>,
     last: Vec<f64>,
     clock: f64,
+    now: u64,
+    spent: (u64, u64),
 }
 
 impl Server {
@@ -51,6 +55,8 @@ impl Server {
             tags: vec![VecDeque::new(); count],
             last: vec![0.0; count],
             clock: 0.0,
+            now: 0,
+            spent: (0, 0),
         }
     }
 
@@ -71,6 +77,17 @@ impl Server {
         }
         match self.order.clone() {
             Order::Strict => ready.last().copied(),
+            Order::Guard(upper, most, period) => {
+                if self.spent.0 != self.now / period {
+                    self.spent = (self.now / period, 0);
+                }
+                let first = if self.spent.1 < most { upper } else { 1 - upper };
+                let child = if ready.contains(&first) { first } else { 1 - first };
+                if child == upper {
+                    self.spent.1 += self.queues[child][0].1;
+                }
+                Some(child)
+            }
             Order::Deadline(deadlines) => {
                 ready.into_iter().min_by_key(|i| self.queues[*i][0].0 + deadlines[*i])
             }
@@ -169,6 +186,7 @@ fn worst(order: Order, sources: &[Option<(u64, f64)>], mut seed: u64) -> u64 {
                 }
             }
         }
+        server.now = now;
         let Some(child) = server.next() else {
             // Packets come at multiples of 500, and the server is idle until the next one.
             now = (now / 500 + 1) * 500;
@@ -262,6 +280,36 @@ proptest! {
         prop_assert!(seen as f64 <= most, "{} beyond {}", seen, most);
     }
 
+    /// The guard of strict priority: a greedy class above leaves the measured one its share.
+    #[test]
+    fn below_a_guard_is_within_its_bound(
+        percent in 10..90_u64, periods in 5..50_u64, packets in 1..6_u64, share in 1..10_u64, seed: u64,
+    ) {
+        let period = periods * PACKET;
+        let most = period * percent / 100;
+        let guard = percent as f64 / 100.0;
+        let service = Service::WHOLE.below_guard(guard, period as f64, LARGEST);
+        let (burst, rate) = (packets * PACKET, service.rate * share as f64 / 10.0);
+        prop_assume!(service.rate > 0.0);
+        let seen = worst(Order::Guard(1, most, period), &[Some((burst, rate)), None], seed);
+        prop_assert!(seen as f64 <= delay(service, burst), "{} beyond {}", seen, delay(service, burst));
+    }
+
+    /// The guard of strict priority: a class above that reaches it has the share of the guard.
+    #[test]
+    fn within_a_guard_is_within_its_bound(
+        percent in 10..90_u64, periods in 5..50_u64, packets in 1..20_u64, share in 1..10_u64, seed: u64,
+    ) {
+        let period = periods * PACKET;
+        let most = period * percent / 100;
+        let guard = percent as f64 / 100.0;
+        let above = Service::WHOLE.behind(Arrival::NONE, LARGEST);
+        let service = above.within_guard(Service::WHOLE, guard, period as f64, LARGEST);
+        let (burst, rate) = (packets * PACKET, service.rate * share as f64 / 10.0);
+        let seen = worst(Order::Guard(0, most, period), &[Some((burst, rate)), None], seed);
+        prop_assert!(seen as f64 <= delay(service, burst), "{} beyond {}", seen, delay(service, burst));
+    }
+
     /// The earliest deadline first: what is said to hold holds.
     #[test]
     fn deadlines_that_are_said_to_hold_hold(
@@ -305,7 +353,7 @@ fn the_formulas_by_hand() {
     assert_eq!(whole.behind(Arrival { burst: 10.0, rate: 0.5 }, 5.0), Service { rate: 0.5, latency: 30.0 });
     assert_eq!(whole.behind(Arrival { burst: 10.0, rate: 1.0 }, 5.0).rate, 0.0);
     let below = whole.below_guard(0.75, 100.0, 5.0);
-    assert_eq!(below, Service { rate: 0.25, latency: 155.0 });
+    assert_eq!(below, Service { rate: 0.2, latency: 155.0 });
     let half = Service { rate: 0.5, latency: 10.0 };
     assert_eq!(half.shaped(0.25, 5.0), Service { rate: 0.25, latency: 30.0 });
     assert_eq!(half.shaped(0.75, 5.0), half);
@@ -474,7 +522,18 @@ fn without_a_policer_the_limits_of_the_queues_count() {
     assert_eq!(ef.arrival, None);
     // The rest has what the guard leaves: two periods of 10 ms at 80 % and a packet.
     let rest = bounds.find("rest", Outbound).unwrap();
-    assert_eq!((rest.rate, rest.terms.others), (200_000, 16_010_000));
+    assert_eq!((rest.rate, rest.terms.others), (199_000, 16_010_000));
+    // A policed burst can reach it too: half of a period is waited for, and a packet.
+    let guarded = |burst: &str| {
+        let bounds = voice(|text| {
+            let text = text.replace("burst = \"100us\"", &format!("burst = \"{burst}\""));
+            text.replace("[class.ef]", "guard = \"50%\"\n[class.ef]")
+        });
+        let ef = bounds.find("ef", Outbound).unwrap();
+        (ef.rate, ef.terms.others)
+    };
+    assert_eq!(guarded("2990us"), (1_000_000, 10_000));
+    assert_eq!(guarded("3010us"), (500_000, 10_000 + 5_000_000 + 10_000));
     // Without a guard nothing is promised to it.
     let open =
         voice(|text| text.replace("police = { rate = \"20%\", burst = \"100us\" }", "unpoliced = true"));
