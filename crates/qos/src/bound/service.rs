@@ -36,8 +36,8 @@ impl Service {
         Service { rate, latency: (self.rate * self.latency + above.burst + packet_below) / rate }
     }
 
-    /// Strict priority below a guard: in each period `period` the children above take at most the share `guard`, and what
-    /// their last packet takes beyond it.
+    /// Strict priority below a guard: in each period `period` the children above take at most the share `guard`, and
+    /// what their last packet takes beyond it.
     ///
     /// The worst time begins with the end of one period and the beginning of the next, both spent above: the rate is
     /// `C * (1 - guard) - L / period`, the latency `T + 2 * guard * period + L / C`.

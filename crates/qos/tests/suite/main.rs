@@ -6,3 +6,4 @@ mod graph;
 mod lint;
 mod preset;
 mod reservation;
+mod service;
