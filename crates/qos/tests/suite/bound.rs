@@ -120,7 +120,7 @@ fn further_trees_add_their_latency_and_the_burst_is_paid_once() {
 fn what_leaves_a_tree_is_burstier_for_those_behind_it() {
     let three = voice(|text| format!("stages = [1, 3, 5]\n{text}"));
     // EF waits 100 + 10 us and 50 us of committed work at the first tree, and a fifth of that joins its burst: 132 us
-    // at the second tree, where it waits 132 + 10 + 50 us, so 170.4 us at the third. The rest has the rate 0.8 behind it.
+    // at the second tree, where it waits 132 + 10 + 50 us, so 170.4 us at the third. The rest has 0.8 behind it.
     let others = three.find("rest", Outbound).unwrap().terms.others;
     assert_eq!(others, 125_000 + 165_000 + 213_000);
 }
