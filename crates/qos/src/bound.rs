@@ -13,8 +13,8 @@
 //! - A class passes the trees behind hooks 1b, 3b, 5b, 4b, 2b that hold a queue of it. It pays its burst once: its
 //!   delay is `s / min(R) + sum(T)`, if `r <= min(R)` and each queue keeps the order of arrival. In a queue that
 //!   does not, as one of flows, a packet may wait for the whole busy period, `(s + R * T) / (R - r)` at each tree.
-//! - What leaves a tree after a wait of at most `D` is burstier than what came: `s + r * D`. The classes that it passes or
-//!   shares a tree with meet that burst at the next tree.
+//! - What leaves a tree after a wait of at most `D` is burstier than what came: `s + r * D`. The classes that
+//!   share the next tree with it meet that burst there.
 //! - A class that nobody polices has the limits of its queues instead: a packet that is admitted to a queue of at
 //!   most `B` leaves it within `B / R + T`. The sum of that over the trees bounds the delay too, and the smaller of
 //!   both counts. Flows that share a queue by turns have no such bound: a flow can be passed by ever new ones.

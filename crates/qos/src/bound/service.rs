@@ -36,16 +36,17 @@ impl Service {
         Service { rate, latency: (self.rate * self.latency + above.burst + packet_below) / rate }
     }
 
-    /// Strict priority below a guard: in each period `period` the children above take at most the share `guard`.
+    /// Strict priority below a guard: in each period `period` the children above take at most the share `guard`, and
+    /// what their last packet takes beyond it.
     ///
-    /// The worst time begins with the end of one period and the beginning of the next, both spent above, and one
-    /// packet beyond: the rate is `C * (1 - guard)`, the latency `T + 2 * guard * period + L / C`.
+    /// The worst time begins with the end of one period and the beginning of the next, both spent above: the rate is
+    /// `C * (1 - guard) - L / period`, the latency `T + 2 * guard * period + L / C`.
     pub fn below_guard(self, guard: f64, period: f64, packet: f64) -> Service {
-        if self.rate <= 0.0 || guard >= 1.0 {
+        let rate = self.rate * (1.0 - guard) - packet / period;
+        if rate <= 0.0 || rate.is_nan() {
             return Service { rate: 0.0, latency: f64::INFINITY };
         }
-        let latency = self.latency + 2.0 * guard * period + packet / self.rate;
-        Service { rate: self.rate * (1.0 - guard), latency }
+        Service { rate, latency: self.latency + 2.0 * guard * period + packet / self.rate }
     }
 
     /// Strict priority above a guard that it can reach: at most the share `guard` is given, and what has been used up

@@ -13,8 +13,8 @@ pub const GUARD_PERIOD: u64 = 10_000_000;
 /// The deepest nesting that is looked at: lint refuses circles before.
 const DEEPEST: usize = 64;
 
-/// The trees that packets of the direction meet in turn. The hooks of several units at 5b are one tree to a packet, which
-/// passes one of them.
+/// The trees that packets of the direction meet in turn. The hooks of several units at 5b are one tree to a packet,
+/// which passes one of them.
 pub(super) fn trees<'d>(view: &View<'d>) -> Vec<Vec<Root<'d>>> {
     let mut trees: Vec<Vec<Root<'d>>> = Vec::new();
     for root in view.description.roots(view.direction) {

@@ -22,5 +22,6 @@ mod police;
 mod preset;
 mod red;
 mod reservation;
+mod service;
 mod shape;
 mod users;

@@ -78,15 +78,21 @@ impl Reader {
         what: &str,
         (first, last): (u64, u64),
     ) -> Option<Spanned<u64>> {
-        let Some(number) = integer(value) else {
-            let remedy = format!("write a number from {first} to {last}");
-            self.wrong_type(value, what, "a whole number", remedy);
-            return None;
-        };
-        match u64::try_from(number) {
-            Ok(number) if (first..=last).contains(&number) => Some(Spanned::at(number, self.of(value))),
+        let number = match value.get_ref() {
+            DeValue::Integer(_) => integer(value),
             _ => {
-                let message = format!("`{what}` is {number}");
+                let remedy = format!("write a number from {first} to {last}");
+                self.wrong_type(value, what, "a whole number", remedy);
+                return None;
+            }
+        };
+        match number.and_then(|number| u64::try_from(number).ok()) {
+            Some(number) if (first..=last).contains(&number) => Some(Spanned::at(number, self.of(value))),
+            _ => {
+                let message = match number {
+                    Some(number) => format!("`{what}` is {number}"),
+                    None => format!("`{what}` is beyond every number that can be"),
+                };
                 let remedy = format!("write a number from {first} to {last}");
                 self.fault(self.of(value), Code::OutOfRange, message, remedy);
                 None
