@@ -5,7 +5,7 @@ use wire::Time;
 use crate::amount::Amount;
 use crate::component::Context;
 use crate::cost::Work;
-use crate::meta::Meta;
+use crate::meta::{AggregateId, Meta};
 use crate::node::{Ended, Taken, Wake};
 use crate::unit::{Kind, UnitId};
 
@@ -40,21 +40,27 @@ impl<T: 'static> Dispatcher<T> {
     ) -> Option<Assignment<T>> {
         let at = usize::from(unit.0);
         let station = self.stations.get_mut(at).filter(|station| station.status == Status::Active)?;
-        if !matches!(station.spec.kind, Kind::Sliced { .. }) || station.jobs.iter().any(|job| job.is_between)
+        if !matches!(station.spec.kind, Kind::Sliced { .. })
+            || station.jobs.iter().any(|job| job.is_between && !job.is_answered)
         {
             return None;
         }
         let in_progress = station.jobs.iter().find(|job| !job.is_answered)?.aggregate;
-        let head = station.queues.peek(context)?.aggregate;
-        if head == in_progress || !station.spec.expedited.has(head) {
+        let head = *station.queues.peek(context)?;
+        if !self.may_get_between(at, &head, in_progress) {
             return None;
         }
         let (item, meta) = self.take(at, context, ended)?;
-        if meta.aggregate == in_progress || !self.stations[at].spec.expedited.has(meta.aggregate) {
+        if !self.may_get_between(at, &meta, in_progress) {
             self.stations[at].queues.put_back(item, meta, context);
             return None;
         }
         Some(self.assign(at, item, meta, 0, true, context))
+    }
+
+    fn may_get_between(&self, at: usize, meta: &Meta, in_progress: AggregateId) -> bool {
+        let is_expedited = self.stations[at].spec.expedited.has(meta.aggregate);
+        is_expedited && meta.aggregate != in_progress && !self.pins.has_older(self.pins.slot(meta))
     }
 
     /// Put the rest of a super-packet that was cut back to the head of its queue, with the packets and octets that it has
