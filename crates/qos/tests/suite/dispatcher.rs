@@ -80,6 +80,12 @@ impl Bench {
         Some(given)
     }
 
+    fn between(&mut self, unit: UnitId) -> Option<Assignment<u32>> {
+        let given = self.dispatcher.between(unit, &at(self.now), &mut self.ended)?;
+        self.costs.push((given.job, given.budget.ns));
+        Some(given)
+    }
+
     /// Every assignment that can be had now: the item, the unit and the job.
     fn all(&mut self) -> Vec<(u32, UnitId, JobId)> {
         std::iter::from_fn(|| self.next()).map(|given| (given.item, given.unit, given.job)).collect()
@@ -364,7 +370,7 @@ fn expedited_packets_get_in_between_the_steps_of_a_sliced_unit() {
     bench.offer(0, meta(1, 1, 200));
     bench.offer(1, meta(1, 2, 200));
     let slow = bench.next().unwrap();
-    let between = |bench: &mut Bench| bench.dispatcher.between(A, &at(0), &mut Vec::new());
+    let between = |bench: &mut Bench| bench.between(A);
     // Aggregate 2 is not expedited.
     assert!(between(&mut bench).is_none());
     bench.offer(2, meta(2, 0, 100));
@@ -525,8 +531,7 @@ proptest! {
                 }
                 Step::Next => bench.next(),
                 Step::Between { unit } => {
-                    let Bench { dispatcher, ended, now, .. } = &mut bench;
-                    dispatcher.between(UnitId(unit), &at(*now), ended)
+                    bench.between(UnitId(unit))
                 }
                 Step::Answer { unit, which } => {
                     let jobs = flying.entry(unit).or_default();
