@@ -62,23 +62,19 @@ impl Discipline for DeficitRoundRobin {
         // The child whose turn it is keeps it, or loses it with what is left of its deficit.
         let mut start = 0;
         if let Some(turn) = self.turn {
-            let at = usize::from(turn);
-            match children.head(ChildId(turn)) {
-                Some(head) if piece(head, self.measure) <= self.deficits[at] => return Some(ChildId(turn)),
-                Some(_) => {}
-                None => self.deficits[at] = self.deficits[at].min(0),
+            let deficit = self.deficits[usize::from(turn)];
+            if children.head(ChildId(turn)).is_some_and(|head| piece(head, self.measure) <= deficit) {
+                return Some(ChildId(turn));
             }
             start = turn + 1;
         }
-        let first = first_ready(children, start)?;
-        for child in 0..children.count() {
+        for (child, deficit) in (0..children.count()).zip(&mut self.deficits) {
             if children.head(ChildId(child)).is_none() {
-                let deficit = &mut self.deficits[usize::from(child)];
                 *deficit = (*deficit).min(0);
             }
         }
+        let mut child = first_ready(children, start)?;
         self.pass_idle_rounds(children);
-        let mut child = first;
         loop {
             let at = usize::from(child.0);
             self.turn = Some(child.0);

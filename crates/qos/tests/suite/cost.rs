@@ -74,6 +74,16 @@ fn the_average_has_the_weight_of_one_eighth() {
     }
 }
 
+#[test]
+fn a_cost_reaches_what_is_measured_to_the_last_bits() {
+    let mut model = CostModel::new(1, 1, Line { base_ns: 1_000_000, ns_per_1024: 0, batch_saves_ns: 0 });
+    for spent in [1_500_000, 700_000] {
+        (0..200).for_each(|_| model.learn(&work(0, 0), &LONG, spent));
+        let cost = model.ns(&work(0, 0), &LONG);
+        assert!(cost.abs_diff(spent) <= 32, "{cost} for {spent}");
+    }
+}
+
 /// Rounds in which the unit gets as much as the limit allows, and does `speed` in a round. The answer is the limit.
 fn rounds(dql: &mut Dql, speed: u64, start: u64, count: u64) -> u64 {
     let mut queued = 0;

@@ -246,6 +246,16 @@ fn a_guard_without_a_bound_is_plain_strict_priority() {
 }
 
 #[test]
+fn tokens_do_not_gather_beyond_the_burst_while_a_child_has_nothing() {
+    let guard = Guard { rate: 100_000_000, burst: 300 };
+    let mut server = Server::new(StrictPriority::new(Measure::Nanoseconds, vec![guard]), 2);
+    server.put_ns(1, 1000, 100);
+    assert_eq!(server.order(900), [1; 900]);
+    server.put_ns(0, 100, 100);
+    assert_eq!(server.order(6), [0, 0, 0, 0, 1, 1]);
+}
+
+#[test]
 fn tokens_come_back_with_what_is_put_back() {
     let guard = Guard { rate: 0, burst: 300 };
     let mut server = Server::new(StrictPriority::new(Measure::Nanoseconds, vec![guard]), 2);

@@ -6,7 +6,9 @@ use proptest::prelude::*;
 use qos::cost::{CostModel, Line};
 use qos::discipline::{Guard, RoundRobin, StrictPriority};
 use qos::dispatcher::{Assignment, Dispatcher, HANG, JobId, Pace, UNITS};
+use qos::enqueue::TailDrop;
 use qos::node::{Ended, Node, Offered, Wake};
+use qos::store::Fifo;
 use qos::unit::{Kind, Mark, UnitFault, UnitId, UnitSpec};
 use qos::{AggregateId, Amount, Cause, Limit, Measure, Meta, UnitMask};
 use wire::Time;
@@ -235,6 +237,52 @@ fn an_association_stays_with_its_unit_until_nothing_of_it_is_left_there() {
     bench.offer(30, meta(3, 1, 100));
     bench.offer(31, meta(1, 1, 100));
     assert_eq!((bench.dispatcher.waiting(A).packets, bench.dispatcher.waiting(B).packets), (1, 1));
+}
+
+#[test]
+fn packets_that_end_bind_nothing() {
+    let mut dispatcher = Dispatcher::new(octets(), Pace::Pull, 5);
+    (0..2).for_each(|_| assert!(dispatcher.attach(spec(Kind::Worker), fifo(2)).is_some()));
+    let mut ended = Vec::new();
+    (0..6u32).for_each(|n| {
+        let _ = dispatcher.offer(n, meta(1, 1, 50), &at(0), &mut ended);
+    });
+    assert_eq!(ended.len(), 4);
+    let given: Vec<_> = std::iter::from_fn(|| dispatcher.next(&at(0), &mut ended)).collect();
+    given.into_iter().for_each(|given| dispatcher.done(A, given.job, 50, Time(0)).unwrap());
+    let _ = dispatcher.offer(7, meta(2, 1, 50), &at(0), &mut ended);
+    let _ = dispatcher.offer(8, meta(1, 1, 50), &at(0), &mut ended);
+    assert_eq!((dispatcher.waiting(A).packets, dispatcher.waiting(B).packets), (1, 1));
+}
+
+/// The packets that a queue of 10,000 ns takes, for a unit that needs so many nanoseconds for a packet of 100 octets.
+fn accepted(dispatcher: &mut Dispatcher<u32>, ended: &mut Vec<Ended<u32>>, spent: u64) -> u64 {
+    for _ in 0..100 {
+        let _ = dispatcher.offer(0, meta(1, 1, 100), &at(0), ended);
+        while let Some(given) = dispatcher.next(&at(0), ended) {
+            dispatcher.done(A, given.job, spent, Time(0)).unwrap();
+        }
+    }
+    (0..2000).for_each(|n| {
+        let _ = dispatcher.offer(n, meta(1, 1, 100), &at(0), ended);
+    });
+    let waiting = dispatcher.waiting(A).packets;
+    while let Some(given) = dispatcher.next(&at(0), ended) {
+        dispatcher.done(A, given.job, spent, Time(0)).unwrap();
+    }
+    waiting
+}
+
+#[test]
+fn a_limit_in_nanoseconds_takes_as_much_as_the_unit_can_do_at_its_speed() {
+    let mut dispatcher = Dispatcher::new(octets(), Pace::Pull, 5);
+    let limit = Limit { ns: 10_000, ..Limit::NONE };
+    let node = crate::queueing::queue(TailDrop, Fifo::with_capacity(256), limit);
+    dispatcher.attach(spec(Kind::Inline), node).unwrap();
+    let mut ended = Vec::new();
+    assert_eq!(accepted(&mut dispatcher, &mut ended, 100), 100);
+    assert_eq!(accepted(&mut dispatcher, &mut ended, 200), 50);
+    assert!((195..=200).contains(&accepted(&mut dispatcher, &mut ended, 50)));
 }
 
 /// The octets of a super-packet of so many pieces of 100.

@@ -75,13 +75,36 @@ fn drop_head_ends_the_oldest_packets_until_the_new_one_fits() {
 fn the_longest_flow_pays_for_a_full_queue() {
     let mut node = queue(DropLongest, flows(), Limit { packets: 8, ..Limit::NONE });
     let mut ended = Vec::new();
-    (0..6).for_each(|n| assert_eq!(node.offer(n, packet(1, 1000, 10), &at(0), &mut ended), Offered::Queued));
-    (6..8).for_each(|n| assert_eq!(node.offer(n, packet(2, 100, 10), &at(0), &mut ended), Offered::Queued));
-    (8..10).for_each(|n| {
-        assert_eq!(node.offer(n, packet(n as u32, 100, 10), &at(0), &mut ended), Offered::Queued)
-    });
-    assert_eq!(ended.iter().map(|end| end.item).collect::<Vec<_>>(), [0, 1]);
+    let metas = [packet(2, 100, 10), packet(2, 100, 10)].into_iter().chain([packet(1, 1000, 10); 6]);
+    for (n, meta) in metas.enumerate() {
+        assert_eq!(node.offer(n, meta, &at(0), &mut ended), Offered::Queued);
+    }
+    // The next packet of all is one of flow 2.
+    assert_eq!(node.peek(&at(0)).unwrap().flow, 2);
+    (8..10).for_each(|n| assert_eq!(node.offer(n, packet(3, 9, 10), &at(0), &mut ended), Offered::Queued));
+    assert_eq!(ended.iter().map(|end| end.item).collect::<Vec<_>>(), [2, 3]);
     assert!(ended.iter().all(|end| end.cause == Cause::QueueFull && end.meta.flow == 1));
+}
+
+#[test]
+fn what_a_cut_super_packet_did_not_use_is_given_back_to_every_discipline_above_it() {
+    let drr = || Box::new(DeficitRoundRobin::new(Measure::Octets, vec![100]));
+    let inner = Node::tree(vec![], drr(), vec![fifo(99)]);
+    let mut node = Node::tree(vec![Box::new(ByAggregate)], drr(), vec![inner, fifo(99)]);
+    let mut ended = Vec::new();
+    let whole = Meta { amount: amount(40, 4000, 40), ..classed(0, 0) };
+    node.offer(0, whole, &at(0), &mut ended);
+    (1..20).for_each(|n| assert_eq!(node.offer(n, classed(1, 1), &at(0), &mut ended), Offered::Queued));
+    let mut order = Vec::new();
+    for _ in 0..10 {
+        let Taken::Packet(item, mut meta) = node.take(&at(0), &mut ended) else { panic!("a packet waits") };
+        order.push(item);
+        if meta.amount.packets > 1 {
+            meta.amount -= amount(1, 100, 1);
+            node.put_back(item, meta, &at(0));
+        }
+    }
+    assert_eq!(order, [0, 1, 0, 2, 0, 3, 0, 4, 0, 5]);
 }
 
 #[test]
