@@ -1,5 +1,6 @@
-//! The five kinds of components of paper 002 section III.A: behaviours, the three parts of a queue (enqueueing, the queue
-//! itself, dequeueing), and scheduling disciplines. Components answer verdicts; what holds the packets carries them out.
+//! The five kinds of components of paper 002 section III.A: behaviours, the three parts of a queue (enqueueing, the
+//! queue itself, dequeueing), and scheduling disciplines. Components answer verdicts; what holds the packets carries
+//! them out.
 
 use wire::Time;
 

@@ -1,8 +1,8 @@
 //! What packets cost: learned from what units take.
 //!
-//! A line gives the cost of a packet on a unit before anything is measured. What is measured moves a factor on the line,
-//! one for short packets and one for long ones, since the parts of the line are wrong in different ways. The factor is
-//! a moving average (EWMA) in which a new measurement has a weight of one eighth.
+//! A line gives the cost of a packet on a unit before anything is measured. What is measured moves a factor on the
+//! line, one for short packets and one for long ones, since the parts of the line are wrong in different ways. The
+//! factor is a moving average (EWMA) in which a new measurement has a weight of one eighth.
 
 use crate::amount::Amount;
 use crate::meta::Direction;
@@ -73,8 +73,8 @@ pub struct CostModel {
 }
 
 impl CostModel {
-    /// A model for this many units and suites, all of which cost as the line says until they are set or learned. Units and
-    /// suites beyond them cost as the last ones do.
+    /// A model for this many units and suites, all of which cost as the line says until they are set or learned. Units
+    /// and suites beyond them cost as the last ones do.
     pub fn new(units: u8, suites: u16, line: Line) -> CostModel {
         let (units, suites) = (usize::from(units.max(1)), usize::from(suites.max(1)));
         CostModel { suites, lines: vec![Learned::new(line); units * suites * 2] }

@@ -77,8 +77,8 @@ pub struct Assignment<T> {
 pub enum Pace {
     /// Units ask for it by their water marks.
     Pull,
-    /// Packets are pushed to units as they come, which is Figure 1 of the paper, for comparison. No more than this waits
-    /// for a unit and in it.
+    /// Packets are pushed to units as they come, which is Figure 1 of the paper, for comparison. No more than this
+    /// waits for a unit and in it.
     Push(Limit),
 }
 
@@ -156,8 +156,8 @@ impl<T: 'static> Dispatcher<T> {
         offered
     }
 
-    /// The event after which [`Dispatcher::next`] may have an assignment, or [`Dispatcher::overdue`] a unit. The answer of
-    /// a unit is such an event as well.
+    /// The event after which [`Dispatcher::next`] may have an assignment, or [`Dispatcher::overdue`] a unit. The answer
+    /// of a unit is such an event as well.
     pub fn wake(&mut self, context: &Context) -> Wake {
         let mut earliest: Option<Time> = None;
         for at in 0..self.stations.len() {

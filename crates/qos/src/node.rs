@@ -1,8 +1,8 @@
 //! A node: a queue of three parts, or a discipline over nodes.
 //!
-//! What enters: tickets with their [`Meta`]. What leaves: the ticket whose turn it is, and the tickets that ended on the
-//! way, each with its cause, in a list of the caller: what was offered is queued, taken or in that list. Nothing blocks:
-//! who gets no packet, or cannot queue one, learns on what to wait ([`Wake`]).
+//! What enters: tickets with their [`Meta`]. What leaves: the ticket whose turn it is, and the tickets that ended on
+//! the way, each with its cause, in a list of the caller: what was offered is queued, taken or in that list. Nothing
+//! blocks: who gets no packet, or cannot queue one, learns on what to wait ([`Wake`]).
 
 mod queue;
 mod tree;
@@ -78,8 +78,8 @@ pub enum Node<T> {
 }
 
 impl<T: 'static> Node<T> {
-    /// A discipline over nodes. The behaviours steer packets: the last outlet that they name is the number of the child,
-    /// and child 0 has what they name none for.
+    /// A discipline over nodes. The behaviours steer packets: the last outlet that they name is the number of the
+    /// child, and child 0 has what they name none for.
     pub fn tree(
         steer: Vec<Box<dyn Behaviour>>,
         discipline: Box<dyn Discipline>,

@@ -1,7 +1,7 @@
 //! Queues themselves: FIFO, by flow, by rank.
 //!
-//! What enters: a ticket and its [`Meta`]. What leaves: the ticket that is next in the order of the store. A store never
-//! drops and has no limit of its own; the enqueueing part in front of it keeps both.
+//! What enters: a ticket and its [`Meta`]. What leaves: the ticket that is next in the order of the store. A store
+//! never drops and has no limit of its own; the enqueueing part in front of it keeps both.
 
 mod fifo;
 mod flow;

@@ -1,7 +1,7 @@
 //! Crypto units: what they can do, the work committed to them, their water marks.
 //!
-//! A unit asks for work when what is committed to it falls to its low mark, and gets work up to its high mark. Marks are
-//! nanoseconds of the unit. What is committed is what a packet that comes now has to wait for, whatever its class.
+//! A unit asks for work when what is committed to it falls to its low mark, and gets work up to its high mark. Marks
+//! are nanoseconds of the unit. What is committed is what a packet that comes now has to wait for, whatever its class.
 
 mod dql;
 mod sets;

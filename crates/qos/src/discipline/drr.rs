@@ -1,9 +1,9 @@
 //! Deficit round robin (Shreedhar and Varghese, 1996) by packets, octets or nanoseconds.
 //!
 //! At its turn a child's deficit grows by its quantum, and it gives packets as long as the next one does not cost more
-//! than the deficit. A child that has nothing to give loses what is left. A super-packet can be given in parts, so it may
-//! go as soon as one piece fits: it is charged whole, the rest that comes back is credited, and what it took beyond the
-//! deficit is owed. So after each turn `-(the most given at once) < deficit < (the cost of one piece)`.
+//! than the deficit. A child that has nothing to give loses what is left. A super-packet can be given in parts, so it
+//! may go as soon as one piece fits: it is charged whole, the rest that comes back is credited, and what it took beyond
+//! the deficit is owed. So after each turn `-(the most given at once) < deficit < (the cost of one piece)`.
 
 use crate::amount::{Amount, Measure};
 use crate::component::{About, ChildId, Children, Context, Discipline};

@@ -1,4 +1,5 @@
-//! Earliest deadline first: the deadline of a packet is its arrival and the time within which its child promises to give.
+//! Earliest deadline first: the deadline of a packet is its arrival and the time within which its child promises to
+//! give.
 
 use crate::amount::Amount;
 use crate::component::{About, ChildId, Children, Context, Discipline};

@@ -1,7 +1,7 @@
 //! Strict priority with a guard.
 //!
-//! Child 0 goes first, the last child last. A child that never ends would starve those behind it, so each has a guard: a
-//! token bucket of what it may take while a child behind it waits. In any time `t` in which others behind it wait
+//! Child 0 goes first, the last child last. A child that never ends would starve those behind it, so each has a guard:
+//! a token bucket of what it may take while a child behind it waits. In any time `t` in which others behind it wait
 //! throughout, a child takes at most `burst + rate * t` and the rest of the packet that uses up the last token. What
 //! nobody else waits for is free.
 

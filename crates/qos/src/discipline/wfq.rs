@@ -1,8 +1,8 @@
 //! Weighted fair queueing as WF2Q+ (Bennett and Zhang, 1997) by packets, octets or nanoseconds.
 //!
-//! Each child that has a packet has a start tag S and a finish tag F = S + cost / weight. Virtual time V grows by what was
-//! given, divided by the weights of the children that wait, and is at least the least S. Of the children with S <= V
-//! the one with the least F gives. A child that was idle begins at V. So no child is ahead of its fluid share by more
+//! Each child that has a packet has a start tag S and a finish tag F = S + cost / weight. Virtual time V grows by what
+//! was given, divided by the weights of the children that wait, and is at least the least S. Of the children with S <=
+//! V the one with the least F gives. A child that was idle begins at V. So no child is ahead of its fluid share by more
 //! than one packet, nor behind it by more than the largest one. (SCFQ, which knows no S, can be ahead by a packet of
 //! every other child.)
 

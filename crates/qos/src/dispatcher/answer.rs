@@ -10,8 +10,8 @@ use super::station::Status;
 use super::{Detached, Dispatcher, HANG, JobId};
 
 impl<T: 'static> Dispatcher<T> {
-    /// A unit answered a job, for which it spent so many nanoseconds. A fault that is told was accounted for: the job is
-    /// in flight no more, and nothing is counted twice.
+    /// A unit answered a job, for which it spent so many nanoseconds. A fault that is told was accounted for: the job
+    /// is in flight no more, and nothing is counted twice.
     pub fn done(&mut self, unit: UnitId, job: JobId, spent: u64, now: Time) -> Result<(), UnitFault> {
         let station = self.stations.get_mut(usize::from(unit.0)).ok_or(UnitFault::Unknown)?;
         let numbers = station.numbers();
@@ -49,8 +49,8 @@ impl<T: 'static> Dispatcher<T> {
         if has_older && !entry.is_between { Err(UnitFault::Disordered) } else { Ok(()) }
     }
 
-    /// A unit whose oldest job has been in flight for [`HANG`], once for each such unit. It gets no more work, and should
-    /// be detached and its jobs given up.
+    /// A unit whose oldest job has been in flight for [`HANG`], once for each such unit. It gets no more work, and
+    /// should be detached and its jobs given up.
     pub fn overdue(&mut self, now: Time) -> Option<UnitId> {
         let hangs = |station: &super::Station<T>| station.hangs_at().is_some_and(|at| at <= now);
         let at = self.stations.iter().position(hangs)?;

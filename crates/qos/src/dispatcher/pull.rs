@@ -63,8 +63,8 @@ impl<T: 'static> Dispatcher<T> {
         is_expedited && meta.aggregate != in_progress && !self.pins.has_older(self.pins.slot(meta))
     }
 
-    /// Put the rest of a super-packet that was cut back to the head of its queue, with the packets and octets that it has
-    /// left. It has to come before the next packet is taken.
+    /// Put the rest of a super-packet that was cut back to the head of its queue, with the packets and octets that it
+    /// has left. It has to come before the next packet is taken.
     pub fn rest(&mut self, job: JobId, item: T, mut meta: Meta, context: &Context) {
         let at = usize::from(job.unit.0);
         if self.stations.len() <= at {

@@ -67,8 +67,8 @@ impl<T: 'static> Tree<T> {
         self.is_idle = false;
     }
 
-    /// The child that a packet goes to; `None` if it ended. Behaviours may colour a packet and set its DSCP; its aggregate
-    /// and its amount stay as they were offered, since others count by them.
+    /// The child that a packet goes to; `None` if it ended. Behaviours may colour a packet and set its DSCP; its
+    /// aggregate and its amount stay as they were offered, since others count by them.
     pub(super) fn steer(
         &mut self,
         item: T,

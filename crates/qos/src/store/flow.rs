@@ -186,7 +186,8 @@ impl<T> FlowQueues<T> {
         self.lists.iter().map(|list| list.first).find(|&first| first != NONE)
     }
 
-    /// Bring a flow that may give to the front (RFC 8290 section 4.2), so that it can be named without changing anything.
+    /// Bring a flow that may give to the front (RFC 8290 section 4.2), so that it can be named without changing
+    /// anything.
     fn settle(&mut self) {
         while let Some(flow) = self.turn() {
             let alone = self.in_lists == 1;

@@ -1,8 +1,8 @@
 //! A limit that tunes itself, as the dynamic queue limits of Linux do for the rings of network devices, in nanoseconds.
 //!
-//! The limit should be the least with which the unit does not run dry before it gets more work. If it ran dry while work
-//! was held back, the limit was too low by what was held back or more, and grows by that. If it did not for a hold time,
-//! the limit falls by the least slack of that time: what it exceeded twice the work of one round by.
+//! The limit should be the least with which the unit does not run dry before it gets more work. If it ran dry while
+//! work was held back, the limit was too low by what was held back or more, and grows by that. If it did not for a hold
+//! time, the limit falls by the least slack of that time: what it exceeded twice the work of one round by.
 
 use wire::Time;
 

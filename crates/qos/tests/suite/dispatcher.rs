@@ -1,14 +1,15 @@
 //! The dispatcher: marks, order, capability, faults of units, and what pushing costs.
 
-use std::collections::{BTreeMap, VecDeque};
+mod faults;
+mod random;
+mod tuning;
 
-use proptest::prelude::*;
+use std::collections::VecDeque;
+
 use qos::cost::{CostModel, Line};
 use qos::discipline::{Guard, RoundRobin, StrictPriority};
 use qos::dispatcher::{Assignment, Dispatcher, HANG, JobId, Pace, UNITS};
-use qos::enqueue::TailDrop;
 use qos::node::{Ended, Node, Offered, Wake};
-use qos::store::Fifo;
 use qos::unit::{Kind, Mark, UnitFault, UnitId, UnitSpec};
 use qos::{AggregateId, Amount, Cause, Limit, Measure, Meta, UnitMask};
 use wire::Time;
@@ -255,36 +256,6 @@ fn packets_that_end_bind_nothing() {
     assert_eq!((dispatcher.waiting(A).packets, dispatcher.waiting(B).packets), (1, 1));
 }
 
-/// The packets that a queue of 10,000 ns takes, for a unit that needs so many nanoseconds for a packet of 100 octets.
-fn accepted(dispatcher: &mut Dispatcher<u32>, ended: &mut Vec<Ended<u32>>, spent: u64) -> u64 {
-    for _ in 0..100 {
-        let _ = dispatcher.offer(0, meta(1, 1, 100), &at(0), ended);
-        while let Some(given) = dispatcher.next(&at(0), ended) {
-            dispatcher.done(A, given.job, spent, Time(0)).unwrap();
-        }
-    }
-    (0..2000).for_each(|n| {
-        let _ = dispatcher.offer(n, meta(1, 1, 100), &at(0), ended);
-    });
-    let waiting = dispatcher.waiting(A).packets;
-    while let Some(given) = dispatcher.next(&at(0), ended) {
-        dispatcher.done(A, given.job, spent, Time(0)).unwrap();
-    }
-    waiting
-}
-
-#[test]
-fn a_limit_in_nanoseconds_takes_as_much_as_the_unit_can_do_at_its_speed() {
-    let mut dispatcher = Dispatcher::new(octets(), Pace::Pull, 5);
-    let limit = Limit { ns: 10_000, ..Limit::NONE };
-    let node = crate::queueing::queue(TailDrop, Fifo::with_capacity(256), limit);
-    dispatcher.attach(spec(Kind::Inline), node).unwrap();
-    let mut ended = Vec::new();
-    assert_eq!(accepted(&mut dispatcher, &mut ended, 100), 100);
-    assert_eq!(accepted(&mut dispatcher, &mut ended, 200), 50);
-    assert!((195..=200).contains(&accepted(&mut dispatcher, &mut ended, 50)));
-}
-
 /// The octets of a super-packet of so many pieces of 100.
 fn super_packet(aggregate: u8, pieces: u64) -> Meta {
     Meta { amount: amount(pieces, pieces * 100, 0), ..meta(1, aggregate, 0) }
@@ -319,97 +290,6 @@ fn a_super_packet_is_cut_to_the_budget_and_its_rest_is_next_again() {
     assert_eq!(order.last(), Some(&8));
     assert_eq!(bench.dispatcher.committed(A), Amount::default());
     assert_eq!(bench.dispatcher.waiting(A), Amount::default());
-}
-
-#[test]
-fn answers_that_are_wrong_are_named_and_counted_once() {
-    let mut bench = Bench::new([spec(Kind::Worker), spec(Kind::Worker)]);
-    (0..3).for_each(|n| {
-        let _ = bench.offer(n, meta(1, 1, 80));
-    });
-    let [(_, _, first), (_, _, second), (_, _, third)] = bench.all()[..] else { panic!("three jobs") };
-    assert_eq!(bench.done(second, A), Err(UnitFault::Disordered));
-    assert_eq!(bench.dispatcher.committed(A).ns, 160);
-    assert_eq!(bench.done(second, A), Err(UnitFault::Twice));
-    assert_eq!(bench.done(first, B), Err(UnitFault::Unknown));
-    assert_eq!(bench.done(first, UnitId(9)), Err(UnitFault::Unknown));
-    assert_eq!(bench.done(first, A), Ok(()));
-    assert_eq!(bench.done(first, A), Err(UnitFault::Twice));
-    assert_eq!(bench.done(second, A), Err(UnitFault::Twice));
-    bench.now = HANG;
-    assert_eq!(bench.done(third, A), Err(UnitFault::Late));
-    assert_eq!(bench.dispatcher.committed(A), Amount::default());
-    assert_eq!(bench.dispatcher.overdue(Time(bench.now)), None);
-    // A job of another dispatcher is unknown.
-    let mut other = Bench::new([spec(Kind::Worker)]);
-    assert_eq!(other.done(third, A), Err(UnitFault::Unknown));
-}
-
-#[test]
-fn a_unit_that_hangs_is_found_in_time_and_its_work_is_moved() {
-    let mut bench = Bench::new([spec(Kind::Worker), spec(Kind::Worker)]);
-    bench.now = 1000;
-    (0..6).for_each(|n| {
-        let _ = bench.offer(n, meta(1, 1, 80));
-    });
-    let given = bench.all();
-    assert_eq!(given.len(), 3);
-    assert_eq!(bench.dispatcher.overdue(Time(1000 + HANG - 1)), None);
-    bench.now += HANG;
-    assert_eq!(bench.wake(), Wake::At(Time(bench.now)));
-    assert_eq!(bench.dispatcher.overdue(Time(bench.now)), Some(A));
-    assert_eq!(bench.dispatcher.overdue(Time(bench.now)), None);
-    assert_eq!(bench.done(given[0].2, A), Err(UnitFault::Late));
-    let mut back = Vec::new();
-    assert_eq!(bench.dispatcher.detach(A, &mut back).unwrap().in_flight, 2);
-    assert_eq!(back.iter().map(|(item, _)| *item).collect::<Vec<_>>(), [3, 4, 5]);
-    back.into_iter().for_each(|(item, meta)| {
-        let _ = bench.offer(item, meta);
-    });
-    // Two older ones are still in flight, so the other unit waits for their fate.
-    assert_eq!(bench.items(), []);
-    let mut lost = Vec::new();
-    bench.dispatcher.give_up(A, &mut lost);
-    assert_eq!(lost, [given[1].2, given[2].2]);
-    assert_eq!(
-        bench.all().iter().map(|(item, unit, _)| (*item, *unit)).collect::<Vec<_>>(),
-        [(3, B), (4, B), (5, B)]
-    );
-    assert_eq!(bench.done(given[1].2, A), Err(UnitFault::Late));
-    // The place is free for another unit, whose jobs have numbers of their own.
-    assert_eq!(bench.dispatcher.attach(spec(Kind::Worker), classes()), Some(A));
-    bench.offer(7, meta(9, 1, 10));
-    let (_, unit, job) = bench.all()[0];
-    assert_eq!(bench.done(given[2].2, A), Err(UnitFault::Late));
-    assert_eq!((unit, bench.done(job, A)), (A, Ok(())));
-}
-
-#[test]
-fn a_unit_is_detached_without_loss_and_without_disorder() {
-    let mut bench = Bench::new([spec(Kind::Worker), spec(Kind::Worker)]);
-    (0..5).for_each(|n| {
-        let _ = bench.offer(n, meta(1, 1, 80));
-    });
-    bench.offer(20, meta(2, 1, 80));
-    let given = bench.all();
-    let mut back = Vec::new();
-    assert_eq!(bench.dispatcher.detach(A, &mut back).unwrap().in_flight, 3);
-    assert_eq!(back.len(), 2);
-    back.into_iter().for_each(|(item, meta)| {
-        let _ = bench.offer(item, meta);
-    });
-    let older: Vec<_> = given.iter().filter(|(_, unit, _)| *unit == A).collect();
-    for (_, unit, job) in older {
-        assert_eq!(bench.items(), []);
-        bench.done(*job, *unit).unwrap();
-    }
-    assert_eq!(bench.items(), [3, 4]);
-    // Nothing is in flight there any more, so it is gone.
-    assert_eq!(bench.dispatcher.detach(A, &mut Vec::new()), None);
-    let mut back = Vec::new();
-    bench.dispatcher.detach(B, &mut back);
-    assert_eq!(bench.offer(9, meta(1, 1, 1)), Offered::Ended);
-    assert_eq!(bench.ended.pop().unwrap().cause, Cause::NoUnit);
 }
 
 #[test]
@@ -485,185 +365,6 @@ fn there_are_no_more_units_than_a_mask_can_name() {
     assert!(bench.dispatcher.queues_mut(A).is_some_and(|node| node.is_empty()));
     assert_eq!(bench.dispatcher.marks(UnitId(3)), Some((100, 250)));
     assert_eq!(Bench::new([]).wake(), Wake::Never);
-}
-
-/// A worker that needs what its packets cost, and a dispatcher that looks every so many nanoseconds.
-fn tuned(reaction: u64, speed: u64) -> (u64, f64) {
-    let auto = UnitSpec { low: Mark::Auto, high: Mark::Auto, most_committed: 200_000, ..spec(Kind::Worker) };
-    let mut bench = Bench::new([auto]);
-    let mut ring: VecDeque<(JobId, u64)> = VecDeque::new();
-    let (mut busy, mut free_at, mut item) = (0, 0, 0);
-    for turn in 0..400_000_000 / reaction {
-        bench.now = turn * reaction;
-        while bench.dispatcher.waiting(A).packets < 300 {
-            bench.offer(item, meta(item, 1, 1000));
-            item += 1;
-        }
-        while let Some(&(job, ends)) = ring.front().filter(|(_, ends)| *ends <= bench.now) {
-            bench.dispatcher.done(A, job, speed, Time(ends.max(bench.now))).unwrap();
-            ring.pop_front();
-        }
-        while let Some(given) = bench.next() {
-            free_at = bench.now.max(free_at) + speed;
-            busy += speed;
-            ring.push_back((given.job, free_at));
-        }
-    }
-    (bench.dispatcher.marks(A).unwrap().1, busy as f64 / 400_000_000.0)
-}
-
-#[test]
-fn marks_tune_themselves_to_the_time_the_dispatcher_needs_to_come_back() {
-    for reaction in [5_000, 20_000, 50_000] {
-        let (limit, load) = tuned(reaction, 1_000);
-        assert!(load > 0.97, "reaction {reaction}: busy {load}, limit {limit}");
-        assert!(limit >= reaction && limit <= 4 * reaction + 10_000, "reaction {reaction}: limit {limit}");
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Offer { association: u32, aggregate: u8, octets: u64, pieces: u64 },
-    Next,
-    Answer { unit: u8, which: usize },
-    Between { unit: u8 },
-    Detach { unit: u8, gives_up: bool },
-    Attach,
-    Pass { ns: u64 },
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        6 => (0..5u32, 0..3u8, 1..400u64, prop_oneof![5 => Just(1u64), 1 => 2..20u64])
-            .prop_map(|(association, aggregate, octets, pieces)|
-                Step::Offer { association, aggregate, octets, pieces }),
-        6 => Just(Step::Next),
-        5 => (0..4u8, 0..2usize).prop_map(|(unit, which)| Step::Answer { unit, which }),
-        1 => (0..4u8).prop_map(|unit| Step::Between { unit }),
-        1 => (0..4u8, any::<bool>()).prop_map(|(unit, gives_up)| Step::Detach { unit, gives_up }),
-        1 => Just(Step::Attach),
-        1 => prop_oneof![4 => 0..1000u64, 1 => Just(HANG)].prop_map(|ns| Step::Pass { ns }),
-    ]
-}
-
-fn kinds(which: usize) -> UnitSpec {
-    match which % 4 {
-        0 => spec(Kind::Worker),
-        1 => UnitSpec { reserved: Some([AggregateId(0)].into_iter().collect()), ..spec(Kind::Inline) },
-        2 => UnitSpec { high: Mark::Auto, low: Mark::Auto, ..spec(Kind::Async { depth: 3 }) },
-        _ => UnitSpec { suites: [0].into_iter().collect(), ..spec(Kind::Sliced { step: 10 }) },
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-
-    /// Random packets, answers, cuts, detached units: nothing is lost, committed work stays bounded, and packets of a
-    /// pair never are in flight on two units at once nor start out of order.
-    #[test]
-    fn work_is_bounded_ordered_and_accounted_for(steps in prop::collection::vec(step(), 1..300)) {
-        let mut bench = Bench::new((0..4).map(kinds));
-        let mut flying: BTreeMap<u8, Vec<(JobId, u32, Meta)>> = BTreeMap::new();
-        let (mut came, mut out) = (0u64, 0u64);
-        let mut attached = 4;
-        let mut kind_of = [0, 1, 2, 3];
-        let mut last_of: BTreeMap<(u32, u8), u32> = BTreeMap::new();
-        for (number, step) in steps.into_iter().enumerate() {
-            let given = match step {
-                Step::Offer { association, aggregate, octets, pieces } => {
-                    let amount = amount(pieces, octets * pieces, 0);
-                    let packet = Meta { amount, ..meta(association, aggregate, 0) };
-                    came += pieces;
-                    bench.offer(number as u32, packet);
-                    None
-                }
-                Step::Next => bench.next(),
-                Step::Between { unit } => {
-                    bench.between(UnitId(unit))
-                }
-                Step::Answer { unit, which } => {
-                    let jobs = flying.entry(unit).or_default();
-                    if which < jobs.len() {
-                        let (job, _, packet) = jobs.remove(which);
-                        out += packet.amount.packets;
-                        let answer = bench.done(job, UnitId(unit));
-                        prop_assert!(answer != Err(UnitFault::Twice) && answer != Err(UnitFault::Unknown));
-                        prop_assert_eq!(bench.done(job, UnitId(unit)), Err(UnitFault::Twice));
-                    }
-                    None
-                }
-                Step::Detach { unit, gives_up } => {
-                    let mut back = Vec::new();
-                    if bench.dispatcher.detach(UnitId(unit), &mut back).is_some() {
-                        back.into_iter().for_each(|(item, meta)| { let _ = bench.offer(item, meta); });
-                    }
-                    if gives_up {
-                        let mut lost = Vec::new();
-                        bench.dispatcher.give_up(UnitId(unit), &mut lost);
-                        let jobs = flying.entry(unit).or_default();
-                        for job in lost {
-                            let at = jobs.iter().position(|(known, ..)| *known == job).unwrap();
-                            out += jobs.remove(at).2.amount.packets;
-                        }
-                    }
-                    None
-                }
-                Step::Attach => {
-                    // A place that is free is taken; otherwise the unit is one more, which nothing is offered to.
-                    let unit = bench.dispatcher.attach(kinds(attached), classes());
-                    if let Some(kind) = unit.and_then(|unit| kind_of.get_mut(usize::from(unit.0))) {
-                        *kind = attached % 4;
-                        attached += 1;
-                    }
-                    None
-                }
-                Step::Pass { ns } => {
-                    bench.now += ns;
-                    while let Some(unit) = bench.dispatcher.overdue(Time(bench.now)) {
-                        let mut back = Vec::new();
-                        bench.dispatcher.detach(unit, &mut back);
-                        back.into_iter().for_each(|(item, meta)| { let _ = bench.offer(item, meta); });
-                    }
-                    None
-                }
-            };
-            if let Some(given) = given {
-                let mut packet = given.meta;
-                if given.budget.packets < packet.amount.packets {
-                    let mut rest = packet;
-                    rest.amount -= given.budget;
-                    packet.amount = given.budget;
-                    bench.dispatcher.rest(given.job, given.item, rest, &at(bench.now));
-                }
-                let pair = (packet.association, packet.aggregate.0);
-                let last = last_of.insert(pair, given.item);
-                prop_assert!(last.is_none_or(|last| last <= given.item), "{pair:?}: {last:?}, {}", given.item);
-                for (unit, jobs) in &flying {
-                    let others = jobs.iter().filter(|(.., meta)| (meta.association, meta.aggregate.0) == pair);
-                    prop_assert!(*unit == given.unit.0 || others.count() == 0, "{pair:?} on two units");
-                }
-                flying.entry(given.unit.0).or_default().push((given.job, given.item, packet));
-            }
-            for unit in 0..4 {
-                // The high mark, or one piece of at most 400 that was given when nothing was committed, and one in between.
-                let committed = bench.dispatcher.committed(UnitId(unit));
-                let kind = kind_of[usize::from(unit)];
-                let most = if kind == 2 { 1000 } else { 400 } + if kind == 3 { 400 } else { 0 };
-                prop_assert!(committed.ns <= most, "unit {unit}: {committed:?}");
-                let jobs = flying.get(&unit).map(Vec::as_slice).unwrap_or_default();
-                let packets: u64 = jobs.iter().map(|(.., meta)| meta.amount.packets).sum();
-                prop_assert_eq!(committed.packets, packets);
-            }
-        }
-        let ended: u64 = bench.ended.iter().map(|end| end.meta.amount.packets).sum();
-        let waiting: u64 = (0..16).map(|unit| bench.dispatcher.waiting(UnitId(unit)).packets).sum();
-        let queued: u64 = (0..16)
-            .filter_map(|unit| Some(bench.dispatcher.queues_mut(UnitId(unit))?.length(Measure::Packets)))
-            .sum();
-        let in_flight: u64 = flying.values().flatten().map(|(.., meta)| meta.amount.packets).sum();
-        prop_assert_eq!(waiting, queued);
-        prop_assert_eq!(came, out + ended + waiting + in_flight);
-    }
 }
 
 #[test]

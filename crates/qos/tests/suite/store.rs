@@ -247,7 +247,8 @@ proptest! {
         }
     }
 
-    /// Flows that always wait are never further apart than a quantum and the largest packet, also when packets are put back.
+    /// Flows that always wait are never further apart than a quantum and the largest packet, also when packets are put
+    /// back.
     #[test]
     fn flows_that_wait_are_served_alike(sizes in prop::collection::vec((1..1500u64, any::<bool>()), 400)) {
         let mut store = FlowQueues::with_capacity(settings(4096, Measure::Octets, 1500), 512);
