@@ -99,8 +99,9 @@ impl CostModel {
         let at = self.place(work);
         let learned = &mut self.lines[at];
         let factor = &mut learned.factors[length(amount)];
-        let expected = u128::from(learned.line.ns(amount, work.joining));
-        let measured = u64::try_from((u128::from(spent) << 16) / expected).unwrap_or(u64::MAX);
+        let expected = learned.line.ns(amount, work.joining);
+        // What took longer than three days is an outlier in any case.
+        let measured = (spent.min(u64::MAX >> 16) << 16) / expected;
         let measured = measured.clamp((*factor / OUTLIER).max(1), factor.saturating_mul(OUTLIER));
         // A difference smaller than the weight still moves the factor, so that it does not stop short.
         let difference = measured as i64 - *factor as i64;

@@ -1,4 +1,4 @@
-//! Scheduling disciplines.
+//! Scheduling disciplines: which child gives next.
 //!
 //! What enters: the children that have a packet to give now, with what is known of it, and what a child gave. What
 //! leaves: the child whose turn it is. Disciplines do not look at queues, so a child can be a queue or a discipline.

@@ -29,9 +29,6 @@ use crate::unit::{UnitId, UnitSpec};
 use pins::Pins;
 use station::{Station, Status};
 
-/// The time in nanoseconds within which a unit has to answer.
-pub const HANG: u64 = 100_000_000;
-
 /// The most units of a dispatcher, which is what a [`UnitMask`] can name.
 pub const UNITS: usize = 16;
 
@@ -135,7 +132,8 @@ impl<T: 'static> Dispatcher<T> {
         context: &Context,
         ended: &mut Vec<Ended<T>>,
     ) -> Offered {
-        let Some(unit) = self.choose(&meta) else {
+        let slot = self.pins.slot(&meta);
+        let Some(unit) = self.choose(&meta, slot) else {
             ended.push(Ended { item, meta, cause: Cause::NoUnit });
             return Offered::Ended;
         };
@@ -147,7 +145,6 @@ impl<T: 'static> Dispatcher<T> {
             ended.push(Ended { item, meta, cause: Cause::QueueFull });
             return Offered::Ended;
         }
-        let slot = self.pins.slot(&meta);
         self.pins.wait(slot, unit);
         station.waiting += meta.amount;
         let before = ended.len();
@@ -202,12 +199,12 @@ impl<T: 'static> Dispatcher<T> {
     }
 
     /// The unit for a packet: the one that its order binds it to, or the one that would finish it first.
-    fn choose(&self, meta: &Meta) -> Option<UnitId> {
+    fn choose(&self, meta: &Meta, slot: usize) -> Option<UnitId> {
         let serves = |unit: UnitId| {
             let station = self.station(unit)?;
             (meta.units.has(unit.0) && station.serves(meta.suite, meta.aggregate)).then_some(unit)
         };
-        let bound = self.pins.unit(self.pins.slot(meta)).and_then(serves);
+        let bound = self.pins.unit(slot).and_then(serves);
         let finish = |unit: &UnitId| {
             let load = self.station(*unit).map(|station| station.load().ns).unwrap_or(u64::MAX);
             load.saturating_add(self.estimate(*unit, meta))

@@ -9,6 +9,9 @@ mod sets;
 pub use dql::Dql;
 pub use sets::{AggregateSet, SuiteSet};
 
+/// The time in nanoseconds within which a unit has to answer.
+pub const HANG: u64 = 100_000_000;
+
 /// The number of a unit in the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UnitId(pub u8);
@@ -52,7 +55,7 @@ pub enum Mark {
 pub struct UnitSpec {
     /// The name that operators know it by.
     pub name: String,
-    /// How it works.
+    /// The way in which it works.
     pub kind: Kind,
     /// The suites that it serves, by their numbers in the graph's list.
     pub suites: SuiteSet,
@@ -71,7 +74,7 @@ pub struct UnitSpec {
 /// What is wrong with a unit or with its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UnitFault {
-    /// It has not answered within [`HANG`](crate::dispatcher::HANG), and gets no more work.
+    /// It has not answered within [`HANG`], and gets no more work.
     Hung,
     /// The answer came after the job had been given up, or after the time for it.
     Late,

@@ -4,10 +4,10 @@ use wire::Time;
 
 use crate::cost::Work;
 use crate::meta::Meta;
-use crate::unit::{UnitFault, UnitId};
+use crate::unit::{HANG, UnitFault, UnitId};
 
 use super::station::Status;
-use super::{Detached, Dispatcher, HANG, JobId};
+use super::{Detached, Dispatcher, JobId};
 
 impl<T: 'static> Dispatcher<T> {
     /// A unit answered a job, for which it spent so many nanoseconds. A fault that is told was accounted for: the job

@@ -6,7 +6,7 @@ use crate::amount::Amount;
 use crate::component::Context;
 use crate::cost::Work;
 use crate::meta::{AggregateId, Meta};
-use crate::node::{Ended, Taken, Wake};
+use crate::node::{Ended, Pull, Wake};
 use crate::unit::{Kind, UnitId};
 
 use super::station::{Job, Status};
@@ -133,7 +133,7 @@ impl<T: 'static> Dispatcher<T> {
         }
         let (item, meta) = self.take(at, context, ended)?;
         // Another packet may have come instead, if the first one ended.
-        if !self.may_go(at, &meta) {
+        if meta != head && !self.may_go(at, &meta) {
             self.stations[at].queues.put_back(item, meta, context);
             return None;
         }
@@ -166,8 +166,8 @@ impl<T: 'static> Dispatcher<T> {
         let taken = self.stations[at].queues.take(context, ended);
         self.count_ended(UnitId(at as u8), &ended[before..]);
         match taken {
-            Taken::Packet(item, meta) => Some((item, meta)),
-            Taken::Wait(_) => None,
+            Pull::Packet(item, meta) => Some((item, meta)),
+            Pull::Wait(_) => None,
         }
     }
 
@@ -197,8 +197,12 @@ impl<T: 'static> Dispatcher<T> {
     /// What so many pieces of a packet are, and cost on the unit.
     fn pieces(&self, at: usize, meta: &Meta, count: u64, joins: bool) -> Amount {
         let packets = meta.amount.packets.max(1);
-        let octets = u128::from(meta.amount.octets) * u128::from(count) / u128::from(packets);
-        let mut amount = Amount { packets: count, octets: octets as u64, ns: 0 };
+        let octets = match meta.amount.octets.checked_mul(count) {
+            _ if count == packets => meta.amount.octets,
+            Some(product) => product / packets,
+            None => meta.amount.octets / packets * count,
+        };
+        let mut amount = Amount { packets: count, octets, ns: 0 };
         let joining = self.stations[at].joining(&amount, joins);
         let work = Work { unit: UnitId(at as u8), suite: meta.suite, direction: meta.direction, joining };
         amount.ns = self.cost.ns(&work, &amount);

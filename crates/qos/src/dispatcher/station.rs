@@ -7,9 +7,7 @@ use wire::Time;
 use crate::amount::Amount;
 use crate::meta::{AggregateId, Direction};
 use crate::node::Node;
-use crate::unit::{Dql, Kind, Mark, UnitSpec};
-
-use super::HANG;
+use crate::unit::{Dql, HANG, Kind, Mark, UnitSpec};
 
 /// Jobs for which there is room from the start.
 const JOBS: usize = 1024;
@@ -53,7 +51,7 @@ pub(super) struct Numbers {
     pub(super) given_up: (u64, u64),
 }
 
-/// A unit.
+/// A unit as the dispatcher sees it.
 pub(super) struct Station<T> {
     pub(super) spec: UnitSpec,
     pub(super) queues: Node<T>,

@@ -3,7 +3,7 @@
 use crate::component::{About, Admit, Backlog, Context, Enqueue};
 use crate::meta::Meta;
 
-/// Takes every packet.
+/// Takes every packet, however many wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unlimited;
 

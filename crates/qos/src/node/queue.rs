@@ -8,7 +8,7 @@ use crate::amount::{Amount, Limit};
 use crate::component::{About, Admit, Backlog, Cause, Context, Dequeue, Enqueue, Leave, Store};
 use crate::meta::Meta;
 
-use super::{Ended, Offered, Wake, end, mark};
+use super::outcome::{Ended, Offered, Wake, end, mark};
 
 /// A queue with the most that may wait in it.
 pub struct Queue<T> {
@@ -52,7 +52,7 @@ impl<T: 'static> Queue<T> {
         mem::replace(&mut self.dequeue, dequeue)
     }
 
-    /// Exchange the store. What waits moves to the new one in the order of the old one.
+    /// Exchange the store and answer the old one. What waits moves to the new one in the order of the old one.
     pub fn exchange_store(&mut self, store: Box<dyn Store<T>>) -> Box<dyn Store<T>> {
         let mut old = mem::replace(&mut self.store, store);
         while let Some((item, meta)) = old.get() {

@@ -6,7 +6,7 @@ use crate::amount::Amount;
 use crate::component::{About, Store};
 use crate::meta::Meta;
 
-/// A FIFO queue.
+/// A queue in the order of arrival.
 #[derive(Debug)]
 pub struct Fifo<T> {
     packets: VecDeque<(T, Meta)>,
@@ -14,7 +14,7 @@ pub struct Fifo<T> {
 }
 
 impl<T> Fifo<T> {
-    /// An empty queue. It allocates again only beyond this many packets.
+    /// An empty queue with room. It allocates again only beyond this many packets.
     pub fn with_capacity(packets: usize) -> Fifo<T> {
         Fifo { packets: VecDeque::with_capacity(packets), amount: Amount::default() }
     }

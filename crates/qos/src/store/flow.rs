@@ -19,7 +19,7 @@ pub enum FlowBy {
     Flow,
     /// The hash of the user that the packet is charged to.
     User,
-    /// The security association.
+    /// The security association that protects it.
     Association,
     /// The application that sent it.
     App,
@@ -87,7 +87,7 @@ struct Before {
     listed: Listed,
 }
 
-/// Queues of flows.
+/// The queues of all flows.
 #[derive(Debug)]
 pub struct FlowQueues<T> {
     settings: FlowSettings,

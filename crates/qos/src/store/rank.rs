@@ -55,7 +55,7 @@ pub struct Ranked<T> {
 }
 
 impl<T> Ranked<T> {
-    /// An empty queue. It allocates again only beyond this many packets.
+    /// An empty queue with room. It allocates again only beyond this many packets.
     pub fn with_capacity(rank: Rank, packets: usize) -> Ranked<T> {
         Ranked {
             rank,

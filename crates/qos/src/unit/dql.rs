@@ -18,7 +18,7 @@ pub struct Dql {
     /// Work given and work answered since the start.
     given: u64,
     answered: u64,
-    /// By how much the work that was held back would have exceeded the limit, in this round and in the one before.
+    /// The most by which work that was held back would have exceeded the limit, in this round and in the one before.
     held: u64,
     held_before: u64,
     /// What had been given when the last round ended.

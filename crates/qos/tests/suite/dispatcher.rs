@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 
 use qos::cost::{CostModel, Line};
 use qos::discipline::{Guard, RoundRobin, StrictPriority};
-use qos::dispatcher::{Assignment, Dispatcher, HANG, JobId, Pace, UNITS};
+use qos::dispatcher::{Assignment, Dispatcher, JobId, Pace, UNITS};
 use qos::node::{Ended, Node, Offered, Wake};
-use qos::unit::{Kind, Mark, UnitFault, UnitId, UnitSpec};
+use qos::unit::{HANG, Kind, Mark, UnitFault, UnitId, UnitSpec};
 use qos::{AggregateId, Amount, Cause, Limit, Measure, Meta, UnitMask};
 use wire::Time;
 

@@ -6,7 +6,7 @@ use qos::discipline::{
     DeficitRoundRobin, EarliestDeadline, Guard, RoundRobin, StrictPriority, WeightedFairQueueing,
 };
 use qos::enqueue::{DropHead, DropLongest, TailDrop, Unlimited};
-use qos::node::{Node, Offered, Queue, Taken, Wake};
+use qos::node::{Node, Offered, Pull, Queue, Wake};
 use qos::store::{Fifo, FlowBy, FlowQueues, FlowSettings, Rank, Ranked};
 use qos::{
     About, AggregateId, Amount, Backlog, Behaviour, Cause, ChildId, Children, Context, Dequeue, Discipline,
@@ -22,8 +22,8 @@ where
 {
     let mut ended = Vec::new();
     std::iter::from_fn(|| match node.take(&at(now), &mut ended) {
-        Taken::Packet(item, _) => Some(item),
-        Taken::Wait(_) => None,
+        Pull::Packet(item, _) => Some(item),
+        Pull::Wait(_) => None,
     })
     .collect()
 }
@@ -95,7 +95,7 @@ fn what_a_cut_super_packet_did_not_use_is_given_back_to_every_discipline_above_i
     (1..20).for_each(|n| assert_eq!(node.offer(n, classed(1, 1), &at(0), &mut ended), Offered::Queued));
     let mut order = Vec::new();
     for _ in 0..10 {
-        let Taken::Packet(item, mut meta) = node.take(&at(0), &mut ended) else { panic!("a packet waits") };
+        let Pull::Packet(item, mut meta) = node.take(&at(0), &mut ended) else { panic!("a packet waits") };
         order.push(item);
         if meta.amount.packets > 1 {
             meta.amount -= amount(1, 100, 1);
@@ -156,17 +156,17 @@ fn who_gets_no_packet_learns_when_one_may_leave() {
     let children = vec![gated(), gated(), fifo(9)];
     let mut node = Node::tree(vec![Box::new(ByAggregate)], Box::new(RoundRobin::default()), children);
     let mut ended = Vec::new();
-    assert_eq!(node.take(&at(0), &mut ended), Taken::Wait(Wake::Packet));
+    assert_eq!(node.take(&at(0), &mut ended), Pull::Wait(Wake::Packet));
     let came = |aggregate, arrived| Meta { arrived: Time(arrived), ..classed(aggregate, 1) };
     node.offer(1, came(0, 250), &at(250), &mut ended);
     node.offer(2, came(1, 120), &at(250), &mut ended);
     node.offer(3, came(0, 250), &at(250), &mut ended);
-    assert_eq!(node.take(&at(150), &mut ended), Taken::Wait(Wake::At(Time(200))));
+    assert_eq!(node.take(&at(150), &mut ended), Pull::Wait(Wake::At(Time(200))));
     // A child that waits does not stop the others.
     node.offer(4, came(2, 150), &at(150), &mut ended);
     assert_eq!(items(&mut node, 150), [4]);
     assert_eq!(items(&mut node, 200), [2]);
-    assert_eq!(node.take(&at(299), &mut ended), Taken::Wait(Wake::At(Time(300))));
+    assert_eq!(node.take(&at(299), &mut ended), Pull::Wait(Wake::At(Time(300))));
     assert_eq!(items(&mut node, 300), [1, 3]);
     assert_eq!(node.wake(Time(300)), Wake::Packet);
 }
@@ -185,7 +185,7 @@ fn a_dequeueing_part_ends_and_marks_packets_in_any_child() {
         node.offer(item, meta, &at(0), &mut ended);
     }
     let mut given = Vec::new();
-    while let Taken::Packet(item, meta) = node.take(&at(500), &mut ended) {
+    while let Pull::Packet(item, meta) = node.take(&at(500), &mut ended) {
         given.push((item, meta.ecn));
     }
     assert_eq!(given, [(3, 1), (2, 1), (4, 3)]);
@@ -237,7 +237,7 @@ fn disciplines_nest_four_deep() {
     }
     let mut counts = [0; 16];
     for _ in 0..640 {
-        let Taken::Packet(mark, meta) = root.take(&at(0), &mut ended) else { panic!("a packet waits") };
+        let Pull::Packet(mark, meta) = root.take(&at(0), &mut ended) else { panic!("a packet waits") };
         assert_eq!((meta.mark, meta.aggregate), (mark, AggregateId(5)));
         counts[marks.iter().position(|known| *known == mark).unwrap()] += 1;
     }

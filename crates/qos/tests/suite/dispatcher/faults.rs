@@ -1,8 +1,7 @@
 //! Units that answer wrongly, hang or leave.
 
-use qos::dispatcher::HANG;
 use qos::node::{Offered, Wake};
-use qos::unit::{Kind, UnitFault, UnitId};
+use qos::unit::{HANG, Kind, UnitFault, UnitId};
 use qos::{Amount, Cause};
 use wire::Time;
 

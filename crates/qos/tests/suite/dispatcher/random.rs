@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use qos::dispatcher::{HANG, JobId};
-use qos::unit::{Kind, Mark, UnitFault, UnitId, UnitSpec};
+use qos::dispatcher::JobId;
+use qos::unit::{HANG, Kind, Mark, UnitFault, UnitId, UnitSpec};
 use qos::{AggregateId, Measure, Meta};
 use wire::Time;
 

@@ -8,7 +8,7 @@ use qos::discipline::{
     WeightedRoundRobin,
 };
 use qos::enqueue::{DropHead, DropLongest, TailDrop, Unlimited};
-use qos::node::{Ended, Node, Queue, Taken, Wake};
+use qos::node::{Ended, Node, Pull, Queue, Wake};
 use qos::store::{Fifo, Rank, Ranked};
 use qos::{About, Amount, Backlog, Cause, Context, Dequeue, Discipline, Leave, Limit, Measure, Meta, Store};
 use wire::Time;
@@ -120,15 +120,15 @@ proptest! {
                     }
                 }
                 3..5 => match node.take(&context, &mut ended) {
-                    Taken::Packet(item, meta) => {
+                    Pull::Packet(item, meta) => {
                         given.push(item);
                         left += meta.amount;
                     }
-                    Taken::Wait(Wake::Packet) => prop_assert!(node.is_empty()),
-                    Taken::Wait(Wake::At(time)) => prop_assert!(time > context.now && !node.is_empty()),
-                    Taken::Wait(other) => prop_assert!(false, "{other:?}"),
+                    Pull::Wait(Wake::Packet) => prop_assert!(node.is_empty()),
+                    Pull::Wait(Wake::At(time)) => prop_assert!(time > context.now && !node.is_empty()),
+                    Pull::Wait(other) => prop_assert!(false, "{other:?}"),
                 },
-                _ => if let Taken::Packet(item, mut meta) = node.take(&context, &mut ended) {
+                _ => if let Pull::Packet(item, mut meta) = node.take(&context, &mut ended) {
                     // Half of a super-packet is used, or nothing of an ordinary one.
                     let used = amount(meta.amount.packets / 2, meta.amount.octets / 2, meta.amount.ns / 2);
                     left += used;
