@@ -68,6 +68,7 @@ pub struct Work {
 /// The costs of each suite on each unit in each direction.
 #[derive(Clone, Debug)]
 pub struct CostModel {
+    units: usize,
     suites: usize,
     lines: Vec<Learned>,
 }
@@ -77,7 +78,7 @@ impl CostModel {
     /// and suites beyond them cost as the last ones do.
     pub fn new(units: u8, suites: u16, line: Line) -> CostModel {
         let (units, suites) = (usize::from(units.max(1)), usize::from(suites.max(1)));
-        CostModel { suites, lines: vec![Learned::new(line); units * suites * 2] }
+        CostModel { units, suites, lines: vec![Learned::new(line); units * suites * 2] }
     }
 
     /// Set the line of a suite on a unit, and forget what was learned of it.
@@ -110,8 +111,7 @@ impl CostModel {
     }
 
     fn place(&self, work: &Work) -> usize {
-        let units = self.lines.len() / (2 * self.suites);
-        let unit = usize::from(work.unit.0).min(units - 1);
+        let unit = usize::from(work.unit.0).min(self.units - 1);
         let suite = usize::from(work.suite).min(self.suites - 1);
         (unit * self.suites + suite) * 2 + usize::from(work.direction == Direction::Inbound)
     }
