@@ -1,5 +1,6 @@
-//! The five kinds of components of paper 002 section III.A: behaviours, the three parts of a queue (enqueueing, the queue
-//! itself, dequeueing), and scheduling disciplines. Components answer verdicts; what holds the packets carries them out.
+//! The five kinds of components of paper 002 section III.A: behaviours, the three parts of a queue (enqueueing, the
+//! queue itself, dequeueing), and scheduling disciplines. Components answer verdicts; what holds the packets carries
+//! them out.
 
 use wire::Time;
 
@@ -113,6 +114,8 @@ pub enum Admit {
         /// The reason for the end.
         cause: Cause,
     },
+    /// The packet at the head of the longest flow's queue ends, then it is asked again.
+    EvictLongest(Cause),
 }
 
 /// The enqueueing part of a queue: whether a packet that comes is queued.
@@ -140,6 +143,12 @@ pub trait Store<T>: Send {
 
     /// Take the packet that is next of this flow.
     fn get_of(&mut self, flow: u32) -> Option<(T, Meta)>;
+
+    /// The flow that has the most waiting, for [`Store::get_of`]. A store that does not count flows names the flow of
+    /// the packet that is next.
+    fn longest(&self) -> Option<u32> {
+        self.peek().map(|meta| meta.flow)
+    }
 
     /// What waits.
     fn amount(&self) -> Amount;
@@ -185,11 +194,15 @@ pub trait Children {
 
 /// A scheduling discipline: which child gives the next packet.
 pub trait Discipline: Send {
-    /// The child whose turn it is; `None` if none has a packet to give.
+    /// The child whose turn it is; `None` if none has a packet to give. The answer stays the same until a child has
+    /// given, or what the children have to give is another, or time has passed.
     fn next(&mut self, children: &dyn Children, context: &Context) -> Option<ChildId>;
 
     /// A child gave this much. Super-packets give in parts.
     fn served(&mut self, child: ChildId, spent: Amount, context: &Context);
+
+    /// The child that gave last has this much of it again: a packet that was not used, or the rest of a super-packet.
+    fn put_back(&mut self, child: ChildId, unspent: Amount, context: &Context);
 
     /// What it is.
     fn about(&self) -> About;
