@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | [`classify`] | an ordered list of rules over every field of [`Meta`](crate::Meta) | RFC 2475 section 2.3.1 |
 //! | [`precolour`] | the colour that the DSCP tells | RFC 2597 section 6 |
+//! | [`precedence`] | the colour of an aggregate by its own DSCPs | RFC 2597 section 2 |
 //! | [`srtcm`], [`trtcm`], [`trtcm4115`] | three colour meters | RFC 2697, RFC 2698, RFC 4115 |
 //! | [`mark`], [`dscp`] | the DSCP of aggregate and colour | RFC 2597 section 6 |
 //! | [`police`] | a token bucket that drops or demotes what exceeds it | RFC 2475 section 2.3.3.4 |
@@ -24,6 +25,7 @@ pub mod limit;
 pub mod mark;
 pub mod only;
 pub mod police;
+pub mod precedence;
 pub mod precolour;
 pub mod shape;
 pub mod srtcm;
@@ -39,6 +41,7 @@ pub use limit::AggregateLimit;
 pub use mark::{Codepoints, Headers, Marker};
 pub use only::{AggregateSet, Only};
 pub use police::{Excess, Police};
+pub use precedence::Precedence;
 pub use precolour::Precolour;
 pub use shape::{Pacer, Shape};
 pub use srtcm::SrTcm;

@@ -49,6 +49,7 @@ use crate::graph::house::House;
 use crate::graph::quantity::show_about;
 use arrival::Arrival;
 use pass::{Pass, at_tree, delay};
+pub use tree::GUARD_PERIOD;
 use tree::{passes, trees};
 use view::{Arrivals, SMALLEST, View};
 

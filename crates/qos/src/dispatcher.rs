@@ -13,6 +13,7 @@
 //! super-packet, which it got when nothing else was committed to it. A sliced unit can have one more piece in between.
 
 mod answer;
+mod exchange;
 mod pins;
 mod pull;
 mod station;
@@ -125,6 +126,7 @@ impl<T: 'static> Dispatcher<T> {
     }
 
     /// Queue a packet for the unit that can serve it and would finish it first. What it costs there becomes its amount.
+    /// A bundle's next member, whose index is not 0, goes ahead of new packets of its queue.
     pub fn offer(
         &mut self,
         item: T,
@@ -132,6 +134,7 @@ impl<T: 'static> Dispatcher<T> {
         context: &Context,
         ended: &mut Vec<Ended<T>>,
     ) -> Offered {
+        let is_started = meta.index > 0;
         let slot = self.pins.slot(&meta);
         let Some(unit) = self.choose(&meta, slot) else {
             ended.push(Ended { item, meta, cause: Cause::NoUnit });
@@ -140,6 +143,7 @@ impl<T: 'static> Dispatcher<T> {
         meta.amount.ns = self.estimate(unit, &meta);
         let station = &mut self.stations[usize::from(unit.0)];
         if let Pace::Push(limit) = self.pace
+            && !is_started
             && !limit.admits(station.load(), meta.amount)
         {
             ended.push(Ended { item, meta, cause: Cause::QueueFull });
@@ -148,7 +152,11 @@ impl<T: 'static> Dispatcher<T> {
         self.pins.wait(slot, unit);
         station.waiting += meta.amount;
         let before = ended.len();
-        let offered = station.queues.offer(item, meta, context, ended);
+        let offered = if is_started {
+            station.queues.lead(item, meta, context, ended)
+        } else {
+            station.queues.offer(item, meta, context, ended)
+        };
         self.count_ended(unit, &ended[before..]);
         offered
     }

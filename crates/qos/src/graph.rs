@@ -1,10 +1,15 @@
 //! A graph of classes, hooks and components, as people write it: read, expanded, printed, and checked before it runs.
 //!
 //! The text of a graph enters with a [`House`], which tells what the gateway has. A [`Description`] leaves, or every
-//! [`Fault`] of the text with its place and a remedy. Nothing here touches a packet.
+//! [`Fault`] of the text with its place and a remedy. [`compile()`] makes a [`Graph`] of a description, which is the one thing
+//! here that packets pass.
 
+pub mod adopt;
 pub mod aggregates;
+pub mod chain;
 pub mod check;
+pub mod compile;
+pub mod counts;
 pub mod description;
 pub mod expand;
 pub mod fault;
@@ -16,10 +21,14 @@ pub mod print;
 pub mod quantity;
 pub mod read;
 pub mod rules;
+pub mod running;
 pub mod spanned;
 
+pub use adopt::{Back, Retired};
 pub use aggregates::Aggregates;
 pub use check::check;
+pub use compile::compile;
+pub use counts::{Counts, Tally};
 pub use description::Description;
 pub use fault::{Code, Fault, Place};
 pub use house::House;
@@ -27,4 +36,5 @@ pub use lint::lint;
 pub use preset::PRESETS;
 pub use print::print;
 pub use read::{preset, read};
+pub use running::{Due, Graph};
 pub use spanned::Spanned;

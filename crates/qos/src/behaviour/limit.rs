@@ -29,9 +29,23 @@ impl AggregateLimit {
         self.rows[usize::from(aggregate.0)].0
     }
 
-    /// A packet that passed has left, or has ended. It counts for the aggregate that it has passed with.
+    /// A packet that passed has left, or has ended. It counts for the aggregate that it has passed with. Its estimated
+    /// nanoseconds may be others by now, so the packets that leave take the average of those that are under way.
     pub fn leave(&mut self, meta: &Meta) {
-        self.rows[usize::from(meta.aggregate.0)].0 -= meta.amount;
+        let amount = &mut self.rows[usize::from(meta.aggregate.0)].0;
+        let packets = meta.amount.packets.min(amount.packets);
+        let ns = u128::from(amount.ns) * u128::from(packets) / u128::from(amount.packets.max(1));
+        *amount -= Amount { packets, octets: meta.amount.octets, ns: u64::try_from(ns).unwrap_or(u64::MAX) };
+        if amount.packets == 0 {
+            *amount = Amount::default();
+        }
+    }
+
+    /// Count what was under way at the limits before these.
+    pub fn inherit(&mut self, before: &AggregateLimit) {
+        for (row, old) in self.rows.iter_mut().zip(before.rows.iter()) {
+            row.0 = old.0;
+        }
     }
 }
 

@@ -70,6 +70,12 @@ impl Pacer {
         self.part = (parts % rate) as u64;
     }
 
+    /// A packet that was charged, or a part of it, did not leave.
+    pub fn credit(&mut self, meta: &Meta) {
+        let ns = u128::from(self.size(meta)) * 1_000_000_000 / u128::from(self.settings.rate);
+        self.busy = self.busy.saturating_sub(u64::try_from(ns).unwrap_or(u64::MAX));
+    }
+
     /// The settings in one line.
     pub(crate) fn line(&self) -> String {
         let ShapeSettings { rate, burst, overhead, limit_ns } = self.settings;

@@ -4,6 +4,9 @@
 //! a token bucket of what it may take while a child behind it waits. In any time `t` in which others behind it wait
 //! throughout, a child takes at most `burst + rate * t` and the rest of the packet that uses up the last token. What
 //! nobody else waits for is free.
+//!
+//! One guard can also stand for every child in front of the last one together, which then waits no longer than the
+//! guard's burst lets it.
 
 use wire::Time;
 
@@ -42,6 +45,8 @@ pub struct StrictPriority {
     measure: Measure,
     guards: Vec<Guard>,
     buckets: Vec<Bucket>,
+    /// One guard is for all children in front of the last one, together.
+    is_common: bool,
     /// Whether a child behind the chosen one had a packet.
     others_wait: bool,
 }
@@ -49,7 +54,18 @@ pub struct StrictPriority {
 impl StrictPriority {
     /// A discipline of these guards, one for each child, in the measure. The last child needs none.
     pub fn new(measure: Measure, guards: Vec<Guard>) -> StrictPriority {
-        StrictPriority { measure, guards, buckets: Vec::new(), others_wait: false }
+        StrictPriority { measure, guards, buckets: Vec::new(), is_common: false, others_wait: false }
+    }
+
+    /// A discipline with one guard for every child in front of the last one, together. It counts while the last child
+    /// waits.
+    pub fn common(measure: Measure, guard: Guard) -> StrictPriority {
+        StrictPriority { is_common: true, ..StrictPriority::new(measure, vec![guard]) }
+    }
+
+    /// The number of the bucket that a child takes from.
+    fn bucket(&self, child: usize) -> usize {
+        if self.is_common { 0 } else { child }
     }
 
     fn guard(&self, child: usize) -> Guard {
@@ -76,8 +92,9 @@ impl StrictPriority {
     }
 
     fn charge(&mut self, child: ChildId, parts: i128) {
-        let full = self.full(usize::from(child.0));
-        if let Some(bucket) = self.buckets.get_mut(usize::from(child.0)).filter(|_| self.others_wait) {
+        let at = self.bucket(usize::from(child.0));
+        let full = self.full(at);
+        if let Some(bucket) = self.buckets.get_mut(at).filter(|_| self.others_wait) {
             bucket.parts = (bucket.parts - parts).min(full);
         }
     }
@@ -90,6 +107,15 @@ impl Discipline for StrictPriority {
             self.buckets.push(Bucket { parts: self.full(child), filled: context.now });
         }
         let last = (0..count).rev().find(|&child| children.head(ChildId(child)).is_some())?;
+        if self.is_common {
+            self.others_wait = false;
+            let first = (0..count).find(|&child| children.head(ChildId(child)).is_some())?;
+            if last + 1 < count || first == last {
+                return Some(ChildId(first));
+            }
+            self.others_wait = self.has_tokens(0, context.now);
+            return Some(ChildId(if self.others_wait { first } else { last }));
+        }
         for child in 0..last {
             if children.head(ChildId(child)).is_some() && self.has_tokens(usize::from(child), context.now) {
                 self.others_wait = true;

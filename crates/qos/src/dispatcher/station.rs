@@ -89,6 +89,19 @@ impl<T: 'static> Station<T> {
         }
     }
 
+    /// Be described anew. A limit that tuned itself goes on if it may.
+    pub(super) fn exchange(&mut self, spec: UnitSpec) {
+        let changed = spec.kind != self.spec.kind
+            || spec.high != self.spec.high
+            || spec.most_committed != self.spec.most_committed;
+        if changed {
+            let answers_later = !matches!(spec.kind, Kind::Inline | Kind::Sliced { .. });
+            let most = spec.most_committed;
+            self.dql = (spec.high == Mark::Auto && answers_later).then(|| Dql::new(most / LEAST_PART, most));
+        }
+        self.spec = spec;
+    }
+
     pub(super) fn numbers(&self) -> Numbers {
         self.numbers
     }

@@ -1,5 +1,8 @@
 //! What a gateway has and asks for, as far as a graph is checked against it and its bounds are computed from it.
 
+use std::net::IpAddr;
+
+use super::aggregates::Aggregates;
 use crate::Direction;
 
 /// A name that something outside of the graph uses, and what uses it.
@@ -9,6 +12,17 @@ pub struct Used {
     pub name: String,
     /// What uses it, as a subject: `item 3 of the policy`, `the association 0x1234`.
     pub by: String,
+}
+
+/// An association that rules can name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Association {
+    /// The name of the association.
+    pub name: String,
+    /// The number that stands for it in [`Meta`](crate::Meta).
+    pub number: u32,
+    /// The address of the far end.
+    pub peer: IpAddr,
 }
 
 /// What the work on a packet costs: so much for each, and so much for each octet.
@@ -88,6 +102,12 @@ pub struct House {
     pub costs: Vec<SuiteCost>,
     /// The smallest replay window of the associations that several classes use; absent: it is not known.
     pub window: Option<u64>,
+    /// The numbers of classes in this instance.
+    pub catalogue: Aggregates,
+    /// The associations that rules can name.
+    pub associations: Vec<Association>,
+    /// The applications that rules can name, with their numbers.
+    pub applications: Vec<(String, u16)>,
     /// The times of the packet path.
     pub path: Path,
 }

@@ -1,5 +1,6 @@
 //! A queue of three parts: the enqueueing part, the store, the dequeueing part. Each can be exchanged by itself.
 
+use std::collections::VecDeque;
 use std::mem;
 
 use wire::Time;
@@ -18,6 +19,11 @@ pub struct Queue<T> {
     limit: Limit,
     /// The dequeueing part lets nothing leave before this time.
     closed_until: Option<Time>,
+    /// Work that is under way, such as a bundle's next member: it goes ahead of the store.
+    started: VecDeque<(T, Meta)>,
+    started_amount: Amount,
+    /// The packet that was taken last was one of those.
+    took_started: bool,
 }
 
 impl<T: 'static> Queue<T> {
@@ -28,12 +34,21 @@ impl<T: 'static> Queue<T> {
         dequeue: Box<dyn Dequeue>,
         limit: Limit,
     ) -> Queue<T> {
-        Queue { enqueue, store, dequeue, limit, closed_until: None }
+        Queue {
+            enqueue,
+            store,
+            dequeue,
+            limit,
+            closed_until: None,
+            started: VecDeque::new(),
+            started_amount: Amount::default(),
+            took_started: false,
+        }
     }
 
     /// What waits, and the most that may.
     pub fn backlog(&self) -> Backlog {
-        Backlog { now: self.store.amount(), limit: self.limit }
+        Backlog { now: self.amount(), limit: self.limit }
     }
 
     /// What the three parts are, in the order in which a packet meets them.
@@ -66,17 +81,30 @@ impl<T: 'static> Queue<T> {
         self.limit = limit;
     }
 
+    /// Queue a packet that another queue had admitted already.
+    pub fn keep(&mut self, item: T, meta: Meta) {
+        self.store.put(item, meta);
+    }
+
+    pub(super) fn lead(&mut self, item: T, meta: Meta) -> Offered {
+        self.started_amount += meta.amount;
+        self.started.push_back((item, meta));
+        Offered::Queued
+    }
+
     pub(super) fn amount(&self) -> Amount {
-        self.store.amount()
+        let mut amount = self.store.amount();
+        amount += self.started_amount;
+        amount
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.store.peek().is_none()
+        self.started.is_empty() && self.store.peek().is_none()
     }
 
     /// What a packet that does not fit waits for; `None` if it fits.
     pub(super) fn room(&self, meta: &Meta) -> Option<Wake> {
-        if self.limit.admits(self.store.amount(), meta.amount) {
+        if self.limit.admits(self.amount(), meta.amount) {
             return None;
         }
         let fits_alone = self.limit.admits(Amount::default(), meta.amount);
@@ -118,11 +146,19 @@ impl<T: 'static> Queue<T> {
     }
 
     pub(super) fn put_back(&mut self, item: T, meta: Meta) {
-        self.store.put_back(item, meta);
+        if self.took_started {
+            self.started_amount += meta.amount;
+            self.started.push_front((item, meta));
+        } else {
+            self.store.put_back(item, meta);
+        }
     }
 
     pub(super) fn head(&self, now: Time) -> Option<&Meta> {
-        if self.is_closed(now) { None } else { self.store.peek() }
+        if self.is_closed(now) {
+            return None;
+        }
+        self.started.front().map(|(_, meta)| meta).or_else(|| self.store.peek())
     }
 
     fn is_closed(&self, now: Time) -> bool {
@@ -130,6 +166,12 @@ impl<T: 'static> Queue<T> {
     }
 
     pub(super) fn try_take(&mut self, context: &Context, ended: &mut Vec<Ended<T>>) -> Option<(T, Meta)> {
+        self.took_started = !self.started.is_empty() && !self.is_closed(context.now);
+        if self.took_started {
+            let (item, meta) = self.started.pop_front()?;
+            self.started_amount -= meta.amount;
+            return Some((item, meta));
+        }
         let backlog = self.backlog();
         let head = if self.is_closed(context.now) { None } else { self.store.peek() };
         let leave = self.dequeue.decide(head?, &backlog, context);
@@ -168,6 +210,8 @@ impl<T: 'static> Queue<T> {
     }
 
     pub(super) fn drain(&mut self, back: &mut Vec<(T, Meta)>) {
+        self.started_amount = Amount::default();
+        back.extend(self.started.drain(..));
         while let Some(packet) = self.store.get() {
             back.push(packet);
         }

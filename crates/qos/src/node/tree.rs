@@ -5,6 +5,7 @@ use std::mem;
 use wire::Time;
 
 use crate::amount::{Amount, Measure};
+use crate::behaviour::Pacer;
 use crate::component::{About, Behaviour, Cause, ChildId, Children, Context, Discipline, Entry, Verdict};
 use crate::meta::Meta;
 
@@ -36,6 +37,18 @@ impl<T: 'static> Node<T> {
             Node::Queue(queue) => queue.offer(item, meta, context, ended),
             Node::Tree(tree) => match tree.steer(item, meta, context, ended) {
                 Some((child, item, meta)) => child.offer(item, meta, context, ended),
+                None => Offered::Ended,
+            },
+        }
+    }
+
+    /// Queue a packet of work that is under way ahead of every new packet of its queue, and behind those that were led
+    /// in before. No enqueueing part is asked.
+    pub fn lead(&mut self, item: T, meta: Meta, context: &Context, ended: &mut Vec<Ended<T>>) -> Offered {
+        match self {
+            Node::Queue(queue) => queue.lead(item, meta),
+            Node::Tree(tree) => match tree.steer(item, meta, context, ended) {
+                Some((child, item, meta)) => child.lead(item, meta, context, ended),
                 None => Offered::Ended,
             },
         }
@@ -123,7 +136,9 @@ impl<T: 'static> Node<T> {
                     Wake::At(time) => Some(time),
                     Wake::Room | Wake::Packet | Wake::Never => None,
                 };
-                tree.children().iter().filter_map(at).min().map_or(Wake::Packet, Wake::At)
+                let due = tree.due().max(now);
+                let earliest = tree.children().iter().filter_map(at).min();
+                earliest.map_or(Wake::Packet, |time| Wake::At(time.max(due)))
             }
         }
     }
@@ -195,6 +210,8 @@ pub struct Tree<T> {
     is_idle: bool,
     /// The child that gave last.
     last: Option<ChildId>,
+    /// A shaper of what the whole tree gives.
+    pacer: Option<Pacer>,
 }
 
 impl<T: 'static> Tree<T> {
@@ -204,7 +221,28 @@ impl<T: 'static> Tree<T> {
         discipline: Box<dyn Discipline>,
         children: Vec<Node<T>>,
     ) -> Tree<T> {
-        Tree { steer, discipline, children, chosen: None, chosen_at: None, is_idle: false, last: None }
+        Tree {
+            steer,
+            discipline,
+            children,
+            chosen: None,
+            chosen_at: None,
+            is_idle: false,
+            last: None,
+            pacer: None,
+        }
+    }
+
+    /// Shape what the whole tree gives.
+    #[must_use]
+    pub fn shaped(mut self, pacer: Option<Pacer>) -> Tree<T> {
+        self.pacer = pacer;
+        self
+    }
+
+    /// The time from which the shaper lets a packet go.
+    fn due(&self) -> Time {
+        self.pacer.as_ref().map_or(Time(0), Pacer::due)
     }
 
     /// What the behaviours and the discipline are.
@@ -289,16 +327,25 @@ impl<T: 'static> Tree<T> {
     }
 
     pub(super) fn head(&self, now: Time) -> Option<&Meta> {
+        if self.due() > now {
+            return None;
+        }
         self.children.get(usize::from(self.chosen?.0))?.head(now)
     }
 
     pub(super) fn try_take(&mut self, context: &Context, ended: &mut Vec<Ended<T>>) -> Option<(T, Meta)> {
+        if self.due() > context.now {
+            return None;
+        }
         self.settle(context);
         let child = self.chosen?;
         self.forget_choice();
         let (item, meta) = self.children.get_mut(usize::from(child.0))?.try_take(context, ended)?;
         self.discipline.served(child, meta.amount, context);
         self.last = Some(child);
+        if let Some(pacer) = &mut self.pacer {
+            pacer.charge(context.now, &meta);
+        }
         Some((item, meta))
     }
 
@@ -306,6 +353,9 @@ impl<T: 'static> Tree<T> {
         self.forget_choice();
         let child = self.last.filter(|last| usize::from(last.0) < self.children.len()).unwrap_or(ChildId(0));
         self.discipline.put_back(child, meta.amount, context);
+        if let Some(pacer) = &mut self.pacer {
+            pacer.credit(&meta);
+        }
         if let Some(node) = self.children.get_mut(usize::from(child.0)) {
             node.put_back(item, meta, context);
         }

@@ -19,6 +19,10 @@ pub enum Rank {
         /// Nanoseconds for those that the table does not have.
         otherwise: u64,
     },
+    /// The drop precedence, the lowest first.
+    Colour,
+    /// The cost in nanoseconds, the lowest first.
+    Cost,
     /// The priority of its aggregate, the lowest number first.
     Priority {
         /// The priority of each aggregate.
@@ -34,6 +38,8 @@ impl Rank {
         let of =
             |table: &[u64], otherwise| table.get(usize::from(meta.aggregate.0)).copied().unwrap_or(otherwise);
         match self {
+            Rank::Colour => meta.colour as u64,
+            Rank::Cost => meta.amount.ns,
             Rank::Deadline { within, otherwise } => meta.arrived.0.saturating_add(of(within, *otherwise)),
             Rank::Priority { order, otherwise } => of(order, *otherwise),
         }
@@ -115,6 +121,8 @@ impl<T: Send> Store<T> for Ranked<T> {
 
     fn about(&self) -> About {
         let settings = match &self.rank {
+            Rank::Colour => "colour",
+            Rank::Cost => "cost",
             Rank::Deadline { .. } => "deadline",
             Rank::Priority { .. } => "priority",
         };
