@@ -4,9 +4,11 @@
 //! the state of active queue management begin anew, as their settings may be others.
 
 use super::description::HookPoint;
-use super::running::{FRONTS, Graph, Leaf, UnitQueues};
+use super::running::{FRONTS, Graph, Leaf, UnitQueues, slot};
+use crate::behaviour::Target;
+use crate::component::Context;
 use crate::meta::Meta;
-use crate::node::Node;
+use crate::node::{Ended, Node, Offered};
 use crate::unit::UnitId;
 
 /// A packet whose queue is in the graph no more. It is to be offered at this point again, before any newer packet is.
@@ -54,6 +56,25 @@ impl<T: 'static> Graph<T> {
             }
         }
         retired
+    }
+
+    /// Offer a packet again that an exchange gave back. If its class is in the graph no more, it gets another one by the
+    /// rules.
+    pub fn offer_back(&mut self, back: Back<T>, context: &Context, ended: &mut Vec<Ended<T>>) -> Offered {
+        let Back { at, item, mut meta } = back;
+        let waits = |leaf: &Leaf| leaf.classes.contains(&meta.aggregate);
+        let mut leaves = match slot(at) {
+            Some(place) => vec![&self.slots[place].leaves],
+            None => self.queues.iter().map(|queues| &queues.leaves).collect(),
+        };
+        leaves.retain(|leaves| !leaves.is_empty());
+        if !leaves.is_empty()
+            && !leaves.into_iter().flatten().any(waits)
+            && let Some(Target::Aggregate(aggregate)) = self.classifier.find(&meta)
+        {
+            meta.aggregate = aggregate;
+        }
+        self.offer(at, item, meta, context, ended)
     }
 
     fn adopt_units(

@@ -19,7 +19,7 @@ use super::kinds::{Component, Kind};
 use super::lint::lint;
 use super::running::{Graph, Slot};
 use super::spanned::Span;
-use crate::behaviour::{Pacer, SettingsError};
+use crate::behaviour::{Classifier, Pacer, SettingsError};
 use crate::{AggregateId, Direction};
 
 /// The suites of an instance in the order of their numbers, which packets carry.
@@ -88,8 +88,24 @@ impl Build<'_> {
             self.slot(HookPoint::In2a, HookPoint::Out2b)?,
         ];
         let before = self.chain(self.hook(HookPoint::In5a))?;
+        let classifier = self.classifier()?;
         let (dispatcher, queues) = self.dispatcher()?;
-        Ok(Graph::new(self.direction, slots, before, (dispatcher, queues), self.aggregates, self.suites))
+        Ok(Graph::new(
+            self.direction,
+            slots,
+            (before, classifier),
+            (dispatcher, queues),
+            self.aggregates,
+            self.suites,
+        ))
+    }
+
+    /// The rules of classes, without a hook: packets are classified anew by it when a graph is exchanged.
+    fn classifier(&self) -> Result<Classifier, Fault> {
+        self.rules_are_known()?;
+        let span = self.description.classes.first().map_or(0..0, |class| class.name.span.clone());
+        let refusal = |_| refused(&span, "the rules of classes cannot be compiled", "mend their ranges");
+        Classifier::new(&self.class_rules()).map_err(refusal)
     }
 
     /// The hook of this direction at a point.

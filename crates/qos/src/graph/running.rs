@@ -21,6 +21,7 @@ use super::aggregates::Aggregates;
 use super::chain::Chain;
 use super::counts::Counts;
 use super::description::HookPoint;
+use crate::behaviour::Classifier;
 use crate::component::Context;
 use crate::dispatcher::{Assignment, Dispatcher, JobId};
 use crate::meta::{AggregateId, Direction, Meta};
@@ -80,6 +81,8 @@ pub struct Graph<T> {
     pub(super) direction: Direction,
     pub(super) slots: [Slot<T>; 4],
     pub(super) before_units: Chain,
+    /// The rules of classes, for packets whose class the graph has no more.
+    pub(super) classifier: Classifier,
     pub(super) dispatcher: Dispatcher<T>,
     pub(super) queues: Vec<UnitQueues>,
     pub(super) aggregates: Aggregates,
@@ -91,13 +94,13 @@ impl<T: 'static> Graph<T> {
     pub(super) fn new(
         direction: Direction,
         slots: [Slot<T>; 4],
-        before_units: Chain,
+        (before_units, classifier): (Chain, Classifier),
         (dispatcher, queues): (Dispatcher<T>, Vec<UnitQueues>),
         aggregates: Aggregates,
         suites: Vec<String>,
     ) -> Graph<T> {
         let counts = Counts::default();
-        Graph { direction, slots, before_units, dispatcher, queues, aggregates, suites, counts }
+        Graph { direction, slots, before_units, classifier, dispatcher, queues, aggregates, suites, counts }
     }
 
     /// The direction whose packets the graph is for.
