@@ -4,14 +4,13 @@
 //! the state of active queue management begin anew, as their settings may be others.
 
 use super::description::HookPoint;
-use super::running::{FRONTS, Graph, Leaf, UnitQueues, slot};
-use crate::behaviour::Target;
-use crate::component::Context;
+use super::running::{FRONTS, Graph, Leaf, UnitQueues};
 use crate::meta::Meta;
-use crate::node::{Ended, Node, Offered};
+use crate::node::Node;
 use crate::unit::UnitId;
 
-/// A packet whose queue is in the graph no more. It is to be offered at this point again, before any newer packet is.
+/// A packet whose queue is in the graph no more. It is to be offered at this point again, before any newer packet is,
+/// and gets another class by the rules if its own is gone as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Back<T> {
     /// The point where it is to be offered.
@@ -37,9 +36,11 @@ impl<T: 'static> Graph<T> {
         let Graph { slots, before_units, mut dispatcher, queues, suites, counts, .. } = old;
         self.counts = counts;
         self.before_units.inherit(&before_units);
+        let classes = self.classes;
         let mut retired = Retired::default();
         let mut left = Vec::new();
         self.adopt_units(&mut dispatcher, queues, suites, &mut retired, &mut left);
+        in_order(&mut left);
         for (item, meta) in left.drain(..) {
             self.before_units.leave(&meta);
             self.counts.back(HookPoint::In5a, &meta);
@@ -47,7 +48,8 @@ impl<T: 'static> Graph<T> {
         }
         for ((at, new), old) in FRONTS.into_iter().zip(&mut self.slots).zip(slots) {
             new.before.inherit(&old.before);
-            move_over(old.node, &old.leaves, &mut new.node, &new.leaves, &mut left);
+            move_over((old.node, &old.leaves), (&mut new.node, &new.leaves), classes, &mut left);
+            in_order(&mut left);
             for (item, meta) in left.drain(..) {
                 // It is counted again when it is offered again.
                 new.before.leave(&meta);
@@ -56,25 +58,6 @@ impl<T: 'static> Graph<T> {
             }
         }
         retired
-    }
-
-    /// Offer a packet again that an exchange gave back. If its class is in the graph no more, it gets another one by the
-    /// rules.
-    pub fn offer_back(&mut self, back: Back<T>, context: &Context, ended: &mut Vec<Ended<T>>) -> Offered {
-        let Back { at, item, mut meta } = back;
-        let waits = |leaf: &Leaf| leaf.classes.contains(&meta.aggregate);
-        let mut leaves = match slot(at) {
-            Some(place) => vec![&self.slots[place].leaves],
-            None => self.queues.iter().map(|queues| &queues.leaves).collect(),
-        };
-        leaves.retain(|leaves| !leaves.is_empty());
-        if !leaves.is_empty()
-            && !leaves.into_iter().flatten().any(waits)
-            && let Some(Target::Aggregate(aggregate)) = self.classifier.find(&meta)
-        {
-            meta.aggregate = aggregate;
-        }
-        self.offer(at, item, meta, context, ended)
     }
 
     fn adopt_units(
@@ -114,7 +97,7 @@ impl<T: 'static> Graph<T> {
                     if let Some(old) = dispatcher.exchange(unit, spec, node)
                         && let Some(node) = dispatcher.queues_mut(unit)
                     {
-                        move_over(old, leaves, node, &hung.leaves, left);
+                        move_over((old, leaves), (node, &hung.leaves), self.classes, left);
                     }
                     for (_, meta) in &left[before..] {
                         dispatcher.withdraw(unit, meta);
@@ -136,13 +119,17 @@ impl<T: 'static> Graph<T> {
     }
 }
 
+/// Put packets of several queues, each in its order, into the order of their arrival.
+fn in_order<T>(packets: &mut [(T, Meta)]) {
+    packets.sort_by_key(|(_, meta)| meta.arrived);
+}
+
 /// Move the packets of an old node to the queues of the same names below a new one. A packet whose queue is gone, or
 /// takes its class no more, is left.
 fn move_over<T: 'static>(
-    mut old: Node<T>,
-    old_leaves: &[Leaf],
-    new: &mut Node<T>,
-    new_leaves: &[Leaf],
+    (mut old, old_leaves): (Node<T>, &[Leaf]),
+    (new, new_leaves): (&mut Node<T>, &[Leaf]),
+    classes: u64,
     left: &mut Vec<(T, Meta)>,
 ) {
     let mut packets = Vec::new();
@@ -155,7 +142,8 @@ fn move_over<T: 'static>(
         let place = if stays_plain { Some(0) } else { place };
         for (item, meta) in packets.drain(..) {
             let takes = |leaf: &Leaf| leaf.classes.contains(&meta.aggregate);
-            match place.filter(|at| stays_plain || new_leaves.get(*at).is_some_and(takes)) {
+            let is_known = classes & 1_u64.checked_shl(meta.aggregate.0.into()).unwrap_or(0) != 0;
+            match place.filter(|at| is_known && (stays_plain || new_leaves.get(*at).is_some_and(takes))) {
                 Some(at) => keep(new, at, item, meta),
                 None => left.push((item, meta)),
             }

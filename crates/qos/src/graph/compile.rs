@@ -12,7 +12,7 @@ mod units;
 
 use super::aggregates::Aggregates;
 use super::chain::Chain;
-use super::description::{Description, Hook, HookPoint, Name};
+use super::description::{Class, Description, Hook, HookPoint, Name};
 use super::fault::{Code, Fault};
 use super::house::House;
 use super::kinds::{Component, Kind};
@@ -93,11 +93,19 @@ impl Build<'_> {
         Ok(Graph::new(
             self.direction,
             slots,
-            (before, classifier),
+            (before, classifier, self.classes()),
             (dispatcher, queues),
             self.aggregates,
             self.suites,
         ))
+    }
+
+    /// The classes of this direction, one bit each.
+    fn classes(&self) -> u64 {
+        let classes =
+            self.description.classes.iter().filter(|class| class.direction.value.has(self.direction));
+        let bit = |class: &Class| 1_u64.checked_shl(self.class(&class.name.value).0.into()).unwrap_or(0);
+        classes.map(bit).fold(0, |set, bit| set | bit)
     }
 
     /// The rules of classes, without a hook: packets are classified anew by it when a graph is exchanged.

@@ -15,18 +15,20 @@
 //! before incoming main. A bundle's next member is offered at 3a with its index one higher, and goes ahead of the new
 //! packets of its class there and at 5a, behind members that were offered before it.
 
+mod units;
+
 use wire::Time;
 
 use super::aggregates::Aggregates;
 use super::chain::Chain;
 use super::counts::Counts;
 use super::description::HookPoint;
-use crate::behaviour::Classifier;
+use crate::behaviour::{Classifier, Target};
 use crate::component::Context;
-use crate::dispatcher::{Assignment, Dispatcher, JobId};
+use crate::dispatcher::Dispatcher;
 use crate::meta::{AggregateId, Direction, Meta};
 use crate::node::{Ended, Node, Offered, Pull, Wake};
-use crate::unit::{UnitFault, UnitId};
+use crate::unit::UnitId;
 
 /// A queue of the tree behind a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +87,8 @@ pub struct Graph<T> {
     pub(super) classifier: Classifier,
     pub(super) dispatcher: Dispatcher<T>,
     pub(super) queues: Vec<UnitQueues>,
+    /// The classes of the graph, one bit each.
+    pub(super) classes: u64,
     pub(super) aggregates: Aggregates,
     pub(super) suites: Vec<String>,
     pub(super) counts: Counts,
@@ -94,18 +98,42 @@ impl<T: 'static> Graph<T> {
     pub(super) fn new(
         direction: Direction,
         slots: [Slot<T>; 4],
-        (before_units, classifier): (Chain, Classifier),
+        (before_units, classifier, classes): (Chain, Classifier, u64),
         (dispatcher, queues): (Dispatcher<T>, Vec<UnitQueues>),
         aggregates: Aggregates,
         suites: Vec<String>,
     ) -> Graph<T> {
         let counts = Counts::default();
-        Graph { direction, slots, before_units, classifier, dispatcher, queues, aggregates, suites, counts }
+        Graph {
+            direction,
+            slots,
+            before_units,
+            classifier,
+            dispatcher,
+            queues,
+            classes,
+            aggregates,
+            suites,
+            counts,
+        }
     }
 
     /// The direction whose packets the graph is for.
     pub const fn direction(&self) -> Direction {
         self.direction
+    }
+
+    /// Whether the graph has the class.
+    pub fn has(&self, aggregate: AggregateId) -> bool {
+        self.classes & 1_u64.checked_shl(aggregate.0.into()).unwrap_or(0) != 0
+    }
+
+    /// The class that the rules give a packet which comes at 1a.
+    pub fn classify(&self, meta: &Meta) -> AggregateId {
+        match self.classifier.find(meta) {
+            Some(Target::Aggregate(aggregate)) => aggregate,
+            Some(Target::Outlet(_)) | None => meta.aggregate,
+        }
     }
 
     /// The numbers of classes, to be kept for the next graph of the instance.
@@ -147,6 +175,7 @@ impl<T: 'static> Graph<T> {
     ) -> Offered {
         let from = ended.len();
         let Some(place) = slot(at) else { return self.offer_to_units(item, meta, context, ended) };
+        self.classify_anew(at, &mut meta);
         if at.queue() == 3 && self.slots[place].is_plain() {
             self.counts.come(at, &meta);
             self.counts.gone(at, &meta);
@@ -166,28 +195,6 @@ impl<T: 'static> Graph<T> {
         } else {
             slot.node.offer(item, meta, context, ended)
         };
-        self.count_ended(at, &ended[from..]);
-        offered
-    }
-
-    fn offer_to_units(
-        &mut self,
-        item: T,
-        mut meta: Meta,
-        context: &Context,
-        ended: &mut Vec<Ended<T>>,
-    ) -> Offered {
-        let at = HookPoint::In5a;
-        let judged = self.before_units.run(&mut meta, context);
-        self.counts.come(at, &meta);
-        if let Err(cause) = judged {
-            self.counts.dropped(at, &meta, cause);
-            ended.push(Ended { item, meta, cause });
-            self.leave_in_front(at, &meta);
-            return Offered::Ended;
-        }
-        let from = ended.len();
-        let offered = self.dispatcher.offer(item, meta, context, ended);
         self.count_ended(at, &ended[from..]);
         offered
     }
@@ -223,83 +230,6 @@ impl<T: 'static> Graph<T> {
     pub fn serve(&mut self, context: &Context, ended: &mut Vec<Ended<T>>) -> Option<Due<T>> {
         let started = self.take(HookPoint::Out4b, context, ended);
         started.or_else(|| self.take(HookPoint::Out1b, context, ended))
-    }
-
-    /// The next assignment to a unit. What waits at 3b goes on to 5a first.
-    pub fn next(&mut self, context: &Context, ended: &mut Vec<Ended<T>>) -> Option<Assignment<T>> {
-        while let Some(Due { item, meta, .. }) = self.take(HookPoint::Out3b, context, ended) {
-            self.offer_to_units(item, meta, context, ended);
-        }
-        let from = ended.len();
-        let assignment = self.dispatcher.next(context, ended);
-        self.count_ended(HookPoint::Out5b, &ended[from..]);
-        Some(self.given(assignment?, context))
-    }
-
-    /// A packet that gets in between two steps of a sliced unit.
-    pub fn between(
-        &mut self,
-        unit: UnitId,
-        context: &Context,
-        ended: &mut Vec<Ended<T>>,
-    ) -> Option<Assignment<T>> {
-        let from = ended.len();
-        let assignment = self.dispatcher.between(unit, context, ended);
-        self.count_ended(HookPoint::Out5b, &ended[from..]);
-        Some(self.given(assignment?, context))
-    }
-
-    fn given(&mut self, mut assignment: Assignment<T>, context: &Context) -> Assignment<T> {
-        self.counts.gone(HookPoint::Out5b, &assignment.meta);
-        let queues = self.queues.iter_mut().find(|queues| queues.unit == assignment.unit);
-        if let Some(queues) = queues.filter(|queues| !queues.behind.is_empty()) {
-            // Only behaviours that drop nothing stand there, which the compiler sees to.
-            let _ = queues.behind.run(&mut assignment.meta, context);
-        }
-        assignment
-    }
-
-    /// Put the rest of a super-packet that was cut back to the head of its queue.
-    pub fn rest(&mut self, job: JobId, item: T, meta: Meta, context: &Context) {
-        let tally = self.counts.tally(HookPoint::Out5b, &meta);
-        tally.gone = tally.gone.saturating_sub(meta.amount.packets);
-        self.dispatcher.rest(job, item, meta, context);
-    }
-
-    /// A unit answered a job of so many packets, for which it spent so many nanoseconds.
-    ///
-    /// # Errors
-    ///
-    /// The fault of the unit. The job is accounted for as far as it was in flight.
-    pub fn done(&mut self, unit: UnitId, job: JobId, spent: u64, context: &Context) -> Result<(), UnitFault> {
-        let before = self.dispatcher.in_flight();
-        let answer = self.dispatcher.done(unit, job, spent, context.now);
-        self.counts.answered += before.saturating_sub(self.dispatcher.in_flight());
-        answer
-    }
-
-    /// A unit that has not answered in time; see [`Dispatcher::overdue`].
-    pub fn overdue(&mut self, now: Time) -> Option<UnitId> {
-        self.dispatcher.overdue(now)
-    }
-
-    /// Take a unit out. What waits for it comes back, to be offered at 5a again. The answer is the number of jobs that
-    /// are in flight on it still.
-    pub fn detach(&mut self, unit: UnitId, back: &mut Vec<(T, Meta)>) -> usize {
-        let from = back.len();
-        let detached = self.dispatcher.detach(unit, back);
-        for (_, meta) in &back[from..] {
-            self.before_units.leave(meta);
-            self.counts.back(HookPoint::Out5b, meta);
-        }
-        detached.map_or(0, |detached| detached.in_flight)
-    }
-
-    /// Give up the jobs in flight of a unit that was detached or hangs. The caller ends their packets.
-    pub fn give_up(&mut self, unit: UnitId, lost: &mut Vec<JobId>) {
-        let before = self.dispatcher.in_flight();
-        self.dispatcher.give_up(unit, lost);
-        self.counts.given_up += before.saturating_sub(self.dispatcher.in_flight());
     }
 
     /// A packet left the graph without the outgoing main queue, or ended while the caller had it: limits count it no
@@ -350,6 +280,14 @@ impl<T: 'static> Graph<T> {
         FRONTS.iter().zip(&self.slots).all(is_right)
             && self.counts.queued(HookPoint::In5a) == Some(self.dispatcher.packets())
             && self.counts.given() == self.counts.answered + self.counts.given_up + in_flight
+    }
+
+    /// Give a packet another class by the rules if an exchange took its class out of the graph.
+    fn classify_anew(&mut self, at: HookPoint, meta: &mut Meta) {
+        if !self.has(meta.aggregate) && at.queue() != 1 {
+            self.leave_in_front(at, meta);
+            meta.aggregate = self.classify(meta);
+        }
     }
 
     fn count_ended(&mut self, at: HookPoint, ended: &[Ended<T>]) {

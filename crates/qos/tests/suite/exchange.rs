@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use qos::graph::description::HookPoint;
 use qos::graph::{Graph, House, PRESETS, compile, preset, print};
-use qos::{Direction, Meta};
+use qos::{AggregateId, Direction, Meta};
 
 use crate::common::Random;
 use crate::running::{BE, EF, US, Works, described, example, graph_of, house, of_dscp};
@@ -28,7 +28,7 @@ impl Works {
         let context = self.context();
         let count = back.len();
         for packet in back {
-            self.graph.offer_back(packet, &context, &mut self.ended);
+            self.graph.offer(packet.at, packet.item, packet.meta, &context, &mut self.ended);
         }
         assert!(self.graph.conserved(), "{:?}", self.graph.counts());
         count
@@ -120,6 +120,29 @@ fn texts() -> Vec<String> {
     texts
 }
 
+/// A packet as the test follows it. Packets of several classes that an exchange makes one are no pair.
+struct Packet {
+    meta: Meta,
+    class: AggregateId,
+    /// The class in which it was given, which binds it to a unit.
+    given_as: Option<AggregateId>,
+    /// Each of its classes, with the exchange that gave it.
+    classes: Vec<(u64, AggregateId)>,
+}
+
+impl Packet {
+    fn follow(&mut self, graph: &Graph<u64>, exchange: u64) {
+        if !graph.has(self.class) {
+            self.class = graph.classify(&self.meta);
+            self.classes.push((exchange, self.class));
+        }
+    }
+
+    fn pair(&self) -> (u32, u8, Vec<(u64, AggregateId)>) {
+        (self.meta.association, self.meta.dscp[1], self.classes.clone())
+    }
+}
+
 /// Flow queues do not keep the order of an association, but of a flow; so each association is a flow here.
 #[test]
 fn random_exchanges_keep_every_packet_and_the_order_of_each_pair() {
@@ -128,7 +151,8 @@ fn random_exchanges_keep_every_packet_and_the_order_of_each_pair() {
     for seed in 0..60 {
         let mut random = Random(seed);
         let mut works = Works::new(graph_of(&described(&texts[0], &house(COST)), &house(COST)));
-        let mut order: BTreeMap<(u32, u8, u8), u64> = BTreeMap::new();
+        let mut order: BTreeMap<_, u64> = BTreeMap::new();
+        let mut packets: Vec<Packet> = Vec::new();
         let (mut tickets, mut given) = (0, 0);
         for _ in 0..600 {
             match random.next() % 16 {
@@ -137,6 +161,8 @@ fn random_exchanges_keep_every_packet_and_the_order_of_each_pair() {
                     let dscp = [EF, BE, 10, 18][(random.next() % 4) as usize];
                     let meta =
                         Meta { association: number, flow: number, user: number, ..of_dscp(dscp, COST) };
+                    let class = works.graph.classify(&meta);
+                    packets.push(Packet { meta, class, given_as: None, classes: vec![(0, class)] });
                     works.offer(tickets, meta);
                     tickets += 1;
                 }
@@ -154,12 +180,15 @@ fn random_exchanges_keep_every_packet_and_the_order_of_each_pair() {
                 _ => {
                     returned += works.exchange(&texts[random.next() as usize % texts.len()]);
                     exchanges += 1;
+                    packets.iter_mut().for_each(|packet| packet.follow(&works.graph, exchanges));
                 }
             }
             for assignment in &works.given[given..] {
-                let meta = &assignment.meta;
-                let pair = (meta.association, meta.dscp[1], meta.aggregate.0);
-                let before = order.insert(pair, assignment.item);
+                let packet = &mut packets[assignment.item as usize];
+                assert_eq!(assignment.meta.aggregate, packet.class, "seed {seed}");
+                let pair = packet.pair();
+                packet.given_as = Some(packet.class);
+                let before = order.insert(pair.clone(), assignment.item);
                 assert!(before.is_none_or(|before| before < assignment.item), "seed {seed}: {pair:?}");
             }
             given = works.given.len();
@@ -167,11 +196,15 @@ fn random_exchanges_keep_every_packet_and_the_order_of_each_pair() {
         }
         works.drain();
         assert_eq!((works.left.len() + works.ended.len()) as u64, tickets, "seed {seed}");
-        let mut last: BTreeMap<(u32, u8, u8), u64> = BTreeMap::new();
-        for (ticket, meta) in &works.left {
-            let pair = (meta.association, meta.dscp[1], meta.aggregate.0);
-            let before = last.insert(pair, *ticket);
-            assert!(before.is_none_or(|before| before < *ticket), "seed {seed}: {pair:?} left out of order");
+        let mut last = BTreeMap::new();
+        for (ticket, _) in &works.left {
+            let packet = &packets[*ticket as usize];
+            let pair = (packet.pair(), packet.given_as.unwrap_or(packet.class));
+            let before = last.insert(pair.clone(), *ticket);
+            assert!(
+                before.is_none_or(|before: u64| before < *ticket),
+                "seed {seed}: {pair:?} left out of order: {before:?} before {ticket}"
+            );
         }
     }
     assert!(exchanges > 1_000 && returned > 1_000, "{exchanges} exchanges, {returned} packets came back");
