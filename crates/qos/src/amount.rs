@@ -54,9 +54,9 @@ impl SubAssign for Amount {
 /// The most that may wait, in all three measures. [`u64::MAX`] is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The most packets.
+    /// The most packets that may wait.
     pub packets: u64,
-    /// The most octets.
+    /// The most octets that may wait.
     pub octets: u64,
     /// The most nanoseconds of a processor.
     pub ns: u64,

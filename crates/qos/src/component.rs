@@ -35,7 +35,7 @@ pub enum Cause {
 /// The time, and randomness from the graph's seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
-    /// The time now.
+    /// The time of the call.
     pub now: Time,
     /// 64 random bits of this call.
     pub random: u64,
@@ -60,7 +60,7 @@ pub enum Verdict {
     To(u8),
     /// It goes on, and is marked as having met congestion.
     Mark,
-    /// It ends here.
+    /// The packet ends at this component.
     Drop(Cause),
 }
 
@@ -83,14 +83,14 @@ pub trait Behaviour: Send {
         None
     }
 
-    /// What it is.
+    /// What the component is, for people.
     fn about(&self) -> About;
 }
 
 /// What waits in a queue, and the most that may: the length function of the paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// What waits.
+    /// What waits in the queue.
     pub now: Amount,
     /// The most that may wait.
     pub limit: Limit,
@@ -99,11 +99,11 @@ pub struct Backlog {
 /// What the enqueueing part says of a packet that comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admit {
-    /// It is queued.
+    /// The packet is queued as it is.
     Take,
     /// It is queued, marked as having met congestion.
     Mark,
-    /// It ends.
+    /// The packet that comes ends.
     Refuse(Cause),
     /// The packet at the head of the queue ends, then it is asked again.
     EvictFirst(Cause),
@@ -123,7 +123,7 @@ pub trait Enqueue: Send {
     /// Judge a packet that comes.
     fn admit(&mut self, meta: &Meta, backlog: &Backlog, context: &Context) -> Admit;
 
-    /// What it is.
+    /// What the component is, for people.
     fn about(&self) -> About;
 }
 
@@ -150,17 +150,17 @@ pub trait Store<T>: Send {
         self.peek().map(|meta| meta.flow)
     }
 
-    /// What waits.
+    /// What waits in the queue.
     fn amount(&self) -> Amount;
 
-    /// What it is.
+    /// What the component is, for people.
     fn about(&self) -> About;
 }
 
 /// What the dequeueing part says of the packet that is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
-    /// It leaves.
+    /// The packet leaves as it is.
     Give,
     /// It leaves, marked as having met congestion.
     Mark,
@@ -175,7 +175,7 @@ pub trait Dequeue: Send {
     /// Judge the packet that is next.
     fn decide(&mut self, head: &Meta, backlog: &Backlog, context: &Context) -> Leave;
 
-    /// What it is.
+    /// What the component is, for people.
     fn about(&self) -> About;
 }
 
@@ -204,6 +204,6 @@ pub trait Discipline: Send {
     /// The child that gave last has this much of it again: a packet that was not used, or the rest of a super-packet.
     fn put_back(&mut self, child: ChildId, unspent: Amount, context: &Context);
 
-    /// What it is.
+    /// What the component is, for people.
     fn about(&self) -> About;
 }

@@ -21,7 +21,7 @@ pub enum Colour {
     Green,
     /// Beyond the committed rate, within the excess.
     Yellow,
-    /// Beyond the excess.
+    /// Beyond the excess rate too.
     Red,
 }
 
@@ -31,26 +31,26 @@ pub enum Direction {
     /// Towards the network that protection is for.
     #[default]
     Outbound,
-    /// From that network.
+    /// From the network that protection is for.
     Inbound,
 }
 
 /// What stands at the front of a packet on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HeaderKind {
-    /// ESP over IP.
+    /// ESP directly over IP.
     Esp,
     /// ESP in UDP (RFC 3948).
     EspInUdp,
-    /// AH.
+    /// AH of RFC 4302.
     Ah,
-    /// IPComp.
+    /// IPComp of RFC 3173.
     IpComp,
     /// IKE, behind the non-ESP marker or on its own port.
     Ike,
     /// The keepalive of a translated path (RFC 3948 section 2.3).
     Keepalive,
-    /// An ICMP error.
+    /// An ICMP error message.
     IcmpError,
     /// A packet in clear.
     #[default]
@@ -100,7 +100,7 @@ pub struct Meta {
     pub units: UnitMask,
     /// The aggregate that it belongs to.
     pub aggregate: AggregateId,
-    /// Its drop precedence.
+    /// Its drop precedence, as a colour.
     pub colour: Colour,
     /// The DSCP of the outer and of the inner header, six bits each.
     pub dscp: [u8; 2],
@@ -108,7 +108,7 @@ pub struct Meta {
     pub ecn: u8,
     /// What stands at its front.
     pub header: HeaderKind,
-    /// Its direction.
+    /// The direction that it has.
     pub direction: Direction,
     /// Associations of its bundle that are done.
     pub index: u8,

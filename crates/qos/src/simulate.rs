@@ -29,7 +29,7 @@ pub type Number = u64;
 /// What became of the packets of one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassReport {
-    /// Packets that left.
+    /// Packets that left the graph.
     pub left: u64,
     /// Packets that ended, by cause.
     pub dropped: BTreeMap<Cause, u64>,

@@ -14,7 +14,7 @@ const CLASSES: usize = 64;
 pub struct Tally {
     /// Packets that were offered.
     pub come: u64,
-    /// Packets that left.
+    /// Packets that left the queue.
     pub gone: u64,
     /// Packets that were given back to be classified again, in an exchange.
     pub back: u64,

@@ -6,7 +6,7 @@ const PARTS: u64 = 8;
 /// The places: one for each time below eight, then eight for each power of two.
 const PLACES: usize = 64 * PARTS as usize;
 
-/// Times in nanoseconds.
+/// A histogram of times in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     places: Vec<u64>,
@@ -23,7 +23,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Count a time.
+    /// Count one more time.
     pub fn add(&mut self, ns: u64) {
         self.places[place(ns)] += 1;
         self.count += 1;

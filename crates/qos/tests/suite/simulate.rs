@@ -120,6 +120,7 @@ fn random_text(random: &mut Random) -> (String, Vec<u8>) {
         ["\"wfq\"", "{ kind = \"drr\", quantum = \"200us\" }", "\"round_robin\"", "\"weighted\""]
             [of(random, 4) as usize];
     let mut text = format!("stages = {stages}\ndiscipline = {discipline}\n");
+    let guard = (urgent > 0 && of(random, 2) == 0).then(|| 30 + of(random, 69));
     let mut left = 90;
     let mut classes = String::new();
     let codepoints = [46, 10, 18, 26, 34, 0];
@@ -130,7 +131,8 @@ fn random_text(random: &mut Random) -> (String, Vec<u8>) {
         let matches = if dscp == 0 { "\"rest\"".to_owned() } else { format!("[{{ dscp = {dscp} }}]") };
         classes += &format!("[class.c{class}]\nmatch = {matches}\n");
         let is_urgent = class < urgent;
-        let policed = is_urgent || of(random, 2) == 0;
+        let unpoliced = is_urgent && guard.is_some() && of(random, 3) == 0;
+        let policed = !unpoliced && (is_urgent || of(random, 2) == 0);
         if policed {
             let rate = 1 + of(random, (left / (count - class)).max(1));
             left -= rate.min(left);
@@ -139,14 +141,21 @@ fn random_text(random: &mut Random) -> (String, Vec<u8>) {
         }
         if is_urgent {
             classes += "priority = true\n";
+            classes += if unpoliced { "unpoliced = true\n" } else { "" };
         } else if discipline != "\"round_robin\"" {
             classes += &format!("weight = {}\n", 1 + of(random, 8));
+        }
+        if policed && of(random, 6) == 0 {
+            classes += "fair = \"flow\"\n";
+        }
+        if of(random, 8) == 0 {
+            classes += &format!("rate = \"{}Mbit\"\n", 1 + of(random, 200));
         }
         let limit = 8 + of(random, 200);
         classes += &format!("limit = {{ packets = {limit} }}\n");
     }
-    if urgent > 0 && of(random, 2) == 0 {
-        text += "guard = \"95%\"\n";
+    if let Some(guard) = guard {
+        text += &format!("guard = \"{guard}%\"\n");
     }
     let high = 20 + of(random, 180);
     let kind = ["inline", "worker"][of(random, 2) as usize];
@@ -165,8 +174,8 @@ fn random_arrivals(random: &mut Random, dscps: &[u8], packets: u64) -> Vec<(Time
         for _ in 0..burst {
             let octets = 28 + random.next() % 1_473;
             let amount = Amount { packets: 1, octets, ns: 0 };
-            let association = (random.next() % 4) as u32;
-            arrivals.push((Time(now), Meta { amount, association, ..of_dscp(dscp, 0) }));
+            let (association, flow) = ((random.next() % 4) as u32, (random.next() % 9) as u32);
+            arrivals.push((Time(now), Meta { amount, association, flow, ..of_dscp(dscp, 0) }));
         }
         now += random.next() % (2 * COST * burst) + random.next() % 2_000;
         if random.next() % 200 == 0 {
