@@ -5,7 +5,7 @@ use std::ops::{AddAssign, SubAssign};
 /// One of the three measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Measure {
-    /// Packets. A super-packet counts as its pieces.
+    /// The number of packets. A super-packet counts as its pieces.
     Packets,
     /// Octets of the packets.
     Octets,
@@ -16,7 +16,7 @@ pub enum Measure {
 /// An amount of work in all three measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
-    /// Packets. A super-packet counts as its pieces.
+    /// The number of packets. A super-packet counts as its pieces.
     pub packets: u64,
     /// Octets of the packets.
     pub octets: u64,

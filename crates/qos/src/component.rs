@@ -75,7 +75,7 @@ pub struct About {
 
 /// A component that looks at packets and passes, changes, steers or drops them: a classifier, meter, marker, policer.
 pub trait Behaviour: Send {
-    /// Judge a batch. An entry whose verdict is a drop already is left alone.
+    /// Judge the packets of a batch. An entry whose verdict is a drop already is left alone.
     fn run(&mut self, batch: &mut [Entry], context: &Context);
 
     /// The time at which the next packet conforms, for shapers; `None`: at once.

@@ -89,7 +89,7 @@ impl<T: 'static> Station<T> {
         }
     }
 
-    /// Be described anew. A limit that tuned itself goes on if it may.
+    /// Take over another description. A limit that tuned itself goes on if it may.
     pub(super) fn exchange(&mut self, spec: UnitSpec) {
         let changed = spec.kind != self.spec.kind
             || spec.high != self.spec.high

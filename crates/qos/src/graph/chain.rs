@@ -56,7 +56,7 @@ impl Chain {
         self.links.iter().map(Link::about)
     }
 
-    /// Judge a packet. Each verdict is carried out before the next behaviour is asked, so that none hides another.
+    /// Judge one packet by the chain. Each verdict is carried out before the next behaviour is asked, so that none hides another.
     pub(super) fn run(&mut self, meta: &mut Meta, context: &Context) -> Result<(), Cause> {
         let mut entry = [Entry { meta: *meta, verdict: Verdict::Pass }];
         for at in 0..self.links.len() {

@@ -18,7 +18,7 @@ pub(super) struct Job {
     pub(super) job: JobId,
     pub(super) number: Number,
     pub(super) meta: Meta,
-    /// What it costs.
+    /// The nanoseconds that it costs.
     pub(super) ns: u64,
 }
 

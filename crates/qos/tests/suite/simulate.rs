@@ -110,6 +110,29 @@ fn shapers_hold_a_class_and_an_uplink_to_their_rates() {
     assert!(graph.conserved());
 }
 
+#[test]
+fn a_guard_leaves_the_last_child_its_share_within_its_bound() {
+    for guard in [50, 80] {
+        let text = format!(
+            "guard = \"{guard}%\"\n[class.ef]\nmatch = [{{ dscp = \"EF\" }}]\npriority = true\nunpoliced = true\n\
+             limit = {{ packets = 100 }}\n[class.af]\nmatch = [{{ dscp = 10 }}]\npriority = true\nunpoliced = true\n\
+             limit = {{ packets = 100 }}\n[class.rest]\nmatch = \"rest\"\nlimit = {{ packets = 20 }}\n"
+        );
+        let house = house(COST);
+        let description = check(&text, &house).unwrap_or_else(|faults| panic!("{faults:#?}"));
+        let mut graph = graph_of(&description, &house);
+        // Both classes with priority ask for all that there is, and so does the rest.
+        let floods = [EF, 10, BE].map(|dscp| stream(dscp, u64::from(dscp), COST, 100_000));
+        let report = simulate(&mut graph, joined(floods), &costs(COST));
+        let rest = report.class(graph.aggregates().find("rest").unwrap());
+        let share = rest.left * 100 / report.left();
+        assert!((98 - guard..=102 - guard).contains(&share), "{guard}: {share}");
+        let bound = bounds(&description, &house).find("rest", Direction::Outbound).unwrap().total;
+        let most = rest.waits.most();
+        assert!(most <= bound && most > bound.map(|ns| ns / 4), "{guard}: {most:?} of {bound:?}");
+    }
+}
+
 /// A random graph in the short form, with a DSCP for each of its classes.
 fn random_text(random: &mut Random) -> (String, Vec<u8>) {
     let of = |random: &mut Random, most: u64| random.next() % most;
@@ -167,9 +190,13 @@ fn random_text(random: &mut Random) -> (String, Vec<u8>) {
 /// Bursts and streams of every class, beyond what the gateway can do and below it in turns.
 fn random_arrivals(random: &mut Random, dscps: &[u8], packets: u64) -> Vec<(Time, Meta)> {
     let mut arrivals = Vec::new();
-    let mut now = 0;
+    let (mut now, mut flood) = (0, None);
     while (arrivals.len() as u64) < packets {
-        let dscp = dscps[(random.next() % dscps.len() as u64) as usize];
+        let some = dscps[(random.next() % dscps.len() as u64) as usize];
+        if random.next() % 1_000 == 0 {
+            flood = (random.next() % 3 > 0).then_some(some);
+        }
+        let dscp = flood.filter(|_| random.next() % 5 > 0).unwrap_or(some);
         let burst = 1 + random.next() % if random.next() % 8 == 0 { 120 } else { 6 };
         for _ in 0..burst {
             let octets = 28 + random.next() % 1_473;
@@ -177,7 +204,8 @@ fn random_arrivals(random: &mut Random, dscps: &[u8], packets: u64) -> Vec<(Time
             let (association, flow) = ((random.next() % 4) as u32, (random.next() % 9) as u32);
             arrivals.push((Time(now), Meta { amount, association, flow, ..of_dscp(dscp, 0) }));
         }
-        now += random.next() % (2 * COST * burst) + random.next() % 2_000;
+        let pace = if flood.is_some() { COST / 2 } else { 2 * COST };
+        now += random.next() % (pace * burst) + random.next() % 2_000;
         if random.next() % 200 == 0 {
             now += 5 * MS;
         }

@@ -221,7 +221,7 @@ fn deadlines(scheduler: &Scheduler) -> Vec<u64> {
     children.map(|child| child.deadline.as_ref().map_or(u64::MAX, |deadline| deadline.value)).collect()
 }
 
-/// Strict priority. A guard of the share `g` in a period `p` is a bucket of `g * (1 - g) * p` that fills with `g`: a
+/// Strict priority with its guard. A guard of the share `g` in a period `p` is a bucket of `g * (1 - g) * p` that fills with `g`: a
 /// full one lasts for `g * p`, so that the last child never waits longer than the bound's two periods allow.
 fn strict(scheduler: &Scheduler) -> Box<dyn Discipline> {
     let guard = scheduler.discipline.number("guard").filter(|guard| *guard < 1_000_000);

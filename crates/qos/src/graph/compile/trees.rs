@@ -113,7 +113,7 @@ impl Build<'_> {
     }
 }
 
-/// A plain FIFO.
+/// A FIFO without further components.
 fn plain<T: Send + 'static>() -> Node<T> {
     let limit = Limit { packets: PLAIN, ..Limit::NONE };
     Queue::new(Box::new(TailDrop), Box::new(Fifo::with_capacity(0)), Box::new(Give), limit).into()
