@@ -4,7 +4,6 @@
 //! [`Fault`] of the text with its place and a remedy. [`compile()`] makes a [`Graph`] of a description, which is the one thing
 //! here that packets pass.
 
-pub mod adopt;
 pub mod aggregates;
 pub mod chain;
 pub mod check;
@@ -24,7 +23,6 @@ pub mod rules;
 pub mod running;
 pub mod spanned;
 
-pub use adopt::{Back, Retired};
 pub use aggregates::Aggregates;
 pub use check::check;
 pub use compile::compile;
@@ -36,5 +34,6 @@ pub use lint::lint;
 pub use preset::PRESETS;
 pub use print::print;
 pub use read::{preset, read};
+pub use running::adopt::{Back, Retired};
 pub use running::{Due, Graph};
 pub use spanned::Spanned;

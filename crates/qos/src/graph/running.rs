@@ -15,6 +15,7 @@
 //! before incoming main. A bundle's next member is offered at 3a with its index one higher, and goes ahead of the new
 //! packets of its class there and at 5a, behind members that were offered before it.
 
+pub mod adopt;
 mod units;
 
 use wire::Time;

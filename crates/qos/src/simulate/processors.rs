@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use wire::Time;
 
-use super::Number;
 use crate::cost::{CostModel, Work};
 use crate::dispatcher::{Assignment, JobId};
 use crate::graph::Graph;
@@ -16,7 +15,7 @@ use crate::unit::{Kind, UnitId};
 pub(super) struct Job {
     pub(super) unit: UnitId,
     pub(super) job: JobId,
-    pub(super) number: Number,
+    pub(super) number: u64,
     pub(super) meta: Meta,
     /// The nanoseconds that it costs.
     pub(super) ns: u64,
@@ -52,9 +51,9 @@ impl Processors {
     /// Give an assignment to its processor.
     pub(super) fn add(
         &mut self,
-        graph: &Graph<Number>,
+        graph: &Graph<u64>,
         cost: &CostModel,
-        assignment: &Assignment<Number>,
+        assignment: &Assignment<u64>,
         now: Time,
     ) {
         let Assignment { unit, job, item, meta, .. } = assignment;

@@ -193,11 +193,11 @@ fn random_arrivals(random: &mut Random, dscps: &[u8], packets: u64) -> Vec<(Time
     let (mut now, mut flood) = (0, None);
     while (arrivals.len() as u64) < packets {
         let some = dscps[(random.next() % dscps.len() as u64) as usize];
-        if random.next() % 1_000 == 0 {
-            flood = (random.next() % 3 > 0).then_some(some);
+        if random.next().is_multiple_of(1_000) {
+            flood = (!random.next().is_multiple_of(3)).then_some(some);
         }
-        let dscp = flood.filter(|_| random.next() % 5 > 0).unwrap_or(some);
-        let burst = 1 + random.next() % if random.next() % 8 == 0 { 120 } else { 6 };
+        let dscp = flood.filter(|_| !random.next().is_multiple_of(5)).unwrap_or(some);
+        let burst = 1 + random.next() % if random.next().is_multiple_of(8) { 120 } else { 6 };
         for _ in 0..burst {
             let octets = 28 + random.next() % 1_473;
             let amount = Amount { packets: 1, octets, ns: 0 };
@@ -206,7 +206,7 @@ fn random_arrivals(random: &mut Random, dscps: &[u8], packets: u64) -> Vec<(Time
         }
         let pace = if flood.is_some() { COST / 2 } else { 2 * COST };
         now += random.next() % (pace * burst) + random.next() % 2_000;
-        if random.next() % 200 == 0 {
+        if random.next().is_multiple_of(200) {
             now += 5 * MS;
         }
     }
@@ -244,6 +244,7 @@ fn held_against_bound(
 /// None of many packets over many graphs waits longer than the bound that is printed. `RAVELIN_BOUND_GRAPHS` and
 /// `RAVELIN_BOUND_PACKETS` ask for more graphs, and more packets in all.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "the length of the run is asked for outside")]
 fn no_packet_waits_longer_than_the_bound() {
     let asked =
         |name: &str, usual: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(usual);
@@ -265,9 +266,6 @@ fn no_packet_waits_longer_than_the_bound() {
         most = most.max(reached);
         bounded += with_bound;
     }
-    println!(
-        "{bounded} packets with a bound over {feasible} graphs; the worst reached {most} thousandths of it"
-    );
     assert!(bounded >= packets * 2 / 5, "only {bounded} packets had a bound");
-    assert!(most > 300, "the bounds are loose: no packet reached more than {most} thousandths");
+    assert!((300..=1_000).contains(&most), "no packet of {bounded} reached more than {most} thousandths");
 }

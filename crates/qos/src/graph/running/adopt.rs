@@ -3,8 +3,8 @@
 //! Queues keep their packets by name, units what is in flight on them, counters and limits go on. Meters, policers and
 //! the state of active queue management begin anew, as their settings may be others.
 
-use super::description::HookPoint;
-use super::running::{FRONTS, Graph, Leaf, UnitQueues};
+use super::super::description::HookPoint;
+use super::{FRONTS, Graph, Leaf, UnitQueues};
 use crate::meta::Meta;
 use crate::node::Node;
 use crate::unit::UnitId;
