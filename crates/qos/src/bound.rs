@@ -259,12 +259,13 @@ fn kernel(view: &View<'_>, class: &str) -> u64 {
 /// The work in units that a packet waits for: of those that may serve it, and of those on its thread.
 fn committed(view: &View<'_>, class: &str) -> u64 {
     let units = view.description.units.iter();
-    let held = units.filter(|unit| unit.serves(class) || is_on_thread(unit)).map(|unit| held(view, unit));
+    let held =
+        units.filter(|unit| unit.serves(class) || is_on_thread(unit)).map(|unit| held(view, unit, class));
     held.max().unwrap_or(0)
 }
 
-/// The work that a unit can hold and nothing overtakes.
-fn held(view: &View<'_>, unit: &Unit) -> u64 {
+/// The work that a unit can hold and no packet of the class overtakes.
+fn held(view: &View<'_>, unit: &Unit, class: &str) -> u64 {
     let packet = view.costliest();
     let most = unit.most_committed.value;
     let high = match unit.high.value {
@@ -272,12 +273,20 @@ fn held(view: &View<'_>, unit: &Unit) -> u64 {
         Mark::Fixed(high) => high.min(most),
     };
     match unit.kind.value {
-        UnitKind::Sliced(step) => step,
+        UnitKind::Sliced(step) if gets_between(view, unit, class) => step,
         // A packet is given while the mark is not reached, so the last one may go beyond it.
-        UnitKind::Inline => high.max(packet),
+        UnitKind::Inline | UnitKind::Sliced(_) => high.max(packet),
         UnitKind::Batch(lanes) => high.max(packet.saturating_mul(lanes)),
         UnitKind::Worker | UnitKind::Async(_) => high.saturating_add(packet),
     }
+}
+
+/// Whether packets of a class get in between the steps of a sliced unit.
+fn gets_between(view: &View<'_>, unit: &Unit, class: &str) -> bool {
+    let hook = view.description.unit_hook(unit, view.direction);
+    let from = hook.and_then(|hook| hook.from.as_ref());
+    let urgent = from.map(|name| view.description.urgent(&name.value)).unwrap_or_default();
+    urgent.iter().any(|name| name.value == class)
 }
 
 /// The octets of the queues and kernel queues of a class when they are full.

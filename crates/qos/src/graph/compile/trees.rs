@@ -6,6 +6,7 @@ use super::super::description::{Name, Scheduler};
 use super::super::fault::{Code, Fault};
 use super::super::running::Leaf;
 use super::Build;
+use crate::Limit;
 use crate::behaviour::{Classifier, Pacer, Target};
 use crate::component::Behaviour;
 use crate::dequeue::Give;
@@ -13,7 +14,6 @@ use crate::discipline::RoundRobin;
 use crate::enqueue::TailDrop;
 use crate::node::{Node, Queue, Tree};
 use crate::store::Fifo;
-use crate::{AggregateId, Limit};
 
 /// The packets of a plain FIFO, where a graph describes no queue.
 const PLAIN: u64 = 4_096;
@@ -100,16 +100,6 @@ impl Build<'_> {
             steer.find_tunnels(Classifier::new(&rules).ok());
         }
         Ok(steer)
-    }
-
-    /// The classes that a scheduler lets go ahead of others: those below every child of strict priority but the last.
-    pub(super) fn urgent(&self, name: &str) -> Vec<AggregateId> {
-        let Some(NodeRef::Scheduler(scheduler)) = self.description.find_node(name) else { return Vec::new() };
-        let is_strict = scheduler.discipline.kind.value == super::Kind::Strict;
-        let ahead = if is_strict { scheduler.children.len().saturating_sub(1) } else { 0 };
-        let queues =
-            scheduler.children.iter().take(ahead).flat_map(|child| self.description.leaves(&child.to.value));
-        queues.flat_map(|queue| &queue.classes).map(|class| self.class(&class.value)).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The units of a graph, with what hangs at hook 5b of each, and their dispatcher.
 
-use super::super::description::{Dispatch, Hook, HookPoint, Mark as Described, Unit, UnitKind};
+use super::super::description::{Dispatch, Mark as Described, Unit, UnitKind};
 use super::super::fault::{Code, Fault};
 use super::super::house::Line as Measured;
 use super::super::kinds::Kind as Part;
@@ -26,7 +26,7 @@ impl Build<'_> {
         let mut dispatcher = Dispatcher::new(self.costs(), pace, self.seed);
         let mut queues = Vec::new();
         for unit in units {
-            let hook = self.unit_hook(unit);
+            let hook = self.description.unit_hook(unit, self.direction);
             let from = hook.and_then(|hook| hook.from.as_ref());
             let (node, leaves): (_, Vec<Leaf>) = self.root(from, self.shaper(hook)?)?;
             let allowed = |part: Part| matches!(part, Part::Marker | Part::Shape | Part::Classify);
@@ -37,8 +37,8 @@ impl Build<'_> {
                 return Err(refused(&part.span.span, "a component that may drop stands at 5b", remedy));
             }
             let behind = self.chain(hook)?;
-            let urgent = from.map(|name| self.urgent(&name.value)).unwrap_or_default();
-            let spec = self.spec(unit, urgent.into_iter().collect());
+            let urgent = from.map(|name| self.description.urgent(&name.value)).unwrap_or_default();
+            let spec = self.spec(unit, urgent.into_iter().map(|class| self.class(&class.value)).collect());
             let Some(id) = dispatcher.attach(spec, node) else {
                 return Err(Fault {
                     span: unit.name.span.clone(),
@@ -50,16 +50,6 @@ impl Build<'_> {
             queues.push(UnitQueues { unit: id, leaves, behind });
         }
         Ok((dispatcher, queues))
-    }
-
-    /// The hook 5b of a unit: its own, or that of units without one.
-    fn unit_hook(&self, unit: &Unit) -> Option<&Hook> {
-        let hooks = || {
-            let hooks = self.description.hooks.iter();
-            hooks.filter(|hook| hook.at.value == HookPoint::Out5b && hook.direction.value.has(self.direction))
-        };
-        let own = |hook: &&Hook| hook.unit.as_ref().is_some_and(|name| name.value == unit.name.value);
-        hooks().find(own).or_else(|| hooks().find(|hook| hook.unit.is_none()))
     }
 
     fn spec(&self, unit: &Unit, expedited: AggregateSet) -> UnitSpec {

@@ -65,6 +65,24 @@ impl Description {
         }
     }
 
+    /// The classes that a scheduler lets go ahead of others: those below every child of strict priority but the last.
+    pub fn urgent(&self, name: &str) -> Vec<&Name> {
+        let Some(NodeRef::Scheduler(scheduler)) = self.find_node(name) else { return Vec::new() };
+        let is_strict = scheduler.discipline.kind.value == Kind::Strict;
+        let ahead = if is_strict { scheduler.children.len().saturating_sub(1) } else { 0 };
+        let queues = scheduler.children.iter().take(ahead).flat_map(|child| self.leaves(&child.to.value));
+        queues.flat_map(|queue| &queue.classes).collect()
+    }
+
+    /// The hook 5b of a unit in a direction: its own, or that of units without one.
+    pub fn unit_hook(&self, unit: &Unit, direction: Direction) -> Option<&Hook> {
+        let at_units =
+            |hook: &&Hook| hook.at.value == HookPoint::Out5b && hook.direction.value.has(direction);
+        let hooks = || self.hooks.iter().filter(at_units);
+        let own = |hook: &&Hook| hook.unit.as_ref().is_some_and(|name| name.value == unit.name.value);
+        hooks().find(own).or_else(|| hooks().find(|hook| hook.unit.is_none()))
+    }
+
     /// Whether a node is another one, or lies below it.
     pub fn is_below(&self, above: &str, name: &str) -> bool {
         let mut names = vec![above];
