@@ -21,7 +21,7 @@ use crate::node::{Ended, Wake};
 use crate::unit::UnitId;
 
 pub use histogram::Histogram;
-use processors::Processors;
+use processors::{Event, Processors};
 
 /// A packet of the simulation: its number in the order of arrival.
 pub type Number = u64;
@@ -149,12 +149,21 @@ impl Run<'_> {
                 break;
             };
             self.now = next;
-            while let Some(job) = self.processors.finish(next) {
+            while let Some(event) = self.processors.finish(next) {
                 let context = self.context();
-                // The cost is the model's own, so that nothing is learned.
-                let answer = self.graph.done(job.unit, job.job, job.ns, &context);
-                debug_assert!(answer.is_ok(), "{answer:?}");
-                self.graph.offer(HookPoint::In4a, job.number, job.meta, &context, &mut self.ended);
+                match event {
+                    Event::Done(job) => {
+                        // The cost is the model's own, so that nothing is learned.
+                        let answer = self.graph.done(job.unit, job.job, job.ns, &context);
+                        debug_assert!(answer.is_ok(), "{answer:?}");
+                        self.graph.offer(HookPoint::In4a, job.number, job.meta, &context, &mut self.ended);
+                    }
+                    Event::Step(unit) => {
+                        if let Some(assignment) = self.graph.between(unit, &context, &mut self.ended) {
+                            self.processors.add(self.graph, self.cost, &assignment, self.now, true);
+                        }
+                    }
+                }
             }
             self.turn();
         }
@@ -185,7 +194,7 @@ impl Run<'_> {
                     assignment.meta.amount = assignment.budget;
                     self.graph.rest(assignment.job, assignment.item, rest, &context);
                 }
-                self.processors.add(self.graph, self.cost, &assignment, self.now);
+                self.processors.add(self.graph, self.cost, &assignment, self.now, false);
                 moved = true;
             }
             for ended in self.ended.drain(..) {

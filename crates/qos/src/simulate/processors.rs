@@ -19,6 +19,19 @@ pub(super) struct Job {
     pub(super) meta: Meta,
     /// The nanoseconds that it costs.
     pub(super) ns: u64,
+    /// The nanoseconds of it that are still to be done.
+    left: u64,
+    /// The longest step, on a sliced unit.
+    step: u64,
+}
+
+/// What happens when a processor has done a step.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    /// The job is done as a whole.
+    Done(Job),
+    /// A job of this unit goes on, and another one may get in between.
+    Step(UnitId),
 }
 
 /// One processor with its jobs in the order in which it does them.
@@ -30,6 +43,13 @@ struct Processor {
 }
 
 impl Processor {
+    /// Begin a step of the first job.
+    fn begin(&mut self, now: Time) {
+        if let Some(first) = self.jobs.front() {
+            self.end = Time(now.0.saturating_add(first.left.min(first.step)));
+        }
+    }
+
     fn next_end(&self) -> Option<Time> {
         (!self.jobs.is_empty()).then_some(self.end)
     }
@@ -55,6 +75,7 @@ impl Processors {
         cost: &CostModel,
         assignment: &Assignment<u64>,
         now: Time,
+        is_between: bool,
     ) {
         let Assignment { unit, job, item, meta, .. } = assignment;
         let on_thread = matches!(
@@ -67,25 +88,36 @@ impl Processors {
         }
         let work = Work { unit: *unit, suite: meta.suite, direction: meta.direction, joining: 0 };
         let ns = cost.ns(&work, &meta.amount);
+        let step = match graph.dispatcher().kind(*unit) {
+            Some(Kind::Sliced { step }) => step.max(1),
+            _ => u64::MAX,
+        };
         let processor = &mut self.all[place];
-        if processor.jobs.is_empty() {
-            processor.end = Time(now.0.saturating_add(ns));
+        let job = Job { unit: *unit, job: *job, number: *item, meta: *meta, ns, left: ns, step };
+        if is_between {
+            processor.jobs.push_front(job);
+            processor.begin(now);
+        } else {
+            processor.jobs.push_back(job);
+            if processor.jobs.len() == 1 {
+                processor.begin(now);
+            }
         }
-        processor.jobs.push_back(Job { unit: *unit, job: *job, number: *item, meta: *meta, ns });
     }
 
-    /// The time at which the next job ends.
+    /// The time at which the next step ends.
     pub(super) fn next_end(&self) -> Option<Time> {
         self.all.iter().filter_map(Processor::next_end).min()
     }
 
-    /// Take a job that ends now.
-    pub(super) fn finish(&mut self, now: Time) -> Option<Job> {
+    /// Take a step that ends now.
+    pub(super) fn finish(&mut self, now: Time) -> Option<Event> {
         let processor = self.all.iter_mut().find(|processor| processor.next_end() == Some(now))?;
-        let job = processor.jobs.pop_front()?;
-        if let Some(next) = processor.jobs.front() {
-            processor.end = Time(now.0.saturating_add(next.ns));
-        }
-        Some(job)
+        let first = processor.jobs.front_mut()?;
+        first.left -= first.left.min(first.step);
+        let event =
+            if first.left > 0 { Event::Step(first.unit) } else { Event::Done(processor.jobs.pop_front()?) };
+        processor.begin(now);
+        Some(event)
     }
 }
