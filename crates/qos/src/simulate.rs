@@ -151,18 +151,19 @@ impl Run<'_> {
             self.now = next;
             while let Some(event) = self.processors.finish(next) {
                 let context = self.context();
-                match event {
+                let unit = match event {
                     Event::Done(job) => {
                         // The cost is the model's own, so that nothing is learned.
                         let answer = self.graph.done(job.unit, job.job, job.ns, &context);
                         debug_assert!(answer.is_ok(), "{answer:?}");
                         self.graph.offer(HookPoint::In4a, job.number, job.meta, &context, &mut self.ended);
+                        job.unit
                     }
-                    Event::Step(unit) => {
-                        if let Some(assignment) = self.graph.between(unit, &context, &mut self.ended) {
-                            self.processors.add(self.graph, self.cost, &assignment, self.now, true);
-                        }
-                    }
+                    Event::Step(unit) => unit,
+                };
+                // Behind a packet that got in between, another one may before the next step begins.
+                if let Some(assignment) = self.graph.between(unit, &context, &mut self.ended) {
+                    self.processors.add(self.graph, self.cost, &assignment, self.now, true);
                 }
             }
             self.turn();

@@ -143,7 +143,14 @@ impl<T: 'static> Dispatcher<T> {
 
     /// Whether the unit has room for the packet, and nothing older of its pair is in flight elsewhere.
     fn may_go(&mut self, at: usize, meta: &Meta) -> bool {
-        (self.pace != Pace::Pull || self.has_room(at, meta)) && !self.pins.has_older(self.pins.slot(meta))
+        // Behind what a sliced unit holds, an expedited packet would wait longer than for its turn in between.
+        let station = &self.stations[at];
+        let waits_for_step = matches!(station.spec.kind, Kind::Sliced { .. })
+            && station.in_flight > 0
+            && station.spec.expedited.has(meta.aggregate);
+        !waits_for_step
+            && (self.pace != Pace::Pull || self.has_room(at, meta))
+            && !self.pins.has_older(self.pins.slot(meta))
     }
 
     /// The time from which a unit can be given a packet, as far as no answer has to come first.

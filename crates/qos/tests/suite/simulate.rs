@@ -181,10 +181,9 @@ fn random_text(random: &mut Random) -> (String, Vec<u8>) {
         text += &format!("guard = \"{guard}%\"\n");
     }
     let high = 20 + of(random, 180);
-    let kind = ["inline", "worker", "sliced"][of(random, 3) as usize];
+    let kind = ["inline", "worker"][of(random, 2) as usize];
     text += &classes;
     text += &format!("[unit.one]\nkind = \"{kind}\"\nhigh = \"{high}us\"\nmost_committed = \"200us\"\n");
-    text += if kind == "sliced" { "step = \"10us\"\n" } else { "" };
     (text, mine)
 }
 
