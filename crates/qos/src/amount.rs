@@ -1,0 +1,81 @@
+//! Amounts of waiting work in the three measures of paper 002: packets, octets, and the time that they cost.
+
+use std::ops::{AddAssign, SubAssign};
+
+/// One of the three measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Measure {
+    /// The number of packets. A super-packet counts as its pieces.
+    Packets,
+    /// Octets of the packets.
+    Octets,
+    /// Nanoseconds of a processor that the packets will cost.
+    Nanoseconds,
+}
+
+/// An amount of work in all three measures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// The number of packets. A super-packet counts as its pieces.
+    pub packets: u64,
+    /// Octets of the packets.
+    pub octets: u64,
+    /// Nanoseconds of a processor that the packets will cost.
+    pub ns: u64,
+}
+
+impl Amount {
+    /// The amount in one measure.
+    pub const fn of(&self, measure: Measure) -> u64 {
+        match measure {
+            Measure::Packets => self.packets,
+            Measure::Octets => self.octets,
+            Measure::Nanoseconds => self.ns,
+        }
+    }
+}
+
+impl AddAssign for Amount {
+    fn add_assign(&mut self, other: Amount) {
+        self.packets = self.packets.saturating_add(other.packets);
+        self.octets = self.octets.saturating_add(other.octets);
+        self.ns = self.ns.saturating_add(other.ns);
+    }
+}
+
+impl SubAssign for Amount {
+    fn sub_assign(&mut self, other: Amount) {
+        self.packets = self.packets.saturating_sub(other.packets);
+        self.octets = self.octets.saturating_sub(other.octets);
+        self.ns = self.ns.saturating_sub(other.ns);
+    }
+}
+
+/// The most that may wait, in all three measures. [`u64::MAX`] is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The most packets that may wait.
+    pub packets: u64,
+    /// The most octets that may wait.
+    pub octets: u64,
+    /// The most nanoseconds of a processor.
+    pub ns: u64,
+}
+
+impl Limit {
+    /// No limit in any measure.
+    pub const NONE: Limit = Limit { packets: u64::MAX, octets: u64::MAX, ns: u64::MAX };
+
+    /// Whether `more` beside `now` is within the limit in each measure.
+    pub const fn admits(&self, now: Amount, more: Amount) -> bool {
+        now.packets.saturating_add(more.packets) <= self.packets
+            && now.octets.saturating_add(more.octets) <= self.octets
+            && now.ns.saturating_add(more.ns) <= self.ns
+    }
+}
+
+impl Default for Limit {
+    fn default() -> Limit {
+        Limit::NONE
+    }
+}

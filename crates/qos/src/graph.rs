@@ -1,0 +1,39 @@
+//! A graph of classes, hooks and components, as people write it: read, expanded, printed, and checked before it runs.
+//!
+//! The text of a graph enters with a [`House`], which tells what the gateway has. A [`Description`] leaves, or every
+//! [`Fault`] of the text with its place and a remedy. [`compile()`] makes a [`Graph`] of a description, which is the one thing
+//! here that packets pass.
+
+pub mod aggregates;
+pub mod chain;
+pub mod check;
+pub mod compile;
+pub mod counts;
+pub mod description;
+pub mod expand;
+pub mod fault;
+pub mod house;
+pub mod kinds;
+pub mod lint;
+pub mod preset;
+pub mod print;
+pub mod quantity;
+pub mod read;
+pub mod rules;
+pub mod running;
+pub mod spanned;
+
+pub use aggregates::Aggregates;
+pub use check::check;
+pub use compile::compile;
+pub use counts::{Counts, Tally};
+pub use description::Description;
+pub use fault::{Code, Fault, Place};
+pub use house::House;
+pub use lint::lint;
+pub use preset::PRESETS;
+pub use print::print;
+pub use read::{preset, read};
+pub use running::adopt::{Back, Retired};
+pub use running::{Due, Graph};
+pub use spanned::Spanned;

@@ -1,0 +1,18 @@
+//! A text read and checked in one step.
+
+use super::description::Description;
+use super::fault::Fault;
+use super::house::House;
+use super::lint::lint;
+use super::read::read;
+
+/// Read a graph and check it against what the gateway has.
+///
+/// # Errors
+///
+/// Every fault, in the order of the text: those of the text itself, or else those of the graph that it describes.
+pub fn check(text: &str, house: &House) -> Result<Description, Vec<Fault>> {
+    let description = read(text)?;
+    let faults = lint(&description, house);
+    if faults.is_empty() { Ok(description) } else { Err(faults) }
+}

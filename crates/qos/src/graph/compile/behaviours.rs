@@ -1,0 +1,214 @@
+//! The behaviours of hook chains: one row for each kind.
+
+use super::super::chain::Link;
+use super::super::description::Directions;
+use super::super::fault::Fault;
+use super::super::kinds::{Component, Kind, Profile as UserProfile, Value};
+use super::{Build, settings};
+use crate::behaviour::auth_budget::Demotion;
+use crate::behaviour::mark::{Codepoints, Headers};
+use crate::behaviour::shape::ShapeSettings;
+use crate::behaviour::srtcm::SrTcmSettings;
+use crate::behaviour::trtcm::TrTcmSettings;
+use crate::behaviour::trtcm4115::TrTcm4115Settings;
+use crate::behaviour::{
+    AggregateLimit, AggregateSet, AuthBudget, Classifier, Excess, Marker, Mode, Only, Pacer, Police,
+    Precedence, Profile, SettingsError, SrTcm, TrTcm, TrTcm4115, Users,
+};
+use crate::component::Behaviour;
+use crate::{AggregateId, Colour, Limit, Measure};
+
+/// The users or pairs that a table has room for.
+const ROOM: usize = 65_536;
+
+type Make = fn(&Build<'_>, &Component) -> Result<Vec<Link>, SettingsError>;
+
+/// The behaviours by their kinds.
+const MAKES: &[(Kind, Make)] = &[
+    (Kind::Classify, |build, part| build.classify(part)),
+    (Kind::Srtcm, |build, part| build.srtcm(part)),
+    (Kind::Trtcm, |build, part| build.trtcm(part)),
+    (Kind::Rfc4115, |build, part| build.rfc4115(part)),
+    (Kind::Marker, |build, part| build.marker(part)),
+    (Kind::Police, |build, part| build.police(part)),
+    (Kind::Limit, |build, part| build.limiter(part)),
+    (Kind::Users, |build, part| build.users(part)),
+    (Kind::AuthBudget, |build, part| build.auth_budget(part)),
+];
+
+impl Build<'_> {
+    /// The links of a chain that a component becomes.
+    pub(super) fn behaviour(&self, component: &Component) -> Result<Vec<Link>, Fault> {
+        if component.kind.value == Kind::Classify {
+            self.rules_are_known()?;
+        }
+        let Some((_, make)) = MAKES.iter().find(|(kind, _)| *kind == component.kind.value) else {
+            return Ok(Vec::new());
+        };
+        make(self, component).map_err(|error| settings(component, error))
+    }
+
+    /// A classifier, and the drop precedences of the classes that name them.
+    fn classify(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
+        if component.word("by") == Some("class") {
+            return Ok(Vec::new());
+        }
+        let mut links = vec![link(Classifier::new(&self.class_rules())?)];
+        for class in &self.description.classes {
+            if let Some(codepoints) = &class.precedence {
+                links.push(link(Precedence::new(self.class(&class.name.value), codepoints.value)));
+            }
+        }
+        Ok(links)
+    }
+
+    fn srtcm(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
+        let (cir, measure) = rate(component, "cir");
+        let (cbs, ebs) = (number(component, "cbs"), number(component, "ebs"));
+        let meter = SrTcm::new(SrTcmSettings { cir, cbs, ebs, measure, mode: mode(component) })?;
+        Ok(vec![self.only(component, meter)])
+    }
+
+    fn trtcm(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
+        let (cir, measure) = rate(component, "cir");
+        let (pir, _) = rate(component, "pir");
+        let (cbs, pbs) = (number(component, "cbs"), number(component, "pbs"));
+        let meter = TrTcm::new(TrTcmSettings { pir, pbs, cir, cbs, measure, mode: mode(component) })?;
+        Ok(vec![self.only(component, meter)])
+    }
+
+    fn rfc4115(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
+        let (cir, measure) = rate(component, "cir");
+        let (eir, _) = rate(component, "eir");
+        let (cbs, ebs) = (number(component, "cbs"), number(component, "ebs"));
+        let meter = TrTcm4115::new(TrTcm4115Settings { cir, cbs, eir, ebs, measure, mode: mode(component) })?;
+        Ok(vec![self.only(component, meter)])
+    }
+
+    fn marker(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
+        let codepoints = match component.get("dscp").map(|dscp| &dscp.value) {
+            Some(Value::Dscp(list)) => match list.as_slice() {
+                [green, yellow, red] => Codepoints::Coloured([*green, *yellow, *red]),
+                [one, ..] => Codepoints::One(*one),
+                [] => return Err(SettingsError::NoCodepoint),
+            },
+            _ => return Err(SettingsError::NoCodepoint),
+        };
+        Ok(vec![link(Marker::new(&[(self.own_class(component), codepoints)], Headers::Outer)?)])
+    }
+
+    fn police(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
+        let (rate, measure) = rate(component, "rate");
+        let excess = match component.word("excess") {
+            None | Some("drop") => Excess::Drop,
+            Some(class) => Excess::Aggregate(self.class(class)),
+        };
+        let police = Police::new(rate, number(component, "burst"), measure, excess)?;
+        Ok(vec![self.only(component, police)])
+    }
+
+    fn limiter(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
+        let mut limit = Limit::NONE;
+        match component.get("most").map(|most| &most.value) {
+            Some(Value::Count(packets)) => limit.packets = *packets,
+            Some(Value::Octets(octets)) => limit.octets = *octets,
+            Some(Value::Time(ns)) => limit.ns = *ns,
+            _ => {}
+        }
+        Ok(vec![Link::Limit(AggregateLimit::new(&[(self.own_class(component), limit)]))])
+    }
+
+    /// Users, of whose profiles the class alone is set here: the weight and the limit are of the queue.
+    fn users(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
+        let profile = |its: &UserProfile| Profile {
+            weight: u16::try_from(its.weight.value).unwrap_or(u16::MAX),
+            aggregate: its.class.as_ref().map(|class| self.class(&class.value)),
+            ..Profile::default()
+        };
+        let mut everybody = Profile::default();
+        let mut profiles = Vec::new();
+        if let Some(Value::Profiles(list)) = component.get("profiles").map(|profiles| &profiles.value) {
+            for its in list {
+                if its.users.is_empty() {
+                    everybody = profile(its);
+                } else {
+                    let users = its.users.iter().filter_map(|user| self.user(&user.value)).collect();
+                    profiles.push((profile(its), users));
+                }
+            }
+        }
+        let users = Users::new(ROOM, self.seed, Measure::Nanoseconds, everybody, &profiles)?;
+        Ok(vec![self.only(component, users)])
+    }
+
+    /// The number of a user: a number as such, or that of the association or application of the name.
+    fn user(&self, name: &str) -> Option<u32> {
+        let association = || self.association(name);
+        let application = || self.application(name);
+        name.parse().ok().or_else(association).or_else(application)
+    }
+
+    /// The budget of failed authentication. Pairs beyond it go to the class, or else get the worst colour.
+    fn auth_budget(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
+        let demotion = match component.word("class") {
+            Some(class) => Demotion::Aggregate(self.class(class)),
+            None => Demotion::Recolour(Colour::Red),
+        };
+        let budget = AuthBudget::new(number(component, "burst"), demotion, ROOM, self.seed)?;
+        Ok(vec![Link::Budget(budget)])
+    }
+
+    /// The arithmetic of a shaper; `None` for an uplink in the direction that does not leave by it.
+    pub(super) fn pacer(&self, component: &Component) -> Result<Option<Pacer>, Fault> {
+        let uplink = component.word("uplink");
+        if uplink.is_some() && !Directions::Outbound.has(self.direction) {
+            return Ok(None);
+        }
+        let uplink =
+            uplink.and_then(|name| self.description.uplinks.iter().find(|uplink| uplink.name.value == name));
+        let bits = component.number("rate").or_else(|| uplink.map(|uplink| uplink.rate.value)).unwrap_or(0);
+        let overhead = component.number("overhead").or_else(|| uplink.map(|uplink| uplink.overhead.value));
+        let overhead = overhead.unwrap_or(0);
+        // The bursts of timers: two of the largest packets.
+        let usual = 2 * (self.house.path.mtu + overhead);
+        let shape = ShapeSettings {
+            rate: (bits / 8).max(1),
+            burst: component.number("burst").unwrap_or(usual),
+            overhead: u32::try_from(overhead).unwrap_or(u32::MAX),
+            limit_ns: u64::MAX,
+        };
+        Pacer::new(shape).map(Some).map_err(|error| settings(component, error))
+    }
+
+    fn own_class(&self, component: &Component) -> AggregateId {
+        component.word("class").map_or(AggregateId::DEFAULT, |class| self.class(class))
+    }
+
+    fn only(&self, component: &Component, behaviour: impl Behaviour + 'static) -> Link {
+        link(Only::new(AggregateSet::of(&[self.own_class(component)]), behaviour))
+    }
+}
+
+fn link(behaviour: impl Behaviour + 'static) -> Link {
+    Link::Any(Box::new(behaviour))
+}
+
+fn mode(component: &Component) -> Mode {
+    match component.get("aware").map(|aware| &aware.value) {
+        Some(Value::Flag(true)) => Mode::ColourAware,
+        _ => Mode::ColourBlind,
+    }
+}
+
+fn number(component: &Component, name: &str) -> u64 {
+    component.number(name).unwrap_or(0)
+}
+
+/// A rate a second with its measure: octets, or nanoseconds of a processor.
+fn rate(component: &Component, name: &str) -> (u64, Measure) {
+    match component.get(name).map(|rate| &rate.value) {
+        Some(Value::Share(parts)) => (parts.saturating_mul(1_000), Measure::Nanoseconds),
+        Some(Value::Rate(bits)) => (bits / 8, Measure::Octets),
+        _ => (0, Measure::Octets),
+    }
+}

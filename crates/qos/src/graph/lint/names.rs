@@ -1,0 +1,147 @@
+//! Names: each leads to something, and none stands for two things.
+
+use super::super::description::{Description, Name};
+use super::super::fault::{Code, meant};
+use super::super::house::House;
+use super::super::kinds::{Component, Form, Value};
+use super::faults::Faults;
+
+/// The most classes in a graph.
+const CLASSES: usize = super::super::aggregates::MOST;
+/// The most units in a graph: a packet holds one bit for each.
+const UNITS: usize = 16;
+
+pub(super) fn check(description: &Description, house: &House, faults: &mut Faults) {
+    let look = Look { description };
+    for hook in &description.hooks {
+        if let Some(from) = &hook.from {
+            look.node(from, faults);
+        }
+        if let Some(unit) = &hook.unit {
+            let units = description.units.iter().map(|unit| &unit.name);
+            look.one(unit, "unit", units, faults);
+        }
+        hook.chain.iter().for_each(|part| look.component(part, faults));
+    }
+    for scheduler in &description.schedulers {
+        scheduler.children.iter().for_each(|child| look.node(&child.to, faults));
+        scheduler.shape.iter().for_each(|part| look.component(part, faults));
+    }
+    for queue in &description.queues {
+        queue.classes.iter().for_each(|name| look.class(name, faults));
+        if let Some(tunnel) = &queue.tunnel {
+            let tunnels = description.tunnels.iter().map(|tunnel| &tunnel.name);
+            look.one(tunnel, "tunnel", tunnels, faults);
+        }
+        queue.shape.iter().for_each(|part| look.component(part, faults));
+        if let Some(twin) = description.schedulers.iter().find(|scheduler| scheduler.name == queue.name) {
+            let place = if twin.name.span.start > queue.name.span.start { &twin.name } else { &queue.name };
+            let message = format!("`{}` names a queue and a scheduler", queue.name.value);
+            faults.add(&place.span, Code::Duplicate, message, "give one of them another name");
+        }
+    }
+    let made = "give another name to the class or tunnel that it is made from";
+    twice(description.queues.iter().map(|queue| &queue.name), "queue", made, faults);
+    twice(description.schedulers.iter().map(|scheduler| &scheduler.name), "scheduler", made, faults);
+    for unit in &description.units {
+        unit.reserved.iter().for_each(|name| look.class(name, faults));
+        for suite in unit.suites.iter().flatten() {
+            if !house.known_suites.is_empty() && !house.known_suites.contains(&suite.value) {
+                let remedy = meant(&suite.value, house.known_suites.iter().map(String::as_str));
+                faults.add(
+                    &suite.span,
+                    Code::UnknownName,
+                    format!("there is no suite `{}`", suite.value),
+                    remedy,
+                );
+            }
+        }
+    }
+    for kernel in &description.kernel {
+        kernel.classes.iter().for_each(|name| look.class(name, faults));
+    }
+    if let Some(class) = description.classes.get(CLASSES) {
+        let message = format!("the graph has {} classes", description.classes.len());
+        faults.add(
+            &class.name.span,
+            Code::TooMany,
+            message,
+            format!("an instance can have {CLASSES}: remove some"),
+        );
+    }
+    if let Some(unit) = description.units.get(UNITS) {
+        let message = format!("the graph has {} units", description.units.len());
+        faults.add(&unit.name.span, Code::TooMany, message, format!("a graph can have {UNITS}: remove some"));
+    }
+}
+
+/// Note a name that stands twice, as names made from classes and tunnels may.
+fn twice<'d>(names: impl Iterator<Item = &'d Name>, kind: &str, remedy: &str, faults: &mut Faults) {
+    let mut before: Vec<&Name> = Vec::new();
+    for name in names {
+        if before.contains(&name) {
+            let message = format!("two {kind}s are called `{}`", name.value);
+            faults.add(&name.span, Code::Duplicate, message, remedy);
+        }
+        before.push(name);
+    }
+}
+
+struct Look<'d> {
+    description: &'d Description,
+}
+
+impl Look<'_> {
+    fn one<'n>(&self, name: &Name, kind: &str, known: impl Iterator<Item = &'n Name>, faults: &mut Faults) {
+        let known: Vec<&str> = known.map(|name| name.value.as_str()).collect();
+        if !known.contains(&name.value.as_str()) {
+            let message = format!("there is no {kind} `{}`", name.value);
+            faults.add(&name.span, Code::UnknownName, message, meant(&name.value, known));
+        }
+    }
+
+    fn class(&self, name: &Name, faults: &mut Faults) {
+        self.one(name, "class", self.description.classes.iter().map(|class| &class.name), faults);
+    }
+
+    fn node(&self, name: &Name, faults: &mut Faults) {
+        let schedulers = self.description.schedulers.iter().map(|scheduler| &scheduler.name);
+        let queues = self.description.queues.iter().map(|queue| &queue.name);
+        self.one(name, "scheduler or queue", schedulers.chain(queues), faults);
+    }
+
+    /// The names in the settings of a component.
+    fn component(&self, component: &Component, faults: &mut Faults) {
+        for setting in &component.settings {
+            let form = component.kind.value.settings().iter().find(|row| row.name == setting.name);
+            match (&setting.value.value, form.map(|row| row.form)) {
+                (Value::Word(word), Some(Form::Class | Form::Excess))
+                    if word != "drop" || form.map(|row| row.form) == Some(Form::Class) =>
+                {
+                    self.class(&Name::at(word.clone(), setting.value.span.clone()), faults);
+                }
+                (Value::Word(word), Some(Form::Uplink)) => {
+                    let name = Name::at(word.clone(), setting.value.span.clone());
+                    self.one(
+                        &name,
+                        "uplink",
+                        self.description.uplinks.iter().map(|uplink| &uplink.name),
+                        faults,
+                    );
+                }
+                (Value::Profiles(profiles), _) => {
+                    profiles.iter().filter_map(|profile| profile.class.as_ref()).for_each(|class| {
+                        self.class(class, faults);
+                    });
+                    twice(
+                        profiles.iter().map(|profile| &profile.name),
+                        "profile",
+                        "give one of them another name",
+                        faults,
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! A graph of one direction as it runs: hooks, queues, the dispatcher, and the order of the paper's packet scheduler.
+//!
+//! | queue | hooks | where none is described |
+//! |---|---|---|
+//! | incoming main | 1a, 1b | a plain FIFO |
+//! | incoming crypto | 3a, 3b | packets pass through to 5a at once, and no queue is touched |
+//! | dispatcher | 5a, 5b for each unit | a plain FIFO for each unit |
+//! | outgoing crypto | 4a, 4b | a plain FIFO; the caller may pass it over, see [`Graph::is_plain`] |
+//! | outgoing main | 2a, 2b | the same, and tells what it sends to [`Graph::pass`] |
+//!
+//! A plain FIFO has no component but a limit of packets. Packets go on from 3b to 5a by themselves, in
+//! [`Graph::next`]: before each packet is given to a unit, all that wait for it can be compared.
+//!
+//! The packet scheduler of the paper is [`Graph::serve`]: work that is under way comes first, so outgoing crypto goes
+//! before incoming main. A bundle's next member is offered at 3a with its index one higher, and goes ahead of the new
+//! packets of its class there and at 5a, behind members that were offered before it.
+
+pub mod adopt;
+mod units;
+
+use wire::Time;
+
+use super::aggregates::Aggregates;
+use super::chain::Chain;
+use super::counts::Counts;
+use super::description::HookPoint;
+use crate::behaviour::{Classifier, Target};
+use crate::component::Context;
+use crate::dispatcher::Dispatcher;
+use crate::meta::{AggregateId, Direction, Meta};
+use crate::node::{Ended, Node, Offered, Pull, Wake};
+use crate::unit::UnitId;
+
+/// A queue of the tree behind a hook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Leaf {
+    pub(super) name: String,
+    pub(super) classes: Vec<AggregateId>,
+}
+
+/// A queue with the hooks in front of it and behind it.
+pub(super) struct Slot<T> {
+    pub(super) before: Chain,
+    pub(super) node: Node<T>,
+    pub(super) behind: Chain,
+    /// The queues of the node in their order; empty for a plain FIFO.
+    pub(super) leaves: Vec<Leaf>,
+}
+
+impl<T> Slot<T> {
+    pub(super) fn new(before: Chain, node: Node<T>, behind: Chain, leaves: Vec<Leaf>) -> Slot<T> {
+        Slot { before, node, behind, leaves }
+    }
+
+    fn is_plain(&self) -> bool {
+        self.leaves.is_empty() && self.before.is_empty() && self.behind.is_empty()
+    }
+}
+
+/// What hangs at hook 5b of a unit.
+pub(super) struct UnitQueues {
+    pub(super) unit: UnitId,
+    pub(super) leaves: Vec<Leaf>,
+    pub(super) behind: Chain,
+}
+
+/// The points at which queues begin, apart from the dispatcher's, in the order of [`Graph`]'s slots.
+pub(super) const FRONTS: [HookPoint; 4] =
+    [HookPoint::In1a, HookPoint::In3a, HookPoint::In4a, HookPoint::In2a];
+
+/// A packet that left a queue, which goes on behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due<T> {
+    /// The point where it left.
+    pub at: HookPoint,
+    /// The ticket of the packet.
+    pub item: T,
+    /// What is known of it.
+    pub meta: Meta,
+}
+
+/// A graph of one direction.
+pub struct Graph<T> {
+    pub(super) direction: Direction,
+    pub(super) slots: [Slot<T>; 4],
+    pub(super) before_units: Chain,
+    /// The rules of classes, for packets whose class the graph has no more.
+    pub(super) classifier: Classifier,
+    pub(super) dispatcher: Dispatcher<T>,
+    pub(super) queues: Vec<UnitQueues>,
+    /// The classes of the graph, one bit each.
+    pub(super) classes: u64,
+    pub(super) aggregates: Aggregates,
+    pub(super) suites: Vec<String>,
+    pub(super) counts: Counts,
+}
+
+impl<T: 'static> Graph<T> {
+    pub(super) fn new(
+        direction: Direction,
+        slots: [Slot<T>; 4],
+        (before_units, classifier, classes): (Chain, Classifier, u64),
+        (dispatcher, queues): (Dispatcher<T>, Vec<UnitQueues>),
+        aggregates: Aggregates,
+        suites: Vec<String>,
+    ) -> Graph<T> {
+        let counts = Counts::default();
+        Graph {
+            direction,
+            slots,
+            before_units,
+            classifier,
+            dispatcher,
+            queues,
+            classes,
+            aggregates,
+            suites,
+            counts,
+        }
+    }
+
+    /// The direction whose packets the graph is for.
+    pub const fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// Whether the graph has the class.
+    pub fn has(&self, aggregate: AggregateId) -> bool {
+        self.classes & 1_u64.checked_shl(aggregate.0.into()).unwrap_or(0) != 0
+    }
+
+    /// The class that the rules give a packet which comes at 1a.
+    pub fn classify(&self, meta: &Meta) -> AggregateId {
+        match self.classifier.find(meta) {
+            Some(Target::Aggregate(aggregate)) => aggregate,
+            Some(Target::Outlet(_)) | None => meta.aggregate,
+        }
+    }
+
+    /// The numbers of classes, to be kept for the next graph of the instance.
+    pub const fn aggregates(&self) -> &Aggregates {
+        &self.aggregates
+    }
+
+    /// The suites in the order of their numbers.
+    pub fn suites(&self) -> &[String] {
+        &self.suites
+    }
+
+    /// What was counted since the instance began.
+    pub const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The dispatcher, to be asked.
+    pub const fn dispatcher(&self) -> &Dispatcher<T> {
+        &self.dispatcher
+    }
+
+    /// Whether no component is described for the queue that a point belongs to.
+    pub fn is_plain(&self, at: HookPoint) -> bool {
+        match slot(at) {
+            Some(slot) => self.slots[slot].is_plain(),
+            None => self.before_units.is_empty() && self.queues.iter().all(|queues| queues.leaves.is_empty()),
+        }
+    }
+
+    /// Offer a packet to the queue that the point belongs to. It is queued, or in the list of those that ended.
+    pub fn offer(
+        &mut self,
+        at: HookPoint,
+        item: T,
+        mut meta: Meta,
+        context: &Context,
+        ended: &mut Vec<Ended<T>>,
+    ) -> Offered {
+        let from = ended.len();
+        let Some(place) = slot(at) else { return self.offer_to_units(item, meta, context, ended) };
+        self.classify_anew(at, &mut meta);
+        if at.queue() == 3 && self.slots[place].is_plain() {
+            self.counts.come(at, &meta);
+            self.counts.gone(at, &meta);
+            return self.offer_to_units(item, meta, context, ended);
+        }
+        let slot = &mut self.slots[place];
+        let judged = slot.before.run(&mut meta, context);
+        self.counts.come(at, &meta);
+        if let Err(cause) = judged {
+            self.counts.dropped(at, &meta, cause);
+            ended.push(Ended { item, meta, cause });
+            self.leave_in_front(at, &meta);
+            return Offered::Ended;
+        }
+        let offered = if at.queue() == 3 && meta.index > 0 {
+            slot.node.lead(item, meta, context, ended)
+        } else {
+            slot.node.offer(item, meta, context, ended)
+        };
+        self.count_ended(at, &ended[from..]);
+        offered
+    }
+
+    /// Take the packet whose turn it is behind a queue; from those of units, see [`Graph::next`].
+    pub fn take(&mut self, at: HookPoint, context: &Context, ended: &mut Vec<Ended<T>>) -> Option<Due<T>> {
+        let place = slot(at)?;
+        loop {
+            let from = ended.len();
+            let taken = self.slots[place].node.take(context, ended);
+            self.count_ended(at, &ended[from..]);
+            let Pull::Packet(item, mut meta) = taken else { return None };
+            let before = meta;
+            match self.slots[place].behind.run(&mut meta, context) {
+                Ok(()) => {
+                    self.counts.gone(at, &before);
+                    if at.queue() == 2 {
+                        self.pass(&meta);
+                    }
+                    return Some(Due { at, item, meta });
+                }
+                Err(cause) => {
+                    self.counts.dropped(at, &before, cause);
+                    self.leave_in_front(at, &before);
+                    ended.push(Ended { item, meta: before, cause });
+                }
+            }
+        }
+    }
+
+    /// Take the packet that the packet scheduler of the paper serves next: one of outgoing crypto, which is under way,
+    /// before one of incoming main.
+    pub fn serve(&mut self, context: &Context, ended: &mut Vec<Ended<T>>) -> Option<Due<T>> {
+        let started = self.take(HookPoint::Out4b, context, ended);
+        started.or_else(|| self.take(HookPoint::Out1b, context, ended))
+    }
+
+    /// A packet left the graph without the outgoing main queue, or ended while the caller had it: limits count it no
+    /// more.
+    pub fn pass(&mut self, meta: &Meta) {
+        self.leave_in_front(HookPoint::Out2b, meta);
+    }
+
+    /// A packet failed to authenticate and has cost this much. The answer is whether its pair is demoted now.
+    pub fn charge_failed(&mut self, association: u32, source: u32, ns: u64) -> bool {
+        let mut is_demoted = false;
+        for slot in &mut self.slots {
+            for budget in slot.before.budgets() {
+                is_demoted |= budget.charge(association, source, ns);
+            }
+        }
+        is_demoted
+    }
+
+    /// A packet authenticated: the budget of its pair is whole again.
+    pub fn authentic(&mut self, association: u32, source: u32) {
+        for slot in &mut self.slots {
+            slot.before.budgets().for_each(|budget| budget.authentic(association, source));
+        }
+    }
+
+    /// The event after which a packet can be taken or given. The time now is told if one can go at once.
+    pub fn wake(&mut self, context: &Context) -> Wake {
+        let mut earliest: Option<Time> = None;
+        let mut note = |wake: Wake| {
+            if let Wake::At(time) = wake {
+                earliest = Some(earliest.map_or(time, |earlier| earlier.min(time)));
+            }
+        };
+        for slot in &self.slots {
+            note(slot.node.wake(context.now));
+        }
+        note(self.dispatcher.wake(context));
+        earliest.map_or(Wake::Packet, Wake::At)
+    }
+
+    /// Whether every packet is accounted for: at each queue, what came has left, was given back, was dropped or is
+    /// there; and what was given to units was answered, given up or is in flight.
+    pub fn conserved(&self) -> bool {
+        let is_right =
+            |(at, slot): (&HookPoint, &Slot<T>)| self.counts.queued(*at) == Some(slot.node.amount().packets);
+        let in_flight = self.dispatcher.in_flight();
+        FRONTS.iter().zip(&self.slots).all(is_right)
+            && self.counts.queued(HookPoint::In5a) == Some(self.dispatcher.packets())
+            && self.counts.given() == self.counts.answered + self.counts.given_up + in_flight
+    }
+
+    /// Give a packet another class by the rules if an exchange took its class out of the graph.
+    fn classify_anew(&mut self, at: HookPoint, meta: &mut Meta) {
+        if !self.has(meta.aggregate) && at.queue() != 1 {
+            self.leave_in_front(at, meta);
+            meta.aggregate = self.classify(meta);
+        }
+    }
+
+    fn count_ended(&mut self, at: HookPoint, ended: &[Ended<T>]) {
+        for Ended { meta, cause, .. } in ended {
+            self.counts.dropped(at, meta, *cause);
+            if let Some(place) = slot(at) {
+                self.slots[place].before.leave(meta);
+            } else {
+                self.before_units.leave(meta);
+            }
+            self.leave_in_front(at, meta);
+        }
+    }
+
+    /// Tell the chains that a packet has passed in front of a queue that it is there no more.
+    fn leave_in_front(&mut self, at: HookPoint, meta: &Meta) {
+        for (front, slot) in FRONTS.iter().zip(&mut self.slots) {
+            if front.order() / 2 < at.order() / 2 || at == HookPoint::Out2b {
+                slot.before.leave(meta);
+            }
+        }
+        if HookPoint::In5a.order() / 2 < at.order() / 2 {
+            self.before_units.leave(meta);
+        }
+    }
+}
+
+/// The slot of the queue that a point belongs to; `None` for those of units.
+pub(super) fn slot(at: HookPoint) -> Option<usize> {
+    match at.queue() {
+        1 => Some(0),
+        3 => Some(1),
+        4 => Some(2),
+        2 => Some(3),
+        _ => None,
+    }
+}

@@ -1,0 +1,122 @@
+//! What is known of a packet that waits, and what classifiers, queues and schedulers go by.
+
+use wire::{AppId, Time};
+
+use crate::amount::Amount;
+
+/// The number of an aggregate: the traffic class of RFC 2475 and of paper 002. People know it by its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AggregateId(pub u8);
+
+impl AggregateId {
+    /// The aggregate of what no other one takes.
+    pub const DEFAULT: AggregateId = AggregateId(0);
+}
+
+/// The colour that a meter gives a packet (RFC 2697, RFC 2698): its drop precedence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Colour {
+    /// Within the committed rate.
+    #[default]
+    Green,
+    /// Beyond the committed rate, within the excess.
+    Yellow,
+    /// Beyond the excess rate too.
+    Red,
+}
+
+/// The direction of a packet as the gateway sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Direction {
+    /// Towards the network that protection is for.
+    #[default]
+    Outbound,
+    /// From the network that protection is for.
+    Inbound,
+}
+
+/// What stands at the front of a packet on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HeaderKind {
+    /// ESP directly over IP.
+    Esp,
+    /// ESP in UDP (RFC 3948).
+    EspInUdp,
+    /// AH of RFC 4302.
+    Ah,
+    /// IPComp of RFC 3173.
+    IpComp,
+    /// IKE, behind the non-ESP marker or on its own port.
+    Ike,
+    /// The keepalive of a translated path (RFC 3948 section 2.3).
+    Keepalive,
+    /// An ICMP error message.
+    IcmpError,
+    /// A packet in clear.
+    #[default]
+    Clear,
+}
+
+/// Crypto units by their number in the graph, one bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct UnitMask(pub u16);
+
+impl UnitMask {
+    /// Whether the unit is among them.
+    pub const fn has(self, unit: u8) -> bool {
+        unit < 16 && self.0 & (1 << unit) != 0
+    }
+
+    /// Whether no unit is among them.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// What is known of a packet that waits. It never holds octets of the packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// The time at which the packet came.
+    pub arrived: Time,
+    /// Packets, octets and nanoseconds that it counts as: a super-packet as its pieces.
+    pub amount: Amount,
+    /// The number of the security association; 0 if there is none.
+    pub association: u32,
+    /// The SPI; 0 if there is none.
+    pub spi: u32,
+    /// The mark of the packet in the kernel.
+    pub mark: u32,
+    /// A keyed hash of the user that it is charged to.
+    pub user: u32,
+    /// A keyed hash of its flow.
+    pub flow: u32,
+    /// The number of the key.
+    pub key: u32,
+    /// The application; [`AppId::NONE`] if none is known.
+    pub app: AppId,
+    /// The number of the suite in the graph's list of suites.
+    pub suite: u16,
+    /// The units that can serve it.
+    pub units: UnitMask,
+    /// The aggregate that it belongs to.
+    pub aggregate: AggregateId,
+    /// Its drop precedence, as a colour.
+    pub colour: Colour,
+    /// The DSCP of the outer and of the inner header, six bits each.
+    pub dscp: [u8; 2],
+    /// The ECN field of the inner header, two bits.
+    pub ecn: u8,
+    /// What stands at its front.
+    pub header: HeaderKind,
+    /// The direction that it has.
+    pub direction: Direction,
+    /// Associations of its bundle that are done.
+    pub index: u8,
+}
+
+impl Meta {
+    /// Whether congestion can be told by marking instead of dropping (RFC 3168).
+    pub const fn is_ecn_capable(&self) -> bool {
+        self.ecn & 3 != 0
+    }
+}
