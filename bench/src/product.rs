@@ -53,6 +53,11 @@ pub fn without_aes_instructions() -> anyhow::Result<PathBuf> {
 /// If the system does not say where it is.
 pub fn own() -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe().context("finding this program")?;
+    // A build of both packages may have put the same program in its place since it was started.
+    let path = match path.to_str().and_then(|path| path.strip_suffix(" (deleted)")) {
+        Some(path) => PathBuf::from(path),
+        None => path,
+    };
     path.canonicalize().with_context(|| format!("finding {}", path.display()))
 }
 

@@ -11,8 +11,7 @@ use crypto::custom::CustomDescription;
 
 use crate::ahead::Ahead;
 use crate::futex;
-use crate::keys::spare;
-use crate::layout::{self, LANES, Op, Status, lane};
+use crate::layout::{self, LANES, Op, Status, lane, spare};
 use crate::link::Link;
 use crate::locked::Locked;
 use crate::memory::Outside;

@@ -10,7 +10,7 @@ use crypto::custom::{CustomCipher, CustomDescription, CustomKey, SetKeyError};
 
 use crate::core::{Bell, Core, Times};
 use crate::keys::{self, Use};
-use crate::layout::MOST_KEYS;
+use crate::layout::{MOST_KEYS, spare};
 use crate::memory::Memory;
 use crate::report::{Event, Failure, Report, State};
 use crate::supervisor::{OnEvent, Shared, Spawner, Supervisor};
@@ -165,7 +165,7 @@ impl Isolated {
     /// The number of keys that the worker has room for, beside the one for known answers.
     #[must_use]
     pub fn keys(&self) -> usize {
-        keys::spare(self.shared.core.keys.len())
+        spare(self.shared.core.keys.len())
     }
 
     /// The memory that the host writes.

@@ -16,7 +16,7 @@ use zeroize::Zeroize;
 
 use crate::batch::{Batch, Entry};
 use crate::core::{Claim, Core, KeyState};
-use crate::layout::{self, Op, Status};
+use crate::layout::{self, Op, Status, spare};
 use crate::memory::Outside;
 
 /// The time that a new key waits for a worker that is being restarted.
@@ -25,17 +25,13 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const PIECE: usize = layout::LANE_DATA / 2;
 /// The same for known answers, behind which packets of others wait: as much as a packet.
 const ANSWER_PIECE: usize = 2048;
-/// The index of the key that known answers have, in a room with so many keys: the last one, which no association gets.
-pub(crate) const fn spare(keys: usize) -> usize {
-    keys.saturating_sub(1)
-}
 
 /// What a key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// Packets of an association.
     Packets,
-    /// Known answers.
+    /// Known answers, which are put to a cipher while it is in use.
     Answers,
 }
 

@@ -38,6 +38,12 @@ pub const RECORD: usize = 64;
 /// Most keys that a worker can have.
 pub const MOST_KEYS: usize = 4096;
 
+/// The index of the key that known answers have, where there is room for so many keys: the last one, which no association
+/// gets.
+pub(crate) const fn spare(keys: usize) -> usize {
+    keys.saturating_sub(1)
+}
+
 /// Words at the head of the host's memory.
 pub mod host {
     /// The offset of [`super::MAGIC`], which has 8 octets.
