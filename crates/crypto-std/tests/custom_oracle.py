@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What mAES-512 makes of a packet in every mode and with every integrity algorithm, written a second time.
 
-From the issue's text, RFC 3686, 3602, 4106 and 4868 and docs/maes.md, not from the Rust code; the primitives are those of the
-PyPI package `cryptography` (OpenSSL). Prints a line for each suite, form of sequence number and length:
-SUITE EXTENDED OCTETS IV CIPHERTEXT ICV, in hexadecimal.
+From the issue's text, RFC 3686, 3602, 4106 and 4868 and docs/maes.md, not from the Rust code; the primitives are those
+of the PyPI package `cryptography` (OpenSSL). Prints a line for each suite, form of sequence number and length:
+SUITE EXTENDED OCTETS IV CIPHERTEXT ICV, in hexadecimal. `crates/offline/tests/oracle/own.py` makes whole packets of it.
 """
 
 import hashlib
@@ -22,8 +22,6 @@ from maes import add, ecb, encrypt  # noqa: E402
 
 SEQUENCE = 0x5_0000_0007
 HEADER = bytes([1, 2, 3, 4, 5, 6, 7, 8])
-IV = struct.pack(">Q", SEQUENCE)
-UPPER = struct.pack(">I", SEQUENCE >> 32)
 
 
 def keymat(length):
@@ -61,8 +59,8 @@ def bound(key):
     return out[: len(key)]
 
 
-def counter_mode(key, salt, first, data):
-    blocks = b"".join(salt + IV + struct.pack(">I", first + i) for i in range((len(data) + 15) // 16))
+def counter_mode(key, nonce, first, data):
+    blocks = b"".join(nonce + struct.pack(">I", first + i) for i in range((len(data) + 15) // 16))
     return add_short(data, encrypt(key, blocks))
 
 
@@ -70,8 +68,8 @@ def add_short(data, stream):
     return bytes(a ^ b for a, b in zip(data, stream))
 
 
-def cbc(key, data):
-    iv = state = encrypt(key, bytes(8) + IV)
+def cbc(key, sequence, data):
+    iv = state = encrypt(key, sequence.rjust(16, b"\0"))
     out = b""
     for at in range(0, len(data), 16):
         state = encrypt(key, add(data[at : at + 16], state))
@@ -100,12 +98,12 @@ def padded(octets):
     return octets + bytes(-len(octets) % 16)
 
 
-def gcm(key, salt, aad, data):
+def gcm(key, nonce, aad, data):
     h = int.from_bytes(encrypt(key, bytes(16)), "big")
-    out = counter_mode(key, salt, 2, data)
+    out = counter_mode(key, nonce, 2, data)
     lengths = struct.pack(">QQ", 8 * len(aad), 8 * len(out))
     tag = ghash(h, padded(aad) + padded(out) + lengths)
-    return out, add(tag, encrypt(key, salt + IV + struct.pack(">I", 1)))
+    return out, add(tag, encrypt(key, nonce + struct.pack(">I", 1)))
 
 
 def cmac(key, octets):
@@ -136,36 +134,47 @@ MACS = {
 }
 
 
-def packet(suite, extended, data):
-    aad = HEADER[:4] + UPPER + HEADER[4:] if extended else HEADER
+SUITES = [f"maes512{mode}-{mac}" for mode in ("ctr", "cbc") for mac in MACS]
+SUITES += ["maes512gcm", "maes512ctr-aes256gcm"]
+
+
+def keymat_len(suite):
+    """Octets of the cipher's key, its salt, the key around it, and the salt of that."""
     if suite == "maes512gcm":
-        keys = keymat(68)
-        out, icv = gcm(keys[:64], keys[64:], aad, data)
-        return IV, out, icv
+        return 64 + 4
     if suite == "maes512ctr-aes256gcm":
-        keys = keymat(104)
-        inner = counter_mode(keys[:64], keys[64:68], 1, data)
-        sealed = AESGCM(bound(keys[68:100])).encrypt(keys[100:] + IV, inner, aad)
-        return IV, sealed[:-16], sealed[-16:]
+        return 64 + 4 + 32 + 4
     cipher, integrity = suite.split("-")
-    length, mac = MACS[integrity]
+    return 64 + (4 if cipher == "maes512ctr" else 0) + MACS[integrity][0]
+
+
+def protect(suite, keys, header, sequence, extended, data):
+    """IV, ciphertext and ICV of padded data. The header has SPI and lower half of the sequence number."""
+    iv, upper = struct.pack(">Q", sequence), struct.pack(">I", sequence >> 32)
+    aad = header[:4] + upper + header[4:] if extended else header
+    if suite == "maes512gcm":
+        out, icv = gcm(keys[:64], keys[64:] + iv, aad, data)
+        return iv, out, icv
+    if suite == "maes512ctr-aes256gcm":
+        inner = counter_mode(keys[:64], keys[64:68] + iv, 1, data)
+        sealed = AESGCM(bound(keys[68:100])).encrypt(keys[100:] + iv, inner, aad)
+        return iv, sealed[:-16], sealed[-16:]
+    cipher, integrity = suite.split("-")
+    _, mac = MACS[integrity]
     if cipher == "maes512cbc":
-        keys = keymat(64 + length)
-        iv, out = cbc(keys[:64], data)
+        iv, out = cbc(keys[:64], iv, data)
         rest = keys[64:]
     else:
-        keys = keymat(68 + length)
-        iv, out = IV, counter_mode(keys[:64], keys[64:68], 1, data)
+        out = counter_mode(keys[:64], keys[64:68] + iv, 1, data)
         rest = keys[68:]
-    return iv, out, mac(bound(rest), HEADER + iv + out + (UPPER if extended else b""))
+    return iv, out, mac(bound(rest), header + iv + out + (upper if extended else b""))
 
 
 if __name__ == "__main__":
     print("behaviour", BEHAVIOUR.hex())
-    suites = [f"maes512{mode}-{mac}" for mode in ("ctr", "cbc") for mac in MACS]
-    for suite in suites + ["maes512gcm", "maes512ctr-aes256gcm"]:
+    for suite in SUITES:
         for extended in (False, True):
             for octets in (16, 64, 1104) if "cbc" in suite else (1, 64, 1109):
                 data = bytes(i % 251 for i in range(octets))
-                iv, out, icv = packet(suite, extended, data)
+                iv, out, icv = protect(suite, keymat(keymat_len(suite)), HEADER, SEQUENCE, extended, data)
                 print(suite, int(extended), octets, iv.hex(), out.hex(), icv.hex())

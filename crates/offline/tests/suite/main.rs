@@ -8,6 +8,7 @@ mod replay_fragments;
 mod replay_gather;
 mod replay_kit;
 mod replay_manual;
+mod replay_own;
 mod scrub;
 mod scrub_captures;
 mod scrub_kit;
