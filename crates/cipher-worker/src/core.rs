@@ -23,7 +23,6 @@ const TURNS: u32 = 64;
 const PATIENT: Duration = Duration::from_secs(1);
 /// The time that all of them together may take beyond what they may otherwise: the start is over within this time.
 const PATIENCE: Duration = Duration::from_secs(10);
-
 /// The time for a known answer while the daemon runs, at least.
 const ANSWER: Duration = Duration::from_millis(100);
 

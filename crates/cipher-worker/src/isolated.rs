@@ -18,7 +18,8 @@ use crate::supervisor::{OnEvent, Shared, Spawner, Supervisor};
 /// What a worker may have and how long it may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Keys that it has room for, beside one for known answers. Each has a ring of 1 MiB, of which only what is used takes memory.
+    /// Keys that it has room for, beside one for known answers. Each has a ring of 1 MiB, of which only what is used takes
+    /// memory.
     pub keys: usize,
     /// The time for a batch.
     pub deadline: Duration,

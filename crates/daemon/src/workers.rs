@@ -108,17 +108,23 @@ pub fn start(
         };
         let (change, text) = in_words(event);
         let told = CipherChanged { cipher: cipher.clone(), change, text, left_out };
-        if is_last {
-            let _ = changes.blocking_send(told);
-        } else if changes.try_send(told).is_err() {
+        if let Err(error) = changes.try_send(told) {
             // It counts as one that was left out, and those before it still are.
             allowance.left_out = left_out.saturating_add(1);
+            if is_last {
+                let lost = error.into_inner();
+                tracing::error!(
+                    "cipher {}: {}; the audit log and the event stream do not have it",
+                    lost.cipher,
+                    lost.text
+                );
+            }
         }
     };
     let default = Settings::default();
     let settings = Settings {
         deadline,
-        // A key is set up with the library's function once more than a packet needs.
+        // A key never has less time than a batch.
         key_deadline: default.key_deadline.max(deadline),
         at_start: control::privileges::begin_without_any,
         ..default

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crypto::UnitFailed;
 use crypto::custom::{CtrOp, StreamKey, StreamOp};
 
-use super::{Key, PIECE};
+use super::Key;
 use crate::ahead::{Lookup, NONCE, Wanted};
 use crate::batch::{Batch, Entry, Place};
 use crate::core::Claim;
@@ -137,7 +137,7 @@ impl Key {
             let mut places: [Option<Place>; ENTRIES] = [None; ENTRIES];
             while let Some(packet) = packets.get_mut(index) {
                 let len = packet.data().len();
-                if is_missing(index) && len > PIECE {
+                if is_missing(index) && len > self.piece() {
                     // It takes the lane for itself, before or behind the others.
                     if places.iter().all(Option::is_none) {
                         self.xor_long(claim, packet)?;
@@ -172,7 +172,7 @@ impl Key {
         while done < packet.data().len() {
             let (nonce, offset) = packet.later(done)?;
             let data = packet.data().get_mut(done..).ok_or(UnitFailed)?;
-            let len = data.len().min(PIECE);
+            let len = data.len().min(self.piece());
             let data = data.get_mut(..len).ok_or(UnitFailed)?;
             let mut batch = Batch::new(&self.core, claim);
             let place = batch.add(&Entry { nonce, offset, ..Entry::default() }, None, len)?;

@@ -8,11 +8,11 @@ use crate::HeaderKind;
 /// The packets that a class takes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Matches {
-    /// Those that one of the rules matches.
+    /// Packets that one of the rules matches.
     Rules(Vec<Rule>),
-    /// Those whose policy item, rule or association names the class.
+    /// Packets whose policy item, rule or association names the class.
     Named,
-    /// Those that no other class takes.
+    /// Packets that no other class takes.
     Rest,
 }
 

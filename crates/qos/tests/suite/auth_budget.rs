@@ -18,7 +18,7 @@ fn a_pair_is_demoted_beyond_its_budget_until_it_authenticates() {
     assert_eq!(aggregate(&mut budget, of(1, 2)), 1);
     assert!(budget.charge(1, 2, 1));
     assert_eq!(aggregate(&mut budget, of(1, 2)), 7);
-    // Neither another source nor another association pays for it.
+    // Another source or another association does not pay for it.
     assert_eq!(aggregate(&mut budget, of(1, 3)), 1);
     assert_eq!(aggregate(&mut budget, of(2, 2)), 1);
     assert_eq!(aggregate(&mut budget, of(2, 1)), 1);

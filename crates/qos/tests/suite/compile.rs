@@ -163,8 +163,8 @@ fn figure_6_lets_an_expedited_packet_leave_behind_what_is_committed() {
 
 #[test]
 fn figure_6_shares_as_its_schedulers_say() {
-    // Of the first 60 packets: one by one; four to one; expedited forwarding alone. What is committed before comes in
-    // the order of the main queue, which is the same scheduler's.
+    // The share of expedited forwarding among the first 60 packets is one to one, then four to one, then all of them. What
+    // is committed before comes in the order of the main queue, which is the same scheduler's.
     assert_eq!(share_of_ef(works(&example("figure-6-rr.toml"))), 30);
     let weighted = share_of_ef(works(&example("figure-6-wfq.toml")));
     assert!((47..=49).contains(&weighted), "{weighted}");
