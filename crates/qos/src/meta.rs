@@ -2,16 +2,9 @@
 
 use wire::{AppId, Time};
 
+pub use wire::AggregateId;
+
 use crate::amount::Amount;
-
-/// The number of an aggregate: the traffic class of RFC 2475 and of paper 002. People know it by its name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct AggregateId(pub u8);
-
-impl AggregateId {
-    /// The aggregate of what no other one takes.
-    pub const DEFAULT: AggregateId = AggregateId(0);
-}
 
 /// The colour that a meter gives a packet (RFC 2697, RFC 2698): its drop precedence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -52,7 +52,7 @@ pub use coalesced::Coalesced;
 pub use drop::DropReason;
 pub use error::WireError;
 pub use mark::{Marks, MaskError};
-pub use meta::{AppId, Gso, GsoKind, Meta, ScrubId};
+pub use meta::{AggregateId, AppId, Gso, GsoKind, Meta, ScrubId};
 pub use packet::{Buf, Evidence, Next, Packet, Pool, stage};
 pub use reassembly::{LostFragments, Reassembled, Reassembler};
 pub use record::Record;

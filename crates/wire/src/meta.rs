@@ -21,6 +21,16 @@ impl ScrubId {
     pub const NONE: ScrubId = ScrubId(0);
 }
 
+/// The number of an aggregate: the traffic class of RFC 2475 and of paper 002. People know it by its name, which a graph
+/// gives it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AggregateId(pub u8);
+
+impl AggregateId {
+    /// The aggregate of what no other one takes.
+    pub const DEFAULT: AggregateId = AggregateId(0);
+}
+
 /// The kind of a super-packet, which says how to cut it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GsoKind {
@@ -90,6 +100,8 @@ pub struct Meta {
     pub scrub: ScrubId,
     /// The type of service octet (DSCP and ECN) of the outer header.
     pub tos: u8,
+    /// The aggregate that policy, rule or association gives it.
+    pub aggregate: AggregateId,
     /// Whether the outer packet may be cut into IP fragments (its inner packet allowed it).
     pub may_fragment: bool,
 }
