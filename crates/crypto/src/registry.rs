@@ -146,6 +146,16 @@ impl Registry {
         }
     }
 
+    /// Measure the provider that serves a suite; `None` if none does, or if it fails. It takes the time of some hundred
+    /// packets. `clock` is that of [`Registry::choose`].
+    pub fn measure(&self, suite: SuiteId, clock: &mut dyn FnMut() -> u64) -> Option<benchmark::Measurement> {
+        if suite.is_legacy() && !self.legacy {
+            return None;
+        }
+        let (provider, _) = self.serves(suite)?;
+        benchmark::run(&[provider], suite, clock).pop()
+    }
+
     /// Have the provider of this name serve `suite`, or with `None` every suite and AH algorithm that it offers. A later call for the
     /// same takes the place of an earlier one; one for a suite goes before one for all.
     ///

@@ -20,6 +20,7 @@ mod enc;
 mod events;
 mod flows;
 pub mod gateway;
+mod graphs;
 pub mod handlers;
 pub mod handover;
 pub mod health;

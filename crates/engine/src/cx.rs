@@ -35,4 +35,12 @@ impl<O: From<Dropped>> Cx<'_, O> {
         self.report(Dropped::new(reason, &About::of(&packet.meta), packet.bytes().len(), flow));
         self.pool.put(packet.into_buf());
     }
+
+    /// Drop a packet that waited in a queue, and give its buffer back.
+    #[cold]
+    pub fn discard_queued<S>(&mut self, packet: Packet<S>, reason: wire::DropReason, outbound: bool) {
+        let headers = wire::ip::Headers::parse(packet.bytes()).ok();
+        let flow = headers.map(|headers| wire::ip::flow(packet.bytes(), &headers, outbound));
+        self.discard(packet, reason, flow.as_ref());
+    }
 }

@@ -25,6 +25,7 @@ mod fast_path;
 mod origin;
 mod outcome;
 mod protector;
+mod queued;
 mod route;
 mod scrubbed;
 mod selection;
@@ -33,6 +34,7 @@ mod waiting;
 pub(crate) use origin::interface;
 pub use outcome::Outcome;
 pub use protector::Timeout;
+pub use queued::{GraphError, OutboundGraph};
 
 use crate::cx::Cx;
 use crate::event::Events;
@@ -64,6 +66,8 @@ struct Stages {
     /// Packets that the scrubber made itself.
     emitted: Vec<Emitted>,
     protector: Protector,
+    /// The graph that packets wait in; `None`: each has its turn at once.
+    queues: Option<Box<OutboundGraph>>,
 }
 
 impl Outbound {
@@ -75,6 +79,7 @@ impl Outbound {
             scrubbers: Scrubbers::new(scrub_config, [0; 16]),
             emitted: Vec::new(),
             protector: Protector::new(seed),
+            queues: None,
         };
         Outbound { stages, stats: Stats::new(), events: Events::default() }
     }
@@ -90,7 +95,7 @@ impl Outbound {
         (stages, Cx { pool, out, stats, events })
     }
 
-    /// Take one packet all the way. Its outcomes are appended to `out`; buffers come from `pool` and go back to it.
+    /// Take one packet all the way, where there is no graph. Its outcomes are appended to `out`; buffers come from `pool` and go back to it.
     pub fn handle(&mut self, now: Time, mut packet: Packet<Inner>, pool: &mut Pool, out: &mut Vec<Outcome>) {
         packet.meta.received = now;
         let (stages, mut cx) = self.lend(pool, out);
@@ -104,6 +109,14 @@ impl Outbound {
                 return cx.out.push(Outcome::Send(packet.advance(&sealed)));
             }
         }
+        stages.enter(packet, cx);
+    }
+}
+
+impl Stages {
+    /// Stages 1 and 2, and what follows them.
+    #[inline(always)]
+    fn enter(&mut self, mut packet: Packet<Inner>, cx: &mut Cx<'_, Outcome>) {
         // Not moved out of the result: the headers are many, and every packet would pay for the copy.
         let parsed = Headers::parse(packet.bytes());
         let headers = match &parsed {
@@ -114,18 +127,16 @@ impl Outbound {
         if !ip::checksum_ok(packet.bytes(), headers) {
             return cx.discard(packet, DropReason::BadChecksum, None);
         }
-        if let Some(reason) = stages.decider.refuses(&packet.meta) {
+        if let Some(reason) = self.decider.refuses(&packet.meta) {
             let flow = ip::flow(packet.bytes(), headers, true);
             return cx.discard(packet, reason, Some(&flow));
         }
         if headers.fragment.is_some() {
-            return stages.join(packet, headers, cx);
+            return self.join(packet, headers, cx);
         }
-        stages.dispatch(packet, headers, None, cx);
+        self.dispatch(packet, headers, None, cx);
     }
-}
 
-impl Stages {
     /// Stage 2: the last missing fragment becomes the whole packet and goes on.
     #[cold]
     fn join(&mut self, mut packet: Packet<Inner>, headers: &Headers, cx: &mut Cx<'_, Outcome>) {
@@ -195,6 +206,9 @@ impl Stages {
         cx: &mut Cx<'_, Outcome>,
     ) {
         match (selection.association(), joined) {
+            (Some(association), _) if self.queues.is_some() => {
+                self.enqueue(association, selection, packet, headers, flow, cx);
+            }
             (Some(association), _) => {
                 let packet: Packet<Scheduled> = seam::schedule(packet);
                 self.protector.protect(association, packet, headers, flow, cx);

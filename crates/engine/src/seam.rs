@@ -1,10 +1,11 @@
 //! The seam between deciding and protecting, in both directions.
 //!
 //! What enters: packets and bursts whose association is known. What leaves: the same, at the stage [`Scheduled`], which
-//! is the only one that cryptography takes. A step to it needs a [`Turn`], and only this module makes one. Nothing
-//! waits here yet: every packet has its turn at once. Queues by class belong here
-//! (docs/design/0031-decide-and-protect.md).
+//! is the only one that cryptography takes. A step to it needs a [`Turn`], and only this module makes one: of the
+//! [`Grant`] that a dispatcher gave, or, where no graph is in force, at once. What an association sends by itself has
+//! its turn at once in both cases (docs/design/0031-decide-and-protect.md, docs/design/0040-qos.md).
 
+use qos::dispatcher::Grant;
 use wire::stage::{Classed, Inner, Outer, Scheduled, Selected};
 use wire::{Burst, Evidence, Next, Packet};
 
@@ -48,6 +49,18 @@ pub(crate) fn schedule_nested(packet: Packet<Inner>) -> Packet<Scheduled> {
 #[inline]
 pub(crate) fn schedule_bundled(packet: Packet<Outer>) -> Packet<Scheduled> {
     packet.bundled(&Turn::at_once())
+}
+
+/// The turn that a dispatcher gave.
+#[inline]
+pub(crate) fn turn_granted(_: &Grant) -> Turn {
+    Turn(())
+}
+
+/// Give a packet the turn that a dispatcher gave it.
+#[inline]
+pub(crate) fn schedule_granted(packet: Packet<Selected>, grant: &Grant) -> Packet<Scheduled> {
+    packet.advance(&turn_granted(grant))
 }
 
 /// The turn of a packet that was selected on the fast path. Its copy goes with the burst that is open, or begins one.

@@ -125,6 +125,13 @@ impl<T: 'static> Dispatcher<T> {
         UnitMask(self.stations.iter().enumerate().map(serves).fold(0, |mask, bit| mask | bit))
     }
 
+    /// The nanoseconds that the amount is expected to cost on the first unit that serves the suite; 0 if none does.
+    pub fn expected(&self, suite: u16, direction: crate::Direction, amount: &Amount) -> u64 {
+        let serves = |station: &Station<T>| station.serves_suite(suite);
+        let unit = self.stations.iter().position(serves);
+        unit.map_or(0, |at| self.cost.ns(&Work { unit: UnitId(at as u8), suite, direction, joining: 0 }, amount))
+    }
+
     /// Queue a packet for the unit that can serve it and would finish it first. What it costs there becomes its amount.
     /// A bundle's next member, whose index is not 0, goes ahead of new packets of its queue.
     pub fn offer(

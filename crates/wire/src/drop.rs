@@ -139,6 +139,16 @@ drop_reasons! {
     IcmpRate "icmp_rate" in "icmp": "More ICMP errors than the engine looks at in a second.";
     IcmpQuoted "icmp_quoted" in "icmp", audited by "RFC 4301 section 6.2": "An ICMP error inside an association that quotes a packet which the association does not carry.";
     WrongDevice "wrong_device" in "spd": "A clear packet where only protected ones are accepted.";
+    QueueFull "queue_full" in "qos": "The queue of its class was full.";
+    Policed "policed" in "qos": "A policer found the packet beyond the rate of its class.";
+    EarlyDrop "early_drop" in "qos": "Random early detection took the packet before its queue was full.";
+    AqmDrop "aqm_drop" in "qos": "Active queue management took the packet, since packets of its queue wait too long.";
+    ShapedOut "shaped_out" in "qos": "A shaper would have held the packet beyond its limit.";
+    AuthBudget "auth_budget" in "qos": "Too much time went into packets of its source that did not authenticate.";
+    ClassGone "class_gone" in "qos": "The graph has its class no more, and no rule gives it another.";
+    NotAdmitted "not_admitted" in "qos": "Admission control did not admit its user.";
+    NoUnit "no_unit" in "qos": "No crypto unit of the graph serves the suite of its association.";
+    ComponentRefused "component_refused" in "qos": "A component that was loaded into the graph refused the packet.";
     Backpressure "backpressure" in "devices": "The kernel would not take the packet (socket or device queue full).";
     Unroutable "unroutable" in "devices": "The kernel has no route to the peer.";
     HandOver "hand_over" in "devices": "The packet met the moment of a hand-over between daemons.";

@@ -130,6 +130,12 @@ impl Buf {
         buf
     }
 
+    /// Number of octets of the whole buffer.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The octets of the data.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
@@ -349,6 +355,9 @@ impl<S> Packet<S> {
 }
 
 /// A store of buffers to use again, owned by one thread. It never holds more than it was told to.
+///
+/// Buffers of the usual size take any IP packet. Packets that wait in queues lie in *cells*, buffers for ordinary
+/// packets: a packet of 1500 octets that waits in one of 64 KiB would cost as much memory as forty do.
 #[derive(Debug)]
 pub struct Pool {
     free: Vec<Buf>,
@@ -356,12 +365,16 @@ pub struct Pool {
     headroom: usize,
     keep: usize,
     allocated: u64,
+    /// Cells that are free, and the octets of each; zero: there are none.
+    cells: Vec<Buf>,
+    cell: usize,
 }
 
 impl Pool {
     /// Makes a pool of buffers of `capacity` octets with `headroom` in front, which keeps at most `keep` free ones.
     pub fn new(capacity: usize, headroom: usize, keep: usize) -> Pool {
-        Pool { free: Vec::with_capacity(keep), capacity, headroom, keep, allocated: 0 }
+        let (free, cells) = (Vec::with_capacity(keep), Vec::new());
+        Pool { free, capacity, headroom, keep, allocated: 0, cells, cell: 0 }
     }
 
     /// Takes an empty buffer, a used one if there is one.
@@ -382,9 +395,43 @@ impl Pool {
     /// Gives a buffer back. One of another size, or one too many, is freed.
     #[inline]
     pub fn put(&mut self, buf: Buf) {
-        if buf.bytes.len() == self.capacity && self.free.len() < self.keep {
-            self.free.push(buf);
+        if buf.bytes.len() == self.capacity {
+            if self.free.len() < self.keep {
+                self.free.push(buf);
+            }
+        } else if buf.bytes.len() == self.cell && self.cells.len() < self.cells.capacity() {
+            self.cells.push(buf);
         }
+    }
+
+    /// Makes `count` cells for packets of at most `octets` octets, with the pool's headroom in front and `tailroom`
+    /// behind them. Cells that there were before are freed, now or when they come back.
+    pub fn set_cells(&mut self, count: usize, octets: usize, tailroom: usize) {
+        // Another size than before tells cells of the two apart.
+        let mut cell = self.headroom + octets + tailroom;
+        if cell == self.cell || cell == self.capacity {
+            cell += 64;
+        }
+        self.cell = if count == 0 { 0 } else { cell };
+        self.cells = Vec::with_capacity(count);
+        self.cells.extend((0..count).map(|_| Buf::with_capacity(cell, self.headroom)));
+    }
+
+    /// Takes a cell that holds a copy of these octets; `None` if no cell is free or they are too many.
+    #[inline]
+    pub fn cell(&mut self, octets: &[u8], tailroom: usize) -> Option<Buf> {
+        if self.headroom + octets.len() + tailroom > self.cell {
+            return None;
+        }
+        let mut buf = self.cells.pop()?;
+        buf.reset(self.headroom);
+        buf.push_back(octets.len())?.copy_from_slice(octets);
+        Some(buf)
+    }
+
+    /// Number of cells that are free.
+    pub fn free_cells(&self) -> usize {
+        self.cells.len()
     }
 
     /// Number of buffers allocated since the start. It grows only while the working set does.

@@ -1,10 +1,12 @@
 //! The outbound thread: packets from the TUN through the engine to the wire.
 
+mod queued;
+
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use engine::{Outbound, Outcome};
+use engine::{Outbound, OutboundGraph, Outcome};
 use netio::clear::ClearSender;
 use netio::packet::FrameSender;
 use netio::raw::{RawReceiver, RawSender};
@@ -15,6 +17,8 @@ use sadb::Spi;
 use wire::Marks;
 use wire::ip::{self, Headers};
 use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
+
+use queued::Await;
 
 use super::{
     BATCH, DeviceStats, DropLog, Due, EventSender, HOUSEKEEPING, RECOVERY, SaEnd, Unsent, frames, pool,
@@ -46,6 +50,8 @@ pub struct OutboundHalf {
     pub unfit: Vec<Unfit>,
     /// Associations by which the kernel sends nothing.
     pub unsent: Unsent,
+    /// The graph that packets are to wait in from now on, or none; `None`: nothing changes.
+    pub exchange: Option<Option<Box<OutboundGraph>>>,
 }
 
 /// An outer packet that did not fit its route.
@@ -76,6 +82,7 @@ impl OutboundHalf {
             marks: Marks::default(),
             unfit: Vec::new(),
             unsent: Unsent::default(),
+            exchange: None,
         }
     }
 
@@ -135,9 +142,11 @@ fn is_to_be_cut(half: &OutboundHalf, packet: &Packet<stage::Outer>, headers: &He
         && half.engine.learned_path_mtu(spi, headers.dst).is_some_and(|mtu| packet.bytes().len() > mtu.into())
 }
 
-/// How long there is nothing to do, if nothing comes.
-fn patience(half: &OutboundHalf, now: Time) -> Duration {
-    half.engine.poll_timeout().map_or(HOUSEKEEPING, |(next, _)| next.since(now).min(HOUSEKEEPING))
+/// How long there is nothing to do, if nothing comes. `until` is the time at which a packet that waits may leave.
+fn patience(half: &OutboundHalf, until: Option<Time>, now: Time) -> Duration {
+    let timeout = half.engine.poll_timeout().map(|(next, _)| next);
+    let next = [timeout, until].into_iter().flatten().min();
+    next.map_or(HOUSEKEEPING, |next| next.since(now).min(HOUSEKEEPING))
 }
 
 /// The devices of the thread.
@@ -165,17 +174,22 @@ impl OutboundThread {
         let mut outcomes = Vec::with_capacity(BATCH);
         let mut due = Due::new(clock::monotonic());
         let mut drop_log = DropLog::default();
+        let mut until = None;
         loop {
             // A family that the host has not stands in the set as the eventfd.
             let wake = inbox.wake().as_fd();
             let errors = |at: usize| self.errors.get(at).map_or(wake, AsFd::as_fd);
             let set = [wake, self.tun.as_fd(), errors(0), errors(1)];
-            let ready = poll::readable(set, Some(patience(half, clock::monotonic())));
+            let ready = poll::readable(set, Some(patience(half, until, clock::monotonic())));
             let [woken, readable, heard @ ..] = ready.unwrap_or([true; 4]);
             if woken && inbox.run(half) == Next::End {
                 return;
             }
             let now = clock::monotonic();
+            if let Some(graph) = half.exchange.take() {
+                half.engine.set_graph(now, graph, &mut pool, &mut outcomes);
+                self.carry_out(half, &mut pool, &mut outcomes);
+            }
             // What waited for an association that a command has just brought.
             while let Some(id) = half.refused.pop() {
                 half.engine.refuse_acquire(id, &mut pool, &mut outcomes);
@@ -183,7 +197,14 @@ impl OutboundThread {
             half.engine.release(now, &mut pool, &mut outcomes);
             half.engine.flush(&mut pool, &mut outcomes);
             self.carry_out(half, &mut pool, &mut outcomes);
-            let works = !readable || self.batch(half, now, &mut pool, &mut outcomes);
+            let works = if half.engine.graph().is_some() {
+                let next = self.rounds(half, readable, &mut pool, &mut outcomes);
+                until = if let Await::Time(time) = next { Some(time) } else { None };
+                next != Await::Device
+            } else {
+                until = None;
+                !readable || self.batch(half, now, &mut pool, &mut outcomes)
+            };
             // Nothing waits for packets that may not come.
             half.engine.flush(&mut pool, &mut outcomes);
             self.carry_out(half, &mut pool, &mut outcomes);

@@ -18,8 +18,7 @@ use sadb::spd::{Action, Decision, DecisionReason, Level, Spd, Terms};
 use sadb::{FlowCache, FlowKey, OutboundSad, PacketKey, SaIndex};
 use wire::ip::{self, Headers};
 use wire::plain::Plain;
-use wire::stage::Inner;
-use wire::{AppId, DropReason, Flow, Meta, Packet, ScrubId, Services, record};
+use wire::{AggregateId, AppId, DropReason, Flow, Meta, Packet, ScrubId, Services, record};
 
 use super::origin::{self, asked};
 use super::outcome::Outcome;
@@ -143,6 +142,34 @@ impl Decider {
         Some(RouteHit { selection, association, rule, services })
     }
 
+    /// The association that a decision of before gives packets of this flow, if one is remembered, for the queues in
+    /// front of the look-up. Nothing is decided or counted by it.
+    #[inline]
+    pub(super) fn peek<S>(
+        &self,
+        packet: &Packet<S>,
+        headers: &Headers,
+        flow: &Flow,
+        sad: &OutboundSad,
+    ) -> Option<(AggregateId, Option<SaIndex>)> {
+        let epoch = self.epoch(sad);
+        if origin::has_arrived(&packet.meta) {
+            return None;
+        }
+        if self.is_ruled(packet) {
+            let cache = self.rule_cache.as_ref()?;
+            let ruled = cache.answers.get(epoch, &rule_cache::key_of(packet, headers))??;
+            let association = match ruled.disposition {
+                RuleDisposition::Protect(association) => Some(association),
+                _ => None,
+            };
+            return Some((AggregateId::DEFAULT, association));
+        }
+        let key = FlowKey::new(packet.meta.app, flow, asked(packet.meta.mark).bits());
+        let route = self.routes.get(epoch, &key)?;
+        Some((AggregateId::DEFAULT, route.sa.ok()))
+    }
+
     /// The reason to drop a packet before anything is known of it but its record; `None`: somebody may decide about it.
     #[inline]
     pub(super) fn refuses(&self, meta: &Meta) -> Option<DropReason> {
@@ -156,9 +183,9 @@ impl Decider {
     /// # Errors
     /// The reason why the packet does not leave now.
     #[inline]
-    pub(super) fn decide(
+    pub(super) fn decide<S>(
         &mut self,
-        packet: &mut Packet<Inner>,
+        packet: &mut Packet<S>,
         headers: &Headers,
         flow: &Flow,
         sad: &mut OutboundSad,
@@ -192,9 +219,9 @@ impl Decider {
 
     /// The decision of whoever the packet belongs to.
     #[inline]
-    fn first_decision(
+    fn first_decision<S>(
         &mut self,
-        packet: &mut Packet<Inner>,
+        packet: &mut Packet<S>,
         headers: &Headers,
         flow: &Flow,
         sad: &mut OutboundSad,

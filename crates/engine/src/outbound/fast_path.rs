@@ -28,6 +28,15 @@ fn is_plain(meta: &Meta) -> bool {
         && !meta.may_fragment
 }
 
+/// The packet as one that the open burst of its association may take, if it is plain.
+#[inline]
+pub(super) fn plain<S>(packet: &Packet<S>) -> Option<Plain> {
+    if !is_plain(&packet.meta) {
+        return None;
+    }
+    Plain::read(packet.bytes()).filter(|plain| plain.checksum_ok)
+}
+
 impl Stages {
     /// Whether the fast path leaves out no stage that this engine has. Each field stands here with the reason why it
     /// may be left out, so that a new stage does not compile until somebody has given one.
@@ -42,8 +51,10 @@ impl Stages {
             // A route that wants scrubbing is not remembered for the fast path.
             scrubbers: _,
             emitted: _,
+            // A packet that waits in a graph does not come this way.
+            queues,
         } = self;
-        decider.may_use_fast_path() && protector.may_use_fast_path()
+        queues.is_none() && decider.may_use_fast_path() && protector.may_use_fast_path()
     }
 
     /// Give the packet its place in the open burst, or seal it where it lies if it is too long to be copied.

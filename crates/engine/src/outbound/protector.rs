@@ -19,7 +19,7 @@ use sadb::{Chain, OutboundSa, OutboundSad, SaIndex};
 use wire::ip::Headers;
 use wire::plain::Plain;
 use wire::stage::{Inner, Scheduled};
-use wire::{DropReason, Flow, Packet, Services, Time};
+use wire::{DropReason, Flow, Packet, Services, Time, segment};
 
 use super::outcome::{Outcome, reply};
 use crate::answers::Answers;
@@ -28,6 +28,7 @@ use crate::icmp::IcmpLimits;
 use crate::probes::Orders;
 use crate::seam::Turn;
 use crate::stats::{About, Dropped};
+use fit::Fit;
 use gather::Gather;
 use pieces::PacketFit;
 use timers::Timers;
@@ -35,6 +36,21 @@ use timers::Timers;
 pub(super) use gather::LONGEST_COPY;
 pub(super) use pieces::{clear, cut_again};
 pub use timers::Timeout;
+
+/// The reason why a packet does not go through, the octets of the longest one that does, and the services that an
+/// answer to its sender has.
+pub(super) type Unfit = (DropReason, usize, Services);
+
+/// What became of a super-packet of which some pieces were to be protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Pieces are left; so many have gone.
+    More(usize),
+    /// Each of its pieces has gone.
+    Done,
+    /// Nothing was done: it goes through whole, or in a way that does not stop between pieces.
+    Whole,
+}
 
 /// The state that protects outbound packets.
 pub(super) struct Protector {
@@ -155,9 +171,9 @@ impl Protector {
 
     /// Add a packet to the burst that is [open for](Protector::open_for) it.
     #[inline]
-    pub(super) fn append(
+    pub(super) fn append<S>(
         &mut self,
-        packet: &Packet<Inner>,
+        packet: &Packet<S>,
         plain: &Plain,
         turn: Turn,
         cx: &mut Cx<'_, Outcome>,
@@ -257,6 +273,74 @@ impl Protector {
         }
     }
 
+    /// Stage 5 for a packet that is to wait for its turn: the number of pieces in which it will leave.
+    ///
+    /// # Errors
+    /// The reason why it does not go through, as [`Protector::end_unfit`] wants it.
+    #[inline]
+    pub(super) fn measure<S>(
+        &self,
+        index: SaIndex,
+        packet: &mut Packet<S>,
+        headers: &Headers,
+    ) -> Result<usize, Unfit> {
+        let services = packet.meta.services;
+        let chain = self.sad.chain(index).map_err(|reason| (reason, 0, services))?;
+        let (mtu, fit, services) = if chain.is_single() {
+            let sa = self.sad.get(index).ok_or((DropReason::NoSa, 0, services))?;
+            packet.meta.spi = sa.spi().0;
+            let config = sa.config();
+            let mtu = match headers.has_options {
+                true => ipsec::bundle_mtu(&[config], ipsec::own_header(packet.bytes())),
+                false => ipsec::inner_mtu(config),
+            };
+            mss::clamp(packet, headers, mtu);
+            (mtu, fit::tunnel(packet, headers, mtu, config), config.services())
+        } else {
+            let fitted = bundle::fit(&self.sad, &chain, packet, headers);
+            let (mtu, fit) = fitted.map_err(|reason| (reason, 0, services))?;
+            (mtu, fit, services)
+        };
+        match fit.map_err(|reason| (reason, mtu, services))? {
+            Fit::Whole => Ok(1),
+            Fit::Fragments(longest) => Ok(packet.bytes().len().div_ceil(longest.max(1))),
+            Fit::Cut(longest) => {
+                let pieces = segment::segments(packet.bytes(), headers, &packet.meta.gso, longest);
+                pieces.map(|pieces| pieces.remaining()).map_err(|error| (error.into(), mtu, services))
+            }
+        }
+    }
+
+    /// Stages 5 and 6 for the pieces of a super-packet that have these numbers.
+    #[allow(clippy::too_many_arguments, reason = "a packet, what is known of it, and what is lent for the call")]
+    pub(super) fn protect_pieces<S>(
+        &mut self,
+        index: SaIndex,
+        packet: &mut Packet<S>,
+        headers: &Headers,
+        flow: &Flow,
+        numbers: std::ops::Range<usize>,
+        turn: Turn,
+        cx: &mut Cx<'_, Outcome>,
+    ) -> Progress {
+        let is_single = self.sad.chain(index).is_ok_and(|chain| chain.is_single());
+        let (Some(gather), Some(sa)) = (&mut self.gather, self.sad.get(index)) else { return Progress::Whole };
+        if !is_single || headers.has_options || !slot::serves(sa.config()) {
+            return Progress::Whole;
+        }
+        let fit = fit::tunnel(packet, headers, ipsec::inner_mtu(sa.config()), sa.config());
+        let Ok(fit @ Fit::Cut(_)) = fit else { return Progress::Whole };
+        let Some(frame) = gather.frame(sa, packet, headers, fit) else { return Progress::Whole };
+        let fitted = PacketFit { headers, fit, flow };
+        let end = numbers.end;
+        match gather.pieces(index, &frame, packet, &fitted, numbers, turn, &mut self.sad, cx) {
+            Ok(0) => Progress::Done,
+            Ok(_) => Progress::More(end),
+            // It was measured before: it goes the way of all packets, and ends there with its reason.
+            Err(_) => Progress::Whole,
+        }
+    }
+
     /// Stages 5 and 6 for a bundle.
     #[cold]
     fn protect_by_bundle(
@@ -295,11 +379,11 @@ impl Protector {
     /// End a packet that does not go through, and tell its sender if that is since it is too long for `mtu` octets. The
     /// answer has the mark of these services.
     #[cold]
-    fn end_unfit(
+    pub(super) fn end_unfit<S>(
         &mut self,
-        packet: Packet<Scheduled>,
+        packet: Packet<S>,
         headers: &Headers,
-        (reason, mtu, services): (DropReason, usize, Services),
+        (reason, mtu, services): Unfit,
         flow: &Flow,
         cx: &mut Cx<'_, Outcome>,
     ) {

@@ -1,5 +1,6 @@
 //! Bursts do what packets one by one do: the same packets, drops, counters and numbers, whatever is mixed.
 
+use crate::queued;
 use crate::support;
 
 use crypto::SuiteId;
@@ -234,6 +235,13 @@ fn take(outcomes: Vec<Outcome>, pool: &mut Pool, came: &mut Came, bursts: &mut V
     }
 }
 
+/// What these outcomes send, as a receiver delivers it.
+pub fn delivered(outcomes: Vec<Outcome>, alice: &mut Sender, bob: &mut Receiver) -> Vec<(Vec<u8>, u32)> {
+    let mut came = Came::default();
+    take(outcomes, &mut alice.pool, &mut came, &mut Vec::new());
+    receive_singly(bob, &came.sent)
+}
+
 /// Hand all of it over. Bursts leave at each pause.
 fn send(sender: &mut Sender, all: &[Handed], v6: bool) -> (Came, Vec<usize>) {
     let (mut came, mut bursts) = (Came::default(), Vec::new());
@@ -246,6 +254,22 @@ fn send(sender: &mut Sender, all: &[Handed], v6: bool) -> (Came, Vec<usize>) {
         take(outcomes, &mut sender.pool, &mut came, &mut bursts);
     }
     (came, bursts)
+}
+
+/// Hand all of it over where packets wait in a graph of one queue. Turns are taken at each pause.
+fn send_queued(sender: &mut Sender, all: &[Handed], v6: bool) -> Came {
+    let (mut came, mut bursts) = (Came::default(), Vec::new());
+    for handed in all.iter().chain([&Handed::Pause]) {
+        let mut outcomes = Vec::new();
+        match packet(handed, v6) {
+            Some(packet) => sender.engine.receive(NOW, packet, &mut sender.pool, &mut outcomes),
+            None => queued::work(sender, NOW, &mut outcomes),
+        }
+        take(outcomes, &mut sender.pool, &mut came, &mut bursts);
+    }
+    assert!(sender.engine.graph().unwrap().graph().conserved());
+    assert_eq!(sender.engine.graph().unwrap().waiting().0, 0);
+    came
 }
 
 fn tallies(sender: &Sender) -> impl PartialEq + std::fmt::Debug + use<> {
@@ -430,6 +454,39 @@ proptest! {
         prop_assert_eq!(&one.1, &many.1);
         prop_assert!(one == many);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_graph_of_one_queue_does_what_no_graph_does(
+        association in association(),
+        all in prop::collection::vec(handed(), 1..40),
+    ) {
+        let v6 = association.v6;
+        let (mut without, mut with) = (association.sender(), association.sender());
+        without.engine = without.engine.gathering();
+        with.engine = with.engine.gathering();
+        let mut out = Vec::new();
+        with.engine.set_graph(NOW, Some(queued::one_queue()), &mut with.pool, &mut out);
+        let (plain, _) = send(&mut without, &all, v6);
+        let queued = send_queued(&mut with, &all, v6);
+        prop_assert_eq!(&plain.sent.len(), &queued.sent.len());
+        for (plain, queued) in plain.sent.iter().zip(&queued.sent) {
+            prop_assert_eq!(plain, queued);
+        }
+        prop_assert_eq!(sorted(&plain.dropped), sorted(&queued.dropped));
+        prop_assert_eq!(&plain.replies, &queued.replies);
+        prop_assert_eq!(tallies(&without), tallies(&with));
+    }
+}
+
+/// Drops without regard to their order: some are known before a packet waits, and some when its turn comes.
+fn sorted(drops: &[Dropped]) -> Vec<String> {
+    let mut all: Vec<String> = drops.iter().map(|dropped| format!("{dropped:?}")).collect();
+    all.sort();
+    all
 }
 
 /// Everything that is sent as a packet of its own, octet by octet, with its metadata.

@@ -19,6 +19,7 @@ mod pair;
 mod peer;
 mod pmtu;
 mod probes;
+mod queued;
 mod quotations;
 mod quoted;
 mod routed;

@@ -135,6 +135,10 @@ impl<T: 'static> Station<T> {
             && self.spec.reserved.is_none_or(|reserved| reserved.has(aggregate))
     }
 
+    pub(super) fn serves_suite(&self, suite: u16) -> bool {
+        self.status == Status::Active && self.spec.suites.has(suite)
+    }
+
     /// What waits and what is committed.
     pub(super) fn load(&self) -> Amount {
         let mut load = self.waiting;

@@ -139,6 +139,11 @@ pub enum HookPoint {
 }
 
 impl HookPoint {
+    /// The number of the hook as the paper has it, such as `1a`.
+    pub fn name(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, point)| *point == self).map_or("", |(name, _)| name)
+    }
+
     /// The words for the points.
     pub const WORDS: &[(&str, HookPoint)] = &[
         ("1a", HookPoint::In1a),

@@ -25,6 +25,7 @@ use super::chain::Chain;
 use super::counts::Counts;
 use super::description::HookPoint;
 use crate::behaviour::{Classifier, Target};
+use crate::amount::Amount;
 use crate::component::Context;
 use crate::dispatcher::Dispatcher;
 use crate::meta::{AggregateId, Direction, Meta};
@@ -135,6 +136,17 @@ impl<T: 'static> Graph<T> {
             Some(Target::Aggregate(aggregate)) => aggregate,
             Some(Target::Outlet(_)) | None => meta.aggregate,
         }
+    }
+
+    /// Give a packet another class in front of a point. Limits that it has passed count it no more.
+    pub fn change_class(&mut self, at: HookPoint, meta: &mut Meta, aggregate: AggregateId) {
+        self.leave_in_front(at, meta);
+        meta.aggregate = aggregate;
+    }
+
+    /// The nanoseconds that the amount is expected to cost on the first unit that serves the suite.
+    pub fn expected(&self, suite: u16, direction: Direction, amount: &Amount) -> u64 {
+        self.dispatcher.expected(suite, direction, amount)
     }
 
     /// The numbers of classes, to be kept for the next graph of the instance.

@@ -12,7 +12,6 @@ use std::net::IpAddr;
 
 use wire::ip::Headers;
 use wire::quote::Quoted;
-use wire::stage::Inner;
 use wire::{DropReason, Flow, Packet, Services, record};
 
 use super::Decider;
@@ -46,9 +45,9 @@ impl Decider {
 
     /// The decision of the rules for a packet that arrived in clear for a network behind this host.
     #[cold]
-    pub(super) fn arrive(
+    pub(super) fn arrive<S>(
         &mut self,
-        packet: &mut Packet<Inner>,
+        packet: &mut Packet<S>,
         headers: &Headers,
         flow: &Flow,
         sad: &OutboundSad,
@@ -73,9 +72,9 @@ impl Decider {
     /// that no association carries for its own sake. It belongs to the association of the traffic that would answer the
     /// packet it quotes (RFC 4301 section 6.2). It quotes what was protected, so it leaves protected or not at all.
     #[cold]
-    pub(super) fn icmp_error_path(
+    pub(super) fn icmp_error_path<S>(
         &self,
-        packet: &Packet<Inner>,
+        packet: &Packet<S>,
         headers: &Headers,
         disposition: Result<Disposition, DropReason>,
         sad: &mut OutboundSad,

@@ -5,7 +5,6 @@ use sadb::rules::{RuleKey, Slot};
 use sadb::spd::Level;
 use sadb::{FlowCache, PacketKey, SaIndex};
 use wire::ip::Headers;
-use wire::stage::Inner;
 use wire::{DropReason, Packet, ScrubId, Services, record};
 
 use crate::outbound::origin;
@@ -42,7 +41,7 @@ pub(super) struct RuleCache {
 }
 
 /// The key of a packet from the host or from a network behind it, as selectors see it.
-pub(super) fn key_of(packet: &Packet<Inner>, headers: &Headers) -> PacketKey {
+pub(super) fn key_of<S>(packet: &Packet<S>, headers: &Headers) -> PacketKey {
     if let Some(interface) = origin::interface(&packet.meta) {
         return PacketKey::of_packet(packet.bytes(), headers, true).interface(interface);
     }

@@ -11,7 +11,6 @@ use sadb::selector::{Condition, Field, field};
 use sadb::spd::{Level, Terms};
 use sadb::{FlowCache, OutboundSa, OutboundSad, PacketKey, SaIndex, Snapshot, TrafficSelector};
 use wire::ip::Headers;
-use wire::stage::Inner;
 use wire::{AppId, DropReason, Flow, Packet, ScrubId, Services, record};
 
 use super::Decider;
@@ -61,7 +60,7 @@ impl Decider {
     /// Whether rules decide about this packet: it is no answer of the kernel's, and no application's policy speaks for
     /// it.
     #[inline]
-    pub(super) fn is_ruled(&self, packet: &Packet<Inner>) -> bool {
+    pub(super) fn is_ruled<S>(&self, packet: &Packet<S>) -> bool {
         let meta = &packet.meta;
         let answer = meta.mark & (record::STAMPED | record::PROOF) == record::PROOF;
         self.rule_cache.is_some() && !answer && self.spd.get(meta.app).is_none()
@@ -86,9 +85,9 @@ impl Decider {
     }
 
     /// The disposition that the rules give a packet.
-    pub(super) fn rule(
+    pub(super) fn rule<S>(
         &mut self,
-        packet: &mut Packet<Inner>,
+        packet: &mut Packet<S>,
         headers: &Headers,
         flow: &Flow,
         sad: &OutboundSad,

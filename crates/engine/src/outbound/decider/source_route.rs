@@ -4,7 +4,6 @@
 use sadb::spd::{Action, Level};
 use sadb::{Mode, OutboundSad};
 use wire::ip::{self, Headers};
-use wire::stage::Inner;
 use wire::{DropReason, Flow, Packet};
 
 use super::Decider;
@@ -23,10 +22,10 @@ impl Decider {
     /// # Errors
     /// The reason why it may not.
     #[cold]
-    pub(super) fn check_source_route(
+    pub(super) fn check_source_route<S>(
         &self,
         disposition: Disposition,
-        packet: &Packet<Inner>,
+        packet: &Packet<S>,
         headers: &Headers,
         flow: &Flow,
         sad: &OutboundSad,
@@ -63,10 +62,10 @@ impl Decider {
     ///
     /// # Errors
     /// The reason, if packets to the stop are refused.
-    fn check_stop(
+    fn check_stop<S>(
         &self,
         is_clear: bool,
-        packet: &Packet<Inner>,
+        packet: &Packet<S>,
         headers: &Headers,
         stop: &Flow,
         sad: &OutboundSad,

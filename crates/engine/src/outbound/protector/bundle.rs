@@ -41,10 +41,10 @@ fn mtu(sad: &OutboundSad, chain: &Chain, own: usize) -> Result<usize, DropReason
 ///
 /// # Errors
 /// [`DropReason::ChainMissing`], [`DropReason::ChainDead`].
-pub(super) fn fit(
+pub(super) fn fit<S>(
     sad: &OutboundSad,
     chain: &Chain,
-    packet: &mut Packet<Scheduled>,
+    packet: &mut Packet<S>,
     headers: &Headers,
 ) -> Result<(usize, Result<Fit, DropReason>), DropReason> {
     let mtu = mtu(sad, chain, ipsec::own_header(packet.bytes()))?;

@@ -3,7 +3,7 @@
 use sadb::sa::Fragmentation;
 use sadb::{Mode, SaConfig};
 use wire::ip::Headers;
-use wire::stage::{Scheduled, Selected};
+use wire::stage::Selected;
 use wire::tcp::{Flags, Tcp, TcpOption};
 use wire::{DropReason, GsoKind, Packet, checksum, ipv6, protocol, udp};
 
@@ -27,8 +27,8 @@ pub(super) enum Fit {
 ///
 /// # Errors
 /// [`DropReason::TooBig`] if the sender is to be told, [`DropReason::GsoInvalid`].
-pub(super) fn tunnel(
-    packet: &mut Packet<Scheduled>,
+pub(super) fn tunnel<S>(
+    packet: &mut Packet<S>,
     headers: &Headers,
     mtu: usize,
     config: &SaConfig,
@@ -75,7 +75,7 @@ pub(super) fn tunnel(
 /// Whether this is a TCP segment that its sender made for the uplink, that is too long for the tunnel, and that may be
 /// cut like a super-packet. Its sender meant a stream, so cutting it is no fragmentation and the don't-fragment flag
 /// does not apply (RFC 9293 section 3.7: segments are the sender's choice, not the receiver's business).
-fn is_divisible(packet: &Packet<Scheduled>, headers: &Headers, mtu: usize) -> bool {
+fn is_divisible<S>(packet: &Packet<S>, headers: &Headers, mtu: usize) -> bool {
     // What was joined from fragments is carried whole.
     if packet.bytes().len() <= mtu || headers.protocol != protocol::TCP || packet.meta.may_fragment {
         return false;
@@ -107,7 +107,7 @@ pub(super) fn clear(packet: &mut Packet<Selected>) -> Result<Fit, DropReason> {
 }
 
 /// Check that a packet of `len` octets fits, or may be fragmented behind us.
-fn fits(packet: &mut Packet<Scheduled>, headers: &Headers, len: usize, mtu: usize) -> Result<(), DropReason> {
+fn fits<S>(packet: &mut Packet<S>, headers: &Headers, len: usize, mtu: usize) -> Result<(), DropReason> {
     if len <= mtu || packet.meta.may_fragment {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use ipsec::slot::{self, Frame};
 use sadb::{OutboundSa, OutboundSad, SaIndex};
 use wire::ip::Headers;
 use wire::plain::Plain;
-use wire::stage::{Inner, Scheduled};
+use wire::stage::Scheduled;
 use wire::{AppId, Burst, BurstMeta, DropReason, Flow, Meta, Packet, Services, burst, segment};
 
 use super::fit::Fit;
@@ -110,9 +110,9 @@ impl Gather {
 
     /// Add a packet that [`Gather::takes`].
     #[inline]
-    pub(super) fn append(
+    pub(super) fn append<S>(
         &mut self,
-        packet: &Packet<Inner>,
+        packet: &Packet<S>,
         plain: &Plain,
         turn: Turn,
         sad: &mut OutboundSad,
@@ -128,10 +128,10 @@ impl Gather {
 
     /// The frame for the datagrams of this packet; `None` if it is to go alone.
     #[inline]
-    pub(super) fn frame(
+    pub(super) fn frame<S>(
         &self,
         sa: &OutboundSa,
-        packet: &Packet<Scheduled>,
+        packet: &Packet<S>,
         headers: &Headers,
         fit: Fit,
     ) -> Option<Frame> {
@@ -157,8 +157,31 @@ impl Gather {
         sad: &mut OutboundSad,
         cx: &mut Cx<'_, Outcome>,
     ) {
-        let PacketFit { headers, fit, flow } = *fitted;
         let turn = seam::turn_of(&packet);
+        match self.pieces(index, frame, &packet, fitted, 0..usize::MAX, turn, sad, cx) {
+            Ok(_) => cx.pool.put(packet.into_buf()),
+            Err(reason) => cx.discard(packet, reason, Some(fitted.flow)),
+        }
+    }
+
+    /// Add pieces of a packet for which [`Gather::frame`] has a frame, those with these numbers. Returns the number of
+    /// pieces that the packet has behind them.
+    ///
+    /// # Errors
+    /// The reason why it cannot be cut.
+    #[allow(clippy::too_many_arguments, reason = "a packet, what is known of it, and what is lent for the call")]
+    pub(super) fn pieces<S>(
+        &mut self,
+        index: SaIndex,
+        frame: &Frame,
+        packet: &Packet<S>,
+        fitted: &PacketFit<'_>,
+        numbers: std::ops::Range<usize>,
+        turn: Turn,
+        sad: &mut OutboundSad,
+        cx: &mut Cx<'_, Outcome>,
+    ) -> Result<usize, DropReason> {
+        let PacketFit { headers, fit, flow } = *fitted;
         let (meta, bytes) = (&packet.meta, packet.bytes());
         match fit {
             Fit::Whole => {
@@ -168,20 +191,19 @@ impl Gather {
                 let len = bytes.len();
                 let piece = Piece { index, frame, meta, len, longest: len, turn };
                 self.piece(&piece, || *flow, write, sad, cx);
+                Ok(0)
             }
             // There is no frame for it.
-            Fit::Fragments(_) => {
-                return cx.discard(packet, DropReason::TooLong, Some(flow));
-            }
+            Fit::Fragments(_) => Err(DropReason::TooLong),
             Fit::Cut(longest) => {
-                let mut pieces = match segment::segments(bytes, headers, &meta.gso, longest) {
-                    Ok(pieces) => pieces,
-                    Err(error) => {
-                        return cx.discard(packet, error.into(), Some(flow));
-                    }
-                };
+                let mut pieces = segment::segments(bytes, headers, &meta.gso, longest)?;
                 let longest = pieces.segment_len();
-                while let Some(len) = pieces.next_len() {
+                (0..numbers.start).for_each(|_| pieces.pass());
+                let mut left = numbers.len();
+                while left > 0
+                    && let Some(len) = pieces.next_len()
+                {
+                    left -= 1;
                     let mut written = false;
                     let write = |slot: &mut [u8]| {
                         written = true;
@@ -198,9 +220,9 @@ impl Gather {
                         pieces.pass();
                     }
                 }
+                Ok(pieces.remaining())
             }
         }
-        cx.pool.put(packet.into_buf());
     }
 
     /// Add one piece, which `write` writes.

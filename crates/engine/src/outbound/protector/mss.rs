@@ -1,7 +1,6 @@
 //! The clamping of the maximum segment size that a connection agrees on, so that its segments fit the tunnel uncut.
 
 use wire::ip::Headers;
-use wire::stage::Scheduled;
 use wire::tcp::{self, Flags, Tcp, TcpOption};
 use wire::{Packet, ipv4, ipv6, protocol};
 
@@ -9,13 +8,13 @@ use wire::{Packet, ipv4, ipv6, protocol};
 /// (RFC 6691: the MTU less fixed headers, whatever options there will be). A segment with a signature (RFC 2385, RFC
 /// 5925) stays as it is.
 #[inline]
-pub(super) fn clamp(packet: &mut Packet<Scheduled>, headers: &Headers, mtu: usize) {
+pub(super) fn clamp<S>(packet: &mut Packet<S>, headers: &Headers, mtu: usize) {
     if headers.protocol == protocol::TCP {
         clamp_tcp(packet, headers, mtu);
     }
 }
 
-fn clamp_tcp(packet: &mut Packet<Scheduled>, headers: &Headers, mtu: usize) {
+fn clamp_tcp<S>(packet: &mut Packet<S>, headers: &Headers, mtu: usize) {
     let complete = !packet.meta.gso.needs_checksum;
     let Some(upper) = packet.bytes_mut().get_mut(headers.header_len..headers.total_len) else { return };
     let Ok(mut tcp) = Tcp::new_checked(upper) else { return };

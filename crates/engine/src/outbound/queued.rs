@@ -1,0 +1,636 @@
+//! The outbound half with a graph: packets wait by class in front of the look-up and in front of cryptography (paper
+//! 002 sections III and IV; docs/design/0040).
+//!
+//! Calls come in this order. [`Outbound::receive`] takes a packet in at hook 1a. [`Outbound::look_up`] takes packets
+//! out of the incoming main queue, in the order of the graph, decides about each and offers it at 3a; what goes in
+//! clear leaves at once. [`Outbound::turn`] gives packets to cryptography, as far as the unit wants work.
+//! [`Outbound::settle`] says when their outcomes were carried out, from which the graph learns what they cost.
+//!
+//! A decision is made at the look-up, and holds as long as policy, rules, entries and associations are what they were.
+//! A packet that has waited longer than that is decided again when its turn comes, so that no queue outlives a policy.
+
+use qos::dispatcher::{Assignment, Grant, JobId};
+use qos::graph::{Back, Graph};
+use qos::graph::description::HookPoint;
+use qos::node::{Ended, Wake};
+use qos::unit::UnitId;
+use qos::{Amount, Context, Direction, HeaderKind, UnitMask};
+use crypto::SuiteId;
+use sadb::sa::{Encapsulation, SaProtocol};
+use sadb::{OutboundSa, SaIndex};
+use wire::ip::{self, Headers};
+use wire::stage::{Inner, Selected};
+use wire::{AggregateId, DropReason, Flow, Packet, Pool, Time};
+
+use super::outcome::Outcome;
+use super::protector::{LONGEST_COPY, Progress, clear};
+use super::selection::{Obstacle, Selection};
+use super::{Outbound, Stages, fast_path};
+use crate::cx::Cx;
+use crate::queued::{CELL_TAILROOM, FlowHash, LONGEST_IN_CELL, Random, Slots, Ticket, describe, pieces_of, reason};
+use crate::seam;
+
+/// The most packets that wait at a time. Limits of queues are below it; it bounds the memory of what has none.
+const ROOM: u32 = 4096;
+
+/// The most packets longer than a cell that wait at a time. Each keeps a buffer of [`crate::BUF_CAPACITY`] octets.
+const MOST_LARGE: usize = 64;
+
+/// A packet that waits.
+enum Waiting {
+    /// It waits for its look-up.
+    Received(Packet<Inner>),
+    /// It waits for its turn with the association that was chosen for it.
+    Selected(Chosen),
+}
+
+/// A packet that waits for its turn.
+struct Chosen {
+    packet: Packet<Selected>,
+    selection: Selection,
+    /// The epoch of policy and associations in which it was decided.
+    epoch: u64,
+    /// The pieces of a super-packet that have left.
+    sent: usize,
+    /// What the graph was told of it at hook 1a; `None` if it began behind it.
+    entered: Option<qos::Meta>,
+}
+
+/// A job that was given to a unit and is not settled.
+#[derive(Clone, Copy)]
+struct Given {
+    unit: UnitId,
+    job: JobId,
+    /// The cost that was expected, by which the time of the turn is shared out.
+    expected: u64,
+}
+
+/// A graph of the outbound half, with the packets that wait in it.
+pub struct OutboundGraph {
+    graph: Graph<Ticket>,
+    waiting: Slots<Waiting>,
+    /// Packets that wait in buffers of full size.
+    large: usize,
+    /// The suites by their numbers in the graph.
+    suites: Vec<(SuiteId, u16)>,
+    ended: Vec<Ended<Ticket>>,
+    given: Vec<Given>,
+    began: Time,
+    hash: FlowHash,
+    random: Random,
+    /// The nanoseconds that a packet took lately, for one whose association is not known yet.
+    usual: u64,
+    /// What the graph knows of the packet whose look-up is under way.
+    entering: Option<qos::Meta>,
+    /// Whether the pool has the cells for it.
+    has_cells: bool,
+}
+
+/// The reason why a graph cannot be used by the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphError {
+    /// The graph is one of the other direction.
+    Direction,
+    /// Components hang at a hook behind cryptography, which this version passes over.
+    BehindCryptography(HookPoint),
+}
+
+impl std::fmt::Display for GraphError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            GraphError::Direction => f.write_str("the graph is one of the other direction"),
+            GraphError::BehindCryptography(at) => {
+                write!(f, "components at hook {} are not carried out yet; take them out", at.name())
+            }
+        }
+    }
+}
+
+impl OutboundGraph {
+    /// A graph of the engine. `suites` are those that associations can have, with their numbers in the graph's list;
+    /// `seed` is random and secret.
+    ///
+    /// # Errors
+    /// The reason why the engine cannot use it.
+    pub fn new(
+        graph: Graph<Ticket>,
+        suites: Vec<(SuiteId, u16)>,
+        seed: u64,
+    ) -> Result<OutboundGraph, GraphError> {
+        if graph.direction() != Direction::Outbound {
+            return Err(GraphError::Direction);
+        }
+        for at in [HookPoint::In4a, HookPoint::In2a] {
+            if !graph.is_plain(at) {
+                return Err(GraphError::BehindCryptography(at));
+            }
+        }
+        Ok(OutboundGraph {
+            graph,
+            waiting: Slots::new(ROOM),
+            large: 0,
+            suites,
+            ended: Vec::with_capacity(ROOM as usize),
+            given: Vec::with_capacity(MOST_JOBS),
+            began: Time::default(),
+            hash: FlowHash::new(seed),
+            random: Random::new(seed.rotate_left(29)),
+            usual: 1_000,
+            entering: None,
+            has_cells: false,
+        })
+    }
+
+    /// The graph, to be asked.
+    pub fn graph(&self) -> &Graph<Ticket> {
+        &self.graph
+    }
+
+    /// The number of packets that wait, and the number that can.
+    pub fn waiting(&self) -> (usize, usize) {
+        (self.waiting.len(), self.waiting.capacity())
+    }
+
+    fn context(&mut self, now: Time) -> Context {
+        Context { now, random: self.random.next() }
+    }
+
+    /// The number of an association's suite in the graph, and the facts that its packets have.
+    fn known(&self, sa: &OutboundSa, aggregate: AggregateId) -> (u16, UnitMask, HeaderKind) {
+        let config = sa.config();
+        let number = self.suites.iter().find(|(suite, _)| *suite == config.suite).map(|(_, number)| *number);
+        let units = number.map_or(UnitMask(0), |number| self.graph.dispatcher().capable(number, aggregate));
+        let header = match (config.options.protocol, config.options.encapsulation) {
+            (SaProtocol::Ah, _) => HeaderKind::Ah,
+            (SaProtocol::IpComp | SaProtocol::IpIp, _) => HeaderKind::IpComp,
+            (SaProtocol::Esp, Encapsulation::Udp) => HeaderKind::EspInUdp,
+            (SaProtocol::Esp, Encapsulation::None) => HeaderKind::Esp,
+        };
+        (number.unwrap_or(0), units, header)
+    }
+
+    /// Put a packet into a place, in a cell if it is short enough. It is given back if there is none.
+    fn keep(&mut self, waiting: Waiting, is_large: bool) -> Result<Ticket, Waiting> {
+        if is_large && self.large >= MOST_LARGE {
+            return Err(waiting);
+        }
+        let ticket = self.waiting.insert(waiting)?;
+        self.large += usize::from(is_large);
+        Ok(ticket)
+    }
+
+    /// Take a packet out of its place.
+    fn take(&mut self, ticket: Ticket) -> Option<Waiting> {
+        let waiting = self.waiting.take(ticket)?;
+        let len = match &waiting {
+            Waiting::Received(packet) => packet.bytes().len(),
+            Waiting::Selected(chosen) => chosen.packet.bytes().len(),
+        };
+        self.large -= usize::from(len > LONGEST_IN_CELL && self.large > 0);
+        Some(waiting)
+    }
+}
+
+impl Outbound {
+    /// Let packets wait in a graph from now on, or in none. Packets keep their queues by name; those whose queue is gone
+    /// are classified again. Without a graph they are handled at once, in their order; what a shaper holds back is
+    /// dropped then.
+    pub fn set_graph(
+        &mut self,
+        now: Time,
+        graph: Option<Box<OutboundGraph>>,
+        pool: &mut Pool,
+        out: &mut Vec<Outcome>,
+    ) {
+        let (stages, mut cx) = self.lend(pool, out);
+        stages.protector.flush(&mut cx);
+        match graph {
+            Some(graph) => stages.exchange(now, graph, &mut cx),
+            None => stages.leave_graph(now, &mut cx),
+        }
+    }
+
+    /// The graph that packets wait in.
+    pub fn graph(&self) -> Option<&OutboundGraph> {
+        self.stages.queues.as_deref()
+    }
+
+    /// Take a packet in at hook 1a. Call this instead of [`Outbound::handle`] where there is a graph.
+    pub fn receive(
+        &mut self,
+        now: Time,
+        mut packet: Packet<Inner>,
+        pool: &mut Pool,
+        out: &mut Vec<Outcome>,
+    ) {
+        packet.meta.received = now;
+        let (stages, mut cx) = self.lend(pool, out);
+        stages.take_in(packet, &mut cx);
+    }
+
+    /// Decide about the packets that wait for it, at most `most` of them. Returns whether more wait.
+    pub fn look_up(&mut self, now: Time, most: usize, pool: &mut Pool, out: &mut Vec<Outcome>) -> bool {
+        let (stages, mut cx) = self.lend(pool, out);
+        (0..most).all(|_| stages.look_up_one(now, &mut cx))
+    }
+
+    /// Protect the packets whose turn it is, as far as the unit wants work. Returns whether there were any.
+    pub fn turn(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) -> bool {
+        let (stages, mut cx) = self.lend(pool, out);
+        stages.turn(now, &mut cx)
+    }
+
+    /// Say that what the last turn brought is carried out. The graph learns from it what packets cost, with input and
+    /// output. Returns what to wait for until the next turn.
+    pub fn settle(&mut self, now: Time) -> Wake {
+        self.stages.queues.as_mut().map_or(Wake::Never, |queues| queues.settle(now))
+    }
+}
+
+impl OutboundGraph {
+    fn settle(&mut self, now: Time) -> Wake {
+        let context = self.context(now);
+        if !self.given.is_empty() {
+            let spent = now.0.saturating_sub(self.began.0);
+            let expected: u64 = self.given.iter().map(|given| given.expected.max(1)).sum();
+            for given in self.given.drain(..) {
+                let share = u128::from(spent) * u128::from(given.expected.max(1)) / u128::from(expected.max(1));
+                // The inline unit answers in order and at once; a fault is one of time, and was counted.
+                let _ = self.graph.done(given.unit, given.job, share as u64, &context);
+            }
+        }
+        self.graph.wake(&context)
+    }
+}
+
+impl Stages {
+    /// Hook 1a.
+    fn take_in(&mut self, mut packet: Packet<Inner>, cx: &mut Cx<'_, Outcome>) {
+        let headers = match Headers::parse(packet.bytes()) {
+            Ok(headers) => headers,
+            Err(error) => return cx.discard(packet, error.into(), None),
+        };
+        packet.buf_mut().truncate(headers.total_len);
+        let flow = ip::flow(packet.bytes(), &headers, true);
+        let peeked = self.decider.peek(&packet, &headers, &flow, self.protector.sad());
+        let Some(queues) = &mut self.queues else { return cx.discard(packet, DropReason::NoUnit, Some(&flow)) };
+        let now = packet.meta.received;
+        let context = queues.context(now);
+        if !queues.has_cells {
+            cx.pool.set_cells(queues.waiting.capacity(), LONGEST_IN_CELL, CELL_TAILROOM);
+            queues.has_cells = true;
+        }
+        let octets = packet.bytes().len() as u64;
+        let packets = pieces_of(packet.bytes(), &headers, &packet.meta, LONGEST_COPY);
+        let mut meta = describe(
+            &packet.meta,
+            &headers,
+            &flow,
+            Direction::Outbound,
+            Amount { packets, octets, ns: queues.usual.saturating_mul(packets) },
+            &queues.hash,
+        );
+        if let Some((aggregate, association)) = peeked {
+            if aggregate != AggregateId::DEFAULT {
+                meta.aggregate = aggregate;
+            }
+            if let Some(sa) = association.and_then(|index| self.protector.sad().get(index)) {
+                let (suite, _, _) = queues.known(sa, meta.aggregate);
+                meta.suite = suite;
+                meta.amount.ns = queues.graph.expected(suite, Direction::Outbound, &meta.amount);
+            }
+        }
+        let is_large = packet.bytes().len() > LONGEST_IN_CELL;
+        let kept = queues.keep(Waiting::Received(into_cell(packet, is_large, cx)), is_large);
+        match kept {
+            Ok(ticket) => {
+                queues.graph.offer(HookPoint::In1a, ticket, meta, &context, &mut queues.ended);
+                if !queues.ended.is_empty() {
+                    self.end(now, cx);
+                }
+            }
+            Err(Waiting::Received(packet)) => cx.discard(packet, DropReason::QueueFull, Some(&flow)),
+            Err(Waiting::Selected(chosen)) => cx.discard(chosen.packet, DropReason::QueueFull, Some(&flow)),
+        }
+    }
+
+    /// Hook 1b and the look-up, for the next packet of the incoming main queue. Returns whether there was one.
+    fn look_up_one(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) -> bool {
+        let Some(queues) = &mut self.queues else { return false };
+        let context = queues.context(now);
+        let due = queues.graph.serve(&context, &mut queues.ended);
+        let taken = due.and_then(|due| Some((due.meta, queues.take(due.item)?)));
+        if !queues.ended.is_empty() {
+            self.end(now, cx);
+        }
+        let Some((meta, waiting)) = taken else { return false };
+        match waiting {
+            Waiting::Received(mut packet) => {
+                if let Some(queues) = &mut self.queues {
+                    queues.entering = Some(meta);
+                }
+                packet.meta.received = now;
+                self.enter(packet, cx);
+                // It did not go on to 3a: it has left, ended, or waits elsewhere.
+                if let Some(queues) = &mut self.queues
+                    && let Some(meta) = queues.entering.take()
+                {
+                    queues.graph.pass(&meta);
+                }
+            }
+            Waiting::Selected(chosen) => cx.discard(chosen.packet, DropReason::NoUnit, None),
+        }
+        true
+    }
+
+    /// Hook 3a: a packet whose association is known waits for its turn.
+    pub(super) fn enqueue(
+        &mut self,
+        association: SaIndex,
+        selection: Selection,
+        mut packet: Packet<Selected>,
+        headers: &Headers,
+        flow: &Flow,
+        cx: &mut Cx<'_, Outcome>,
+    ) {
+        let pieces = match self.protector.measure(association, &mut packet, headers) {
+            Ok(pieces) => pieces,
+            Err(unfit) => return self.protector.end_unfit(packet, headers, unfit, flow, cx),
+        };
+        let epoch = self.decider.epoch(self.protector.sad());
+        let (Some(queues), Some(sa)) = (&mut self.queues, self.protector.sad().get(association)) else {
+            return cx.discard(packet, DropReason::NoSa, Some(flow));
+        };
+        let now = packet.meta.received;
+        let context = queues.context(now);
+        let entered = queues.entering.take();
+        let mut meta = entered.unwrap_or_else(|| {
+            describe(&packet.meta, headers, flow, Direction::Outbound, Amount::default(), &queues.hash)
+        });
+        let named = packet.meta.aggregate;
+        if named != AggregateId::DEFAULT && named != meta.aggregate && queues.graph.has(named) {
+            queues.graph.change_class(HookPoint::In3a, &mut meta, named);
+        } else if entered.is_none() && !queues.graph.has(named) {
+            meta.aggregate = queues.graph.classify(&meta);
+        }
+        let (suite, units, header) = queues.known(sa, meta.aggregate);
+        (meta.association, meta.spi) = (sa.spi().0, sa.spi().0);
+        (meta.suite, meta.units, meta.header) = (suite, units, header);
+        meta.amount = Amount { packets: pieces as u64, octets: packet.bytes().len() as u64, ns: 0 };
+        meta.amount.ns = queues.graph.expected(suite, Direction::Outbound, &meta.amount);
+        let is_large = packet.bytes().len() > LONGEST_IN_CELL;
+        let packet = into_cell(packet, is_large, cx);
+        let chosen = Chosen { packet, selection, epoch, sent: 0, entered };
+        match queues.keep(Waiting::Selected(chosen), is_large) {
+            Ok(ticket) => {
+                queues.graph.offer(HookPoint::In3a, ticket, meta, &context, &mut queues.ended);
+                if !queues.ended.is_empty() {
+                    self.end(now, cx);
+                }
+            }
+            Err(Waiting::Selected(Chosen { packet, .. })) => {
+                queues.graph.pass(&meta);
+                cx.discard(packet, DropReason::QueueFull, Some(flow));
+            }
+            Err(Waiting::Received(packet)) => cx.discard(packet, DropReason::QueueFull, Some(flow)),
+        }
+    }
+
+    /// Hooks 5a and 5b, and stages 5 and 6 for what the dispatcher gives. Returns whether there was anything.
+    fn turn(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) -> bool {
+        let mut any = false;
+        if let Some(queues) = &mut self.queues {
+            queues.began = now;
+        }
+        loop {
+            let Some(queues) = &mut self.queues else { break };
+            let context = queues.context(now);
+            let assignment = queues.graph.next(&context, &mut queues.ended);
+            let has_ended = !queues.ended.is_empty();
+            if let Some(assignment) = assignment {
+                any = true;
+                self.carry_on(now, assignment, cx);
+            } else if !has_ended {
+                break;
+            }
+            if has_ended {
+                self.end(now, cx);
+            }
+            if self.queues.as_ref().is_none_or(|queues| queues.given.len() >= MOST_JOBS) {
+                break;
+            }
+        }
+        self.protector.flush(cx);
+        any
+    }
+
+    /// Protect a packet, or so many pieces of it, whose turn it is.
+    fn carry_on(&mut self, now: Time, assignment: Assignment<Ticket>, cx: &mut Cx<'_, Outcome>) {
+        let Some(queues) = &mut self.queues else { return };
+        let Assignment { grant, unit, job, item, meta, budget } = assignment;
+        queues.given.push(Given { unit, job, expected: budget.ns });
+        let Some(Waiting::Selected(mut chosen)) = queues.take(item) else { return };
+        chosen.packet.meta.received = now;
+        chosen.packet.meta.aggregate = meta.aggregate;
+        if chosen.epoch != self.decider.epoch(self.protector.sad()) {
+            return self.decide_again(&grant, chosen, meta, cx);
+        }
+        let Some(association) = chosen.selection.association() else { return };
+        let is_cut = budget.packets < meta.amount.packets;
+        let turn = seam::turn_granted(&grant);
+        // Most packets: their flow's burst is open, or one can be begun.
+        if !is_cut
+            && chosen.sent == 0
+            && let Some(plain) = fast_path::plain(&chosen.packet)
+            && self.protector.open_for(&plain) == Some(association)
+        {
+            self.protector.append(&chosen.packet, &plain, turn, cx);
+            cx.pool.put(chosen.packet.into_buf());
+            return self.leave(chosen.entered, meta);
+        }
+        let headers = match Headers::parse(chosen.packet.bytes()) {
+            Ok(headers) => headers,
+            Err(error) => {
+                cx.discard(chosen.packet, error.into(), None);
+                return self.leave(chosen.entered, meta);
+            }
+        };
+        let flow = super::route::final_flow(chosen.packet.bytes(), &headers);
+        if is_cut || chosen.sent > 0 {
+            let count = usize::try_from(budget.packets).unwrap_or(usize::MAX);
+            let sent = chosen.sent;
+            let progress =
+                self.protector.protect_pieces(association, &mut chosen.packet, &headers, &flow, sent..sent.saturating_add(count), turn, cx);
+            match progress {
+                Progress::More(sent) => {
+                    chosen.sent = sent;
+                    return self.put_rest(now, job, chosen, meta, budget, cx);
+                }
+                Progress::Done => {
+                    cx.pool.put(chosen.packet.into_buf());
+                    return self.leave(chosen.entered, meta);
+                }
+                // It goes through in one: a bundle, or a packet that is not copied.
+                Progress::Whole => {}
+            }
+        }
+        let packet = seam::schedule_granted(chosen.packet, &grant);
+        self.protector.protect(association, packet, &headers, &flow, cx);
+        self.leave(chosen.entered, meta);
+    }
+
+    /// Put a super-packet of which pieces have left back to the head of its queue.
+    fn put_rest(
+        &mut self,
+        now: Time,
+        job: JobId,
+        chosen: Chosen,
+        mut meta: qos::Meta,
+        done: Amount,
+        cx: &mut Cx<'_, Outcome>,
+    ) {
+        let Some(queues) = &mut self.queues else { return cx.pool.put(chosen.packet.into_buf()) };
+        let context = queues.context(now);
+        meta.amount.packets -= done.packets.min(meta.amount.packets);
+        meta.amount.octets -= done.octets.min(meta.amount.octets);
+        let is_large = chosen.packet.bytes().len() > LONGEST_IN_CELL;
+        match queues.keep(Waiting::Selected(chosen), is_large) {
+            Ok(ticket) => queues.graph.rest(job, ticket, meta, &context),
+            // Its place was freed a moment ago.
+            Err(Waiting::Selected(Chosen { packet, .. })) => cx.discard(packet, DropReason::QueueFull, None),
+            Err(Waiting::Received(packet)) => cx.discard(packet, DropReason::QueueFull, None),
+        }
+    }
+
+    /// Decide once more about a packet whose decision is of an earlier policy or of other associations.
+    #[cold]
+    fn decide_again(&mut self, grant: &Grant, chosen: Chosen, meta: qos::Meta, cx: &mut Cx<'_, Outcome>) {
+        let Chosen { mut packet, entered, sent, .. } = chosen;
+        self.leave(entered, meta);
+        let headers = match Headers::parse(packet.bytes()) {
+            Ok(headers) => headers,
+            Err(error) => return cx.discard(packet, error.into(), None),
+        };
+        let flow = super::route::final_flow(packet.bytes(), &headers);
+        let sad = self.protector.sad_mut();
+        let selection = match self.decider.decide(&mut packet, &headers, &flow, sad, cx) {
+            Ok(selection) => selection,
+            Err(Obstacle::Refused(reason)) => return cx.discard(packet, reason, Some(&flow)),
+            // It has come too far to wait for either once more.
+            Err(Obstacle::Association) => return cx.discard(packet, DropReason::NoSa, Some(&flow)),
+            Err(Obstacle::Entry) => return cx.discard(packet, DropReason::NoEntry, Some(&flow)),
+        };
+        match selection.association() {
+            Some(association) if sent == 0 => {
+                let packet = seam::schedule_granted(packet, grant);
+                self.protector.protect(association, packet, &headers, &flow, cx);
+            }
+            Some(association) => {
+                let (numbers, turn) = (sent..usize::MAX, seam::turn_granted(grant));
+                let rest =
+                    self.protector.protect_pieces(association, &mut packet, &headers, &flow, numbers, turn, cx);
+                match rest {
+                    Progress::Done | Progress::More(_) => cx.pool.put(packet.into_buf()),
+                    // Its first pieces have left in another association, which does not go on so.
+                    Progress::Whole => cx.discard(packet, DropReason::NoSa, Some(&flow)),
+                }
+            }
+            None if sent == 0 => clear(packet, &headers, &flow, cx),
+            None => cx.discard(packet, DropReason::NoSa, Some(&flow)),
+        }
+    }
+
+    /// A packet has left the graph: its limits count it no more.
+    fn leave(&mut self, entered: Option<qos::Meta>, meta: qos::Meta) {
+        if let Some(queues) = &mut self.queues {
+            queues.graph.pass(&entered.map_or(meta, |entered| qos::Meta { aggregate: meta.aggregate, ..entered }));
+        }
+    }
+
+    /// End the packets that the graph has dropped.
+    fn end(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) {
+        let Some(queues) = &mut self.queues else { return };
+        while let Some(ended) = queues.ended.pop() {
+            let cause = reason(ended.cause);
+            match queues.take(ended.item) {
+                Some(Waiting::Received(mut packet)) => {
+                    packet.meta.received = now;
+                    cx.discard_queued(packet, cause, true);
+                }
+                Some(Waiting::Selected(Chosen { mut packet, .. })) => {
+                    packet.meta.received = now;
+                    packet.meta.spi = ended.meta.spi;
+                    cx.discard_queued(packet, cause, true);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Put a graph into the place of the one that is in force, if there is one, and move its packets.
+    #[cold]
+    fn exchange(&mut self, now: Time, mut graph: Box<OutboundGraph>, cx: &mut Cx<'_, Outcome>) {
+        let Some(mut before) = self.queues.take() else {
+            self.queues = Some(graph);
+            return;
+        };
+        before.settle(now);
+        let OutboundGraph { graph: old, waiting, large, hash, usual, has_cells, .. } = *before;
+        // Hashes of flows stay what they are, so that packets of a flow stay together.
+        (graph.waiting, graph.large, graph.hash) = (waiting, large, hash);
+        (graph.usual, graph.has_cells) = (usual, has_cells);
+        let mut back = Vec::new();
+        graph.graph.adopt(old, &mut back);
+        let context = graph.context(now);
+        for Back { at, item, mut meta } in back {
+            if !graph.graph.has(meta.aggregate) {
+                meta.aggregate = graph.graph.classify(&meta);
+            }
+            graph.graph.offer(at, item, meta, &context, &mut graph.ended);
+        }
+        self.queues = Some(graph);
+        self.end(now, cx);
+    }
+
+    /// Handle everything that waits, in its order, and go on without a graph.
+    #[cold]
+    fn leave_graph(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) {
+        loop {
+            let looked = self.look_up_one(now, cx);
+            let turned = self.turn(now, cx);
+            let Some(queues) = &mut self.queues else { return };
+            queues.settle(now);
+            if !looked && !turned {
+                break;
+            }
+        }
+        let Some(mut queues) = self.queues.take() else { return };
+        // What a shaper holds back.
+        for waiting in queues.waiting.drain() {
+            match waiting {
+                Waiting::Received(packet) => cx.discard_queued(packet, DropReason::ShapedOut, true),
+                Waiting::Selected(chosen) => cx.discard_queued(chosen.packet, DropReason::ShapedOut, true),
+            }
+        }
+        cx.pool.set_cells(0, 0, 0);
+    }
+}
+
+/// The jobs of one turn at most: a turn is short, whatever the unit wants.
+const MOST_JOBS: usize = 64;
+
+/// Move a short packet out of a buffer of full size.
+#[inline]
+fn into_cell<S>(packet: Packet<S>, is_large: bool, cx: &mut Cx<'_, Outcome>) -> Packet<S> {
+    if is_large || packet.buf().capacity() < crate::BUF_CAPACITY {
+        return packet;
+    }
+    match cx.pool.cell(packet.bytes(), CELL_TAILROOM) {
+        Some(cell) => {
+            let moved = packet.piece(cell, packet.meta);
+            cx.pool.put(packet.into_buf());
+            moved
+        }
+        None => packet,
+    }
+}

@@ -1,0 +1,74 @@
+//! What the components of a graph see of a packet: numbers, and never its octets (paper 002 section III.B).
+
+use qos::{Amount, Colour, Direction, HeaderKind, UnitMask};
+use sadb::{CacheKey, FlowKey};
+use wire::ip::Headers;
+use wire::{AppId, Flow, GsoKind, record, segment};
+
+/// The keyed hash by which flows and users are told apart. Whoever does not know the key cannot choose flows that
+/// collide.
+pub(crate) struct FlowHash {
+    keys: [u64; 4],
+}
+
+impl FlowHash {
+    /// The hash of this secret seed.
+    pub(crate) fn new(seed: u64) -> FlowHash {
+        let mut random = super::Random::new(seed);
+        FlowHash { keys: std::array::from_fn(|_| random.next() | 1) }
+    }
+
+    fn flow(&self, flow: &Flow) -> u32 {
+        FlowKey::new(AppId::NONE, flow, 0).hash(&self.keys) as u32
+    }
+
+    /// The user of a packet: the address inside of the network that protection is for.
+    fn user(&self, flow: &Flow) -> u32 {
+        let alone = Flow { remote: flow.local, remote_port: 0, local_port: 0, protocol: 0, ..*flow };
+        FlowKey::new(AppId::NONE, &alone, 1).hash(&self.keys) as u32
+    }
+}
+
+/// The number of packets that a packet counts as: a super-packet as its segments, of at most `longest` octets each.
+pub(crate) fn pieces_of(bytes: &[u8], headers: &Headers, meta: &wire::Meta, longest: usize) -> u64 {
+    match meta.gso.kind {
+        GsoKind::None => 1,
+        GsoKind::Tcp | GsoKind::Udp => {
+            segment::segments(bytes, headers, &meta.gso, longest).map_or(1, |pieces| pieces.remaining() as u64)
+        }
+    }
+}
+
+/// The facts of a packet in clear text whose association is not known yet. Its cost is that of the caller.
+#[inline]
+pub(crate) fn describe(
+    meta: &wire::Meta,
+    headers: &Headers,
+    flow: &Flow,
+    direction: Direction,
+    amount: Amount,
+    hash: &FlowHash,
+) -> qos::Meta {
+    // The mark of a stamped packet is the stamp, not the host's own.
+    let own = meta.mark & (record::STAMPED | record::PROOF | record::FORWARDED) != 0;
+    qos::Meta {
+        arrived: meta.received,
+        amount,
+        association: 0,
+        spi: 0,
+        mark: if own { 0 } else { meta.mark },
+        user: hash.user(flow),
+        flow: hash.flow(flow),
+        key: 0,
+        app: meta.app,
+        suite: 0,
+        units: UnitMask(0),
+        aggregate: meta.aggregate,
+        colour: Colour::Green,
+        dscp: [0, headers.tos >> 2],
+        ecn: headers.tos & 3,
+        header: HeaderKind::Clear,
+        direction,
+        index: 0,
+    }
+}

@@ -1,0 +1,343 @@
+//! The outbound half with a graph: who leaves first, under which number, and what becomes of those who do not leave.
+
+use std::sync::Arc;
+
+use crate::faulty::{Fault, Plan};
+use crate::support;
+
+use crypto::SuiteId;
+use engine::{Outcome, OutboundGraph};
+use qos::graph::{House, check, compile, preset};
+use qos::node::Wake;
+use qos::Direction;
+use sadb::spd::Spd;
+use sadb::{Mode, OutboundSa, SaConfig, Spi};
+use support::*;
+use wire::{DropReason, Packet, Time, stage};
+
+/// Expedited forwarding and best effort, expedited first.
+const TWO: &str = r#"
+discipline = "strict"
+stages = [1, 3, 5]
+guard = "100%"
+
+[class.ef]
+match = [{ dscp = ["EF"] }]
+priority = true
+limit = { packets = 1000 }
+unpoliced = true
+
+[class.be]
+match = "rest"
+limit = { packets = 600 }
+"#;
+
+/// The suites of the tests, by the numbers that the graphs here have for them.
+fn house() -> House {
+    House { known_suites: SUITES.iter().map(ToString::to_string).collect(), ..House::default() }
+}
+
+/// A graph of this text for the outbound half.
+pub fn graph(text: &str) -> Box<OutboundGraph> {
+    let house = house();
+    let description = check(text, &house).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    of(&description, &house)
+}
+
+fn of(description: &qos::graph::Description, house: &House) -> Box<OutboundGraph> {
+    let compiled = compile(description, house, Direction::Outbound, 7).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    let suites = SUITES.iter().copied().zip(0..).collect();
+    Box::new(OutboundGraph::new(compiled, suites, 11).unwrap())
+}
+
+/// One queue for all, which is never full.
+pub fn one_queue() -> Box<OutboundGraph> {
+    graph("[class.every]\nmatch = \"rest\"\nlimit = { packets = 1000000 }\n")
+}
+
+/// Look up and take turns until nothing waits.
+pub fn work(sender: &mut Sender, now: Time, out: &mut Vec<Outcome>) {
+    let Sender { engine, pool } = sender;
+    for _ in 0..100_000 {
+        engine.look_up(now, 64, pool, out);
+        let any = engine.turn(now, pool, out);
+        let wake = engine.settle(now);
+        if !any && !matches!(wake, Wake::At(time) if time <= now) {
+            return;
+        }
+    }
+    panic!("it never ends");
+}
+
+fn sender(spd: Spd, configs: &[SaConfig], text: &str) -> Sender {
+    let mut sender = Sender::new(spd, configs);
+    sender.engine = sender.engine.gathering();
+    set(&mut sender, Some(graph(text)));
+    sender
+}
+
+fn set(sender: &mut Sender, graph: Option<Box<OutboundGraph>>) -> Vec<Outcome> {
+    let mut out = Vec::new();
+    sender.engine.set_graph(NOW, graph, &mut sender.pool, &mut out);
+    out
+}
+
+fn receive(sender: &mut Sender, packet: Packet<stage::Inner>) -> Vec<Outcome> {
+    let mut out = Vec::new();
+    sender.engine.receive(NOW, packet, &mut sender.pool, &mut out);
+    out
+}
+
+/// One round of look-ups and one turn.
+fn turn(sender: &mut Sender) -> Vec<Outcome> {
+    let mut out = Vec::new();
+    sender.engine.look_up(NOW, 1000, &mut sender.pool, &mut out);
+    sender.engine.turn(NOW, &mut sender.pool, &mut out);
+    sender.engine.settle(NOW);
+    out
+}
+
+const EF: u8 = 46 << 2;
+
+fn datagram(tos: u8, len: usize) -> Packet<stage::Inner> {
+    let (alice, bob) = hosts(false);
+    stamped(APP, &udp_packet((alice, 40000), (bob, 53), tos, true, &vec![tos; len]))
+}
+
+/// The ESP packets that left, with their type of service and sequence number, in their order.
+fn left(outcomes: &[Outcome]) -> Vec<(u8, u64)> {
+    let mut all = Vec::new();
+    for outcome in outcomes {
+        match outcome {
+            Outcome::Send(packet) => {
+                let tos = wire::ip::Headers::parse(packet.bytes()).unwrap().tos;
+                all.push((tos, packet.meta.sequence));
+            }
+            Outcome::Burst(burst) => {
+                all.extend((0..burst.count() as u64).map(|at| (burst.header.tos, burst.meta.sequence + at)));
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+fn reasons(outcomes: &[Outcome]) -> Vec<DropReason> {
+    let reason = |outcome: &Outcome| match outcome {
+        Outcome::Drop(dropped) => Some(dropped.reason),
+        _ => None,
+    };
+    outcomes.iter().filter_map(reason).collect()
+}
+
+fn gcm() -> SaConfig {
+    outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false)
+}
+
+#[test]
+fn an_expedited_packet_leaves_before_those_that_wait_and_takes_its_number_late() {
+    let mut alice = sender(mandatory(), &[gcm()], TWO);
+    for _ in 0..500 {
+        assert!(receive(&mut alice, datagram(0, 1000)).is_empty());
+    }
+    // The first turn begins with what there is.
+    let first = left(&turn(&mut alice));
+    assert!(!first.is_empty() && first.len() < 500, "{}", first.len());
+    receive(&mut alice, datagram(EF, 100));
+    let second = left(&turn(&mut alice));
+    let next = first.last().unwrap().1 + 1;
+    assert_eq!(second[0], (EF, next), "it is first, and no number was set aside for the others");
+    let mut out = Vec::new();
+    work(&mut alice, NOW, &mut out);
+    let all: Vec<_> = [first, second, left(&out)].concat();
+    assert_eq!(all.len(), 501);
+    assert!(all.iter().zip(1..).all(|((_, sequence), at)| *sequence == at), "numbers follow one another as packets leave");
+    assert!(alice.engine.graph().unwrap().graph().conserved());
+}
+
+#[test]
+fn packets_of_two_classes_are_in_no_burst_together() {
+    let mut alice = sender(mandatory(), &[gcm()], TWO);
+    for n in 0..40 {
+        receive(&mut alice, datagram(if n % 2 == 0 { EF } else { 0 }, 400));
+    }
+    let mut out = Vec::new();
+    work(&mut alice, NOW, &mut out);
+    let tos: Vec<u8> = left(&out).iter().map(|(tos, _)| *tos).collect();
+    assert_eq!(tos, [[EF; 20], [0; 20]].concat());
+}
+
+#[test]
+fn a_class_that_is_full_loses_its_own_packets_alone() {
+    let mut alice = sender(mandatory(), &[gcm()], TWO);
+    let mut out = Vec::new();
+    for n in 0..1200 {
+        out.extend(receive(&mut alice, datagram(0, 100)));
+        if n % 100 == 0 {
+            out.extend(receive(&mut alice, datagram(EF, 100)));
+        }
+    }
+    assert_eq!(reasons(&out), vec![DropReason::QueueFull; 600]);
+    let Some(Outcome::Drop(dropped)) = out.first() else { panic!("{out:?}") };
+    assert_eq!(dropped.flow.map(|flow| flow.remote_port), Some(53), "the drop tells whose packet it was");
+    work(&mut alice, NOW, &mut out);
+    let sent = left(&out);
+    assert_eq!(sent.iter().filter(|(tos, _)| *tos == EF).count(), 12);
+    assert_eq!(sent.len(), 612);
+    assert_eq!(alice.engine.stats().drops_for(DropReason::QueueFull), 600);
+    // The limit counts what has left no more.
+    for _ in 0..600 {
+        assert_eq!(reasons(&receive(&mut alice, datagram(0, 100))), []);
+    }
+}
+
+#[test]
+fn a_super_packet_is_cut_where_the_turn_ends_and_an_expedited_packet_gets_in_between() {
+    // So little is committed that a turn has a few segments.
+    let text = format!("{TWO}\n[unit.inline]\nkind = \"inline\"\nlow = \"2us\"\nhigh = \"4us\"\nmost_committed = \"4us\"\n");
+    let mut house = house();
+    let line = qos::graph::house::Line { base_ns: 1000, ps_per_octet: 0 };
+    let cost = |direction| qos::graph::house::SuiteCost { suite: SuiteId::AES_128_GCM.to_string(), direction, line };
+    house.costs = vec![cost(Direction::Outbound), cost(Direction::Inbound)];
+    let description = check(&text, &house).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    let mut alice = Sender::new(mandatory(), &[gcm()]);
+    alice.engine = alice.engine.gathering();
+    set(&mut alice, Some(of(&description, &house)));
+    let mut bob = Receiver::new(&[gcm()]);
+    let (stream, payload) = tcp_super(false, 5, 1000, 40_000);
+    receive(&mut alice, stream);
+    let mut out = turn(&mut alice);
+    let begun = left(&out).len();
+    assert!((1..40).contains(&begun), "{begun} segments in a turn");
+    receive(&mut alice, datagram(EF, 100));
+    let then = turn(&mut alice);
+    assert_eq!(left(&then)[0], (EF, begun as u64 + 1));
+    out.extend(then);
+    work(&mut alice, NOW, &mut out);
+    assert_eq!(left(&out).len(), 41);
+    // Each segment once, in order, and right.
+    let mut received = Vec::new();
+    for (bytes, _) in crate::bursts::delivered(out, &mut alice, &mut bob) {
+        let headers = wire::ip::Headers::parse(&bytes).unwrap();
+        if headers.protocol == wire::protocol::TCP {
+            assert_eq!(wire::checksum::verify_transport(&bytes, &headers), Some(true));
+            received.extend_from_slice(&headers.upper(&bytes)[20..]);
+        }
+    }
+    assert_eq!(received, payload);
+    assert!(alice.engine.graph().unwrap().graph().conserved());
+}
+
+#[test]
+fn what_waits_is_decided_again_when_policy_or_associations_change() {
+    for change in 0..3 {
+        let mut alice = sender(mandatory(), &[gcm()], TWO);
+        for _ in 0..3 {
+            receive(&mut alice, datagram(0, 1000));
+        }
+        let mut out = Vec::new();
+        // Decided, and not given their turn.
+        alice.engine.look_up(NOW, 10, &mut alice.pool, &mut out);
+        let want = match change {
+            0 => {
+                alice.engine.remove_sa(Spi(SPI), gcm().endpoints.remote).unwrap();
+                vec![DropReason::NoSa; 3]
+            }
+            1 => {
+                alice.engine.set_policy(Arc::new(Spd::new(9)));
+                Vec::new()
+            }
+            _ => {
+                let mut other = gcm();
+                (other.spi, other.keymat) = (Spi(SPI + 1), keymat(other.suite, 9));
+                let other = OutboundSa::new(other, &crypto_std::registry().unwrap()).unwrap();
+                alice.engine.remove_sa(Spi(SPI), gcm().endpoints.remote).unwrap();
+                alice.engine.add_sa(other).unwrap();
+                Vec::new()
+            }
+        };
+        work(&mut alice, NOW, &mut out);
+        assert_eq!(reasons(&out), want, "change {change}");
+        let clear = out.iter().filter(|outcome| matches!(outcome, Outcome::Clear(_))).count();
+        assert_eq!((left(&out).len(), clear), [(0, 0), (0, 3), (3, 0)][change], "change {change}");
+        assert!(alice.engine.graph().unwrap().graph().conserved());
+    }
+}
+
+#[test]
+fn a_suite_without_a_unit_is_refused_by_name() {
+    let text = format!("{TWO}\n[unit.gcm]\nkind = \"inline\"\nsuites = [\"aes256gcm\"]\n");
+    let mut alice = sender(mandatory(), &[gcm()], &text);
+    receive(&mut alice, datagram(0, 100));
+    let mut out = Vec::new();
+    work(&mut alice, NOW, &mut out);
+    assert_eq!(reasons(&out), [DropReason::NoUnit]);
+    assert_eq!(left(&out), []);
+}
+
+#[test]
+fn a_unit_that_fails_loses_what_it_was_given_and_each_loss_counts_once() {
+    let plan = Plan::new(Fault::Spill, 3);
+    let registry = plan.registry();
+    let mut engine = engine::Outbound::new(Arc::new(mandatory()), 0x5eed).gathering();
+    engine.add_sa(OutboundSa::new(gcm(), &registry).unwrap()).unwrap();
+    let mut alice = Sender { engine, pool: pool() };
+    set(&mut alice, Some(graph(TWO)));
+    for _ in 0..60 {
+        receive(&mut alice, datagram(0, 500));
+    }
+    let mut out = Vec::new();
+    work(&mut alice, NOW, &mut out);
+    let sent = left(&out).len() as u64;
+    assert_eq!(sent + alice.engine.stats().drops_for(DropReason::UnitFailed), 60);
+    assert!(sent < 60);
+    assert!(alice.engine.graph().unwrap().graph().conserved());
+}
+
+#[test]
+fn an_exchange_keeps_packets_by_queue_and_leaving_the_graph_sends_them() {
+    let mut alice = sender(mandatory(), &[gcm()], TWO);
+    for n in 0..100 {
+        receive(&mut alice, datagram(if n % 10 == 0 { EF } else { 0 }, 200));
+    }
+    let mut out = Vec::new();
+    alice.engine.look_up(NOW, 50, &mut alice.pool, &mut out);
+    out.extend(set(&mut alice, Some(of(&preset("voice").unwrap(), &house()))));
+    out.extend(turn(&mut alice));
+    out.extend(set(&mut alice, Some(graph(TWO))));
+    assert!(alice.engine.graph().unwrap().graph().conserved());
+    out.extend(set(&mut alice, None));
+    assert!(alice.engine.graph().is_none());
+    assert_eq!(reasons(&out), []);
+    let sent = left(&out);
+    assert_eq!(sent.len(), 100);
+    assert!(sent.iter().zip(1..).all(|((_, sequence), at)| *sequence == at));
+    // And without a graph packets go at once.
+    let mut out = Vec::new();
+    alice.engine.handle(NOW, datagram(0, 10), &mut alice.pool, &mut out);
+    alice.engine.flush(&mut alice.pool, &mut out);
+    assert_eq!(left(&out).len(), 1);
+}
+
+#[test]
+fn an_answer_to_a_packet_that_is_too_long_does_not_wait() {
+    let mut alice = sender(mandatory(), &[gcm()], TWO);
+    for _ in 0..200 {
+        receive(&mut alice, datagram(0, 1000));
+    }
+    receive(&mut alice, datagram(0, 1500));
+    let mut out = Vec::new();
+    alice.engine.look_up(NOW, 1000, &mut alice.pool, &mut out);
+    assert!(out.iter().any(|outcome| matches!(outcome, Outcome::Reply(..))), "it is told before anything is sent");
+    assert_eq!(left(&out), []);
+    assert_eq!(reasons(&out), [DropReason::TooBig]);
+}
+
+#[test]
+fn an_inbound_graph_is_refused() {
+    let house = house();
+    let description = preset("fifo").unwrap();
+    let compiled = compile(&description, &house, Direction::Inbound, 7).unwrap();
+    let error = OutboundGraph::new(compiled, Vec::new(), 1).err().unwrap();
+    assert_eq!(error, engine::GraphError::Direction);
+}
