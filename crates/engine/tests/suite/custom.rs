@@ -386,6 +386,30 @@ fn members_of_a_bundle_do_not_add_up_to_encryption() {
 /// An association of one's own cipher between two hosts, around a tunnel that carries other addresses: its selectors say
 /// nothing of these, so it is not held against items for them (`Spd::rival_suite`), and counts as authentication.
 #[test]
+fn compression_in_front_of_the_suite_that_an_item_names_serves() {
+    let [a, b, ..] = suites();
+    let (demanded, mandatory) = (Services::ENCRYPTED, Level::Mandatory);
+    for (with, expected) in [(a, SERVED), (b, NONE)] {
+        let compress = SaConfig { spi: Spi(0x300), ..bare_config(SaProtocol::IpComp, Mode::Transport, a, false) };
+        let mut members = bundle(compress, SaConfig { mode: Mode::Transport, ..config(0x4000, with) });
+        // What does not become shorter is not compressed.
+        members[1].selectors = Selectors::ANY;
+        let mut alice = sender(any(demanded, mandatory, Some(a)), &members);
+        let mut bob = receiver(&members);
+        let bytes = datagram(53);
+        let got = result(&mut alice, stamped(APP, &bytes));
+        assert_eq!(got.as_ref().map(|_| ()).map_err(|reason| *reason), expected, "{with}");
+        let Ok(outer) = got else { continue };
+        assert_eq!(left(&alice), [0, 1], "it counts as the encryption that the item names");
+        assert_eq!(bob.handle(outer.bytes()).unwrap().0.bytes(), bytes);
+    }
+    // The suite field of compression alone is no cipher.
+    let compress = SaConfig { spi: Spi(0x300), ..bare_config(SaProtocol::IpComp, Mode::Transport, a, false) };
+    let mut alice = sender(any(demanded, mandatory, Some(a)), &[compress]);
+    assert!(result(&mut alice, stamped(APP, &datagram(53))).is_err());
+}
+
+#[test]
 fn a_cipher_of_ones_own_vouches_for_peers_of_its_own_selectors_alone() {
     let esp = |mode| {
         let config = bare_config(SaProtocol::Esp, mode, suite("toybctr-sha256"), false);

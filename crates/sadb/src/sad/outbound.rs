@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{AppId, DropReason, Flow, Prefix, Services, addr};
 
-use super::chain::Chain;
+use super::chain::{Chain, MAX_CHAIN};
 use super::index::SaIndex;
 use crate::sa::Encapsulation;
 use crate::sa::config::has_ports_in;
@@ -505,6 +505,12 @@ impl OutboundSad {
             Some(SaIndex { slot: slot as u32, serial: *serial })
         });
         Some(index.ok_or(DropReason::ChainMissing))
+    }
+
+    /// The members of the bundle that begins with `head`, itself first, as far as they exist: at most [`MAX_CHAIN`].
+    pub fn bundle<'s>(&'s self, head: &'s OutboundSa) -> impl Iterator<Item = &'s OutboundSa> {
+        let next = |sa: &&'s OutboundSa| self.successor(sa).and_then(|index| self.get(index.ok()?));
+        successors(Some(head), next).take(MAX_CHAIN)
     }
 
     /// Follow every chain once, so that no packet has to.

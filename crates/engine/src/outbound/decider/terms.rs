@@ -21,15 +21,14 @@ impl Decider {
     ) -> Result<SaIndex, DropReason> {
         let found = match terms.suite {
             None => sad.search(app, flow, services),
-            // One of another suite does not serve: as if it were not there, so that one is asked for.
+            // One of another suite does not serve: as if it were not there, so that one is asked for. In a bundle one of
+            // the members has the suite, since compression may stand in front of the cipher.
             Some(suite) => sad.search_for(app, flow, |sa, follows| {
-                let config = sa.config();
-                if follows || config.suite != suite {
-                    Err(DropReason::NoSa)
-                } else if config.services().satisfies(services) {
-                    Ok(())
-                } else {
-                    Err(DropReason::SaTooWeak)
+                let mut members = sad.bundle(sa).map(|member| member.config());
+                match members.find(|config| config.suite == suite && config.keymat_len() > 0) {
+                    Some(config) if !follows && config.services().satisfies(services) => Ok(()),
+                    Some(_) if !follows => Err(DropReason::SaTooWeak),
+                    _ => Err(DropReason::NoSa),
                 }
             }),
         };
