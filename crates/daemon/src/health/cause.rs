@@ -88,6 +88,11 @@ fn is_harmless(reason: DropReason) -> bool {
         R::IcmpMtu | R::IcmpRate | R::IcmpQuoted => true,
         // Dummies and keepalives, another daemon's packets, and what the device counts.
         R::EspDummy | R::Keepalive | R::WrongDevice | R::HandOver | R::Backpressure | R::Unroutable => true,
+        // A graph dropped it as it is written there: more came than its class may have.
+        R::QueueFull | R::Policed | R::EarlyDrop | R::AqmDrop | R::ShapedOut | R::AuthBudget => true,
+        R::NotAdmitted | R::ComponentRefused => true,
+        // A graph that cannot serve it.
+        R::ClassGone | R::NoUnit => false,
         // The packet was to be protected, and could not be.
         R::PfpUnavailable | R::NoEntry | R::NoSa | R::HoldFull | R::HoldExpired | R::AcquireRefused => false,
         R::SaTooWeak | R::WrongProtocol | R::SequenceExhausted | R::SaExpired => false,
