@@ -52,6 +52,7 @@ version=$(dpkg-deb -f "$package" Version)
 ok "installed: $(inside ravelin version)"
 for file in /etc/ravelin/ravelin.toml /etc/ravelin/main.policy /lib/systemd/system/ravelin.service \
 	/lib/systemd/system/ravelin-boot.service /usr/share/man/man1/ravelin.1.gz /usr/share/man/man5/ravelin-policy.5.gz \
+	/usr/share/man/man5/ravelin-qos.5.gz \
 	/usr/share/bash-completion/completions/ravelin; do
 	[ -f "$root$file" ] || fail "$file is missing"
 done

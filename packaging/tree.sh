@@ -25,7 +25,7 @@ $xtask notices "$tree/doc/THIRD-PARTY" ${static[@]+"${static[@]}"}
 cp "$root/bpf/LICENSE" "$tree/doc/LICENSE-BPF"
 cp "$root/bpf/LICENSE-BSD-2" "$tree/doc/LICENSE-BSD-2"
 cp "$root"/crates/ravelin/src/cmd/init/{ravelin.toml,main.policy} "$root"/examples/policy/*.policy \
-	"$root"/examples/{keymanager.py,require.py,require.c,verify_audit.py} "$tree/doc/examples/"
+	"$root"/examples/qos/*.toml "$root"/examples/{keymanager.py,require.py,require.c,verify_audit.py} "$tree/doc/examples/"
 # What the manual pages point at.
 cp "$root"/docs/design/*.md "$tree/doc/design/"
 cp "$root"/docs/papers/*.md "$tree/doc/papers/"

@@ -27,6 +27,7 @@ mod names;
 mod pin;
 mod policy;
 mod policy_change;
+mod qos;
 mod replay;
 mod sa;
 mod sa_change;
@@ -84,6 +85,11 @@ pub use policy::{
 pub use policy_change::{
     ApplicationChange, Change, FlowChange, LimitChange, MAX_CONFIRM_SECONDS, PeersChange, PolicyAnswer,
     PolicyApplied, PolicyApply, PolicyPlan, PolicyText, SocketChange,
+};
+pub use qos::{
+    QosCapability, QosCheck, QosClassSums, QosCostSource, QosCosts, QosDelay, QosDirection, QosGraph,
+    QosKernelQueue, QosPacket, QosPathCost, QosPlan, QosPreset, QosPresets, QosSimulation, QosSimulationEnd,
+    QosSuiteCost, QosTerms, QosUnit, QosVerdict, QosWindow,
 };
 pub use replay::{ReplayDirection, ReplayEnd, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{

@@ -4,18 +4,22 @@
 //! by file, line and column with a remedy. There is no place for a key in it (docs/design/0003 item 2).
 //!
 //! The configuration of a scrubber in line is read with the same [`Reader`] ([`refine`]: what it has in common with the
-//! daemon's). The manifests of ciphers of one's own are read as well, since they say which suites there are.
+//! daemon's). The manifests of ciphers of one's own are read as well, since they say which suites there are. So is the
+//! graph that `[qos]` names ([`load_graph`]): whoever has it knows which classes there are.
 #![forbid(unsafe_code)]
 
 mod audit;
 mod ciphers;
+mod costs;
 mod flows;
 mod gateway;
+mod graph;
 mod icmp;
 mod io;
 mod ipip;
 mod marks;
 mod names;
+mod qos;
 mod read;
 pub mod refine;
 mod report;
@@ -24,11 +28,16 @@ pub mod scrub_text;
 mod suggestion;
 mod translation;
 
+pub use self::qos::{GraphSource, QosConfig};
 pub use self::scrub::ScrubConfig;
 pub use audit::{AuditConfig, RemoteAudit};
 pub use ciphers::{CipherConfig, CipherSource, CiphersConfig, Isolation, RefusedCipher};
+pub use costs::{load_costs, read_costs};
 pub use flows::FlowsConfig;
 pub use gateway::GatewayConfig;
+pub use graph::{
+    BrokenGraph, GraphError, LoadedGraph, MAX_GRAPH, house, house_of, load_graph, load_graph_for,
+};
 pub use icmp::IcmpConfig;
 pub use io::OuterIo;
 pub use names::{NameLimits, NamesConfig};
@@ -100,6 +109,8 @@ pub struct Config {
     pub scrub: ScrubConfig,
     /// The settings for cipher suites.
     pub crypto: CryptoConfig,
+    /// The graph of classes that packets pass; `None`: packets pass in the order of their coming.
+    pub qos: Option<QosConfig>,
     /// The level of the log.
     pub log: LogLevel,
 }
@@ -178,6 +189,14 @@ pub enum ConfigError {
     #[error("{}: {source}; name a readable file with --config", path.display())]
     Read {
         /// The path of the configuration file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file of costs cannot be read.
+    #[error("{}: {source}; name a readable file with --cost", path.display())]
+    Costs {
+        /// The path of the file of costs.
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::suggestion::suggestion;
 
-const TOP: [&str; 24] = [
+const TOP: [&str; 25] = [
     "instance",
     "policy",
     "translation",
@@ -40,6 +40,7 @@ const TOP: [&str; 24] = [
     "scrub",
     "crypto",
     "cipher",
+    "qos",
 ];
 const CRYPTO: [&str; 3] = ["legacy", "unit", "units"];
 const TUN: [&str; 2] = ["name", "queue"];
@@ -126,6 +127,7 @@ impl Reader<'_> {
         let translation = self.translation(root.get("translation"), root.get("per_socket"));
         let ciphers = self.ciphers(root);
         let crypto = self.crypto(root.get("crypto"), ciphers);
+        let qos = self.qos(root.get("qos"));
         let policy = match root.get("policy") {
             Some(value) => self.path(value, "policy"),
             None => {
@@ -159,6 +161,7 @@ impl Reader<'_> {
             tunnels_from,
             scrub,
             crypto,
+            qos,
             log,
         })
     }

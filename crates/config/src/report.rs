@@ -10,6 +10,8 @@ pub struct Finding {
     pub line: usize,
     /// The column in characters, counted from 1.
     pub column: usize,
+    /// The code of the kind of fault, where it has one: `RVL-Q102`.
+    pub code: Option<String>,
     /// The text that says what is wrong.
     pub message: String,
     /// The text that says what to do about it.
@@ -34,6 +36,18 @@ impl Report {
 
     /// Note a fault at `span` (octets) of `text`.
     pub(super) fn add(&mut self, text: &str, span: Range<usize>, message: String, remedy: String) {
+        self.add_coded(text, span, None, message, remedy);
+    }
+
+    /// Note a fault of a kind that has a code.
+    pub(super) fn add_coded(
+        &mut self,
+        text: &str,
+        span: Range<usize>,
+        code: Option<String>,
+        message: String,
+        remedy: String,
+    ) {
         // A span may end behind the text (unexpected end) or, in a broken file, inside a character.
         let start = (0..=span.start.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let before = text.get(..start).unwrap_or("");
@@ -45,6 +59,7 @@ impl Report {
         self.findings.push(Finding {
             line: before.matches('\n').count() + 1,
             column,
+            code,
             message,
             remedy,
             excerpt: without_keys(line_text),
@@ -102,8 +117,9 @@ impl fmt::Display for Report {
             if index > 0 {
                 writeln!(f)?;
             }
-            let Finding { line, column, message, remedy, excerpt, width } = finding;
-            writeln!(f, "{}:{line}:{column}: error: {message}", self.file)?;
+            let Finding { line, column, code, message, remedy, excerpt, width } = finding;
+            let code = code.as_ref().map(|code| format!("[{code}]")).unwrap_or_default();
+            writeln!(f, "{}:{line}:{column}: error{code}: {message}", self.file)?;
             let number = line.to_string();
             let pad = " ".repeat(number.len());
             let under: String = excerpt

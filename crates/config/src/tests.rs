@@ -39,6 +39,7 @@ fn the_shortest_file_takes_every_default() {
             tunnels_from: Default::default(),
             scrub: ScrubConfig::default(),
             crypto: crate::CryptoConfig::default(),
+            qos: None,
             log: LogLevel::Info,
         }
     );
@@ -505,4 +506,166 @@ fn tables_of_ciphers_that_contradict_are_faults() {
         assert!(report.to_string().contains(word), "{text}\n{report}");
         assert_eq!(report.findings()[0].line, line, "{text}\n{report}");
     }
+}
+
+#[test]
+fn the_graph_of_classes_is_a_preset_or_stands_in_a_file() {
+    let qos = |lines: &str| parse(&format!("policy = \"p\"\n[qos]\n{lines}"));
+    let want = |graph, kernel_queues| Some(QosConfig { graph, kernel_queues });
+    assert_eq!(qos("preset = \"voice\"").unwrap().qos, want(GraphSource::Preset("voice"), 4));
+    let file = GraphSource::File(PathBuf::from("/etc/ravelin/qos.toml"));
+    assert_eq!(qos("file = \"qos.toml\"\nkernel_queues = 16").unwrap().qos, want(file, 16));
+    for (lines, start, remedy) in [
+        ("", "2:1: error: [qos] names no graph", "preset = \"voice\""),
+        ("kernel_queues = 4", "2:1: error: [qos] names no graph", "`ravelin qos presets`"),
+        (
+            "preset = \"voice\"\nfile = \"f\"",
+            "4:8: error: a graph is a preset or stands in a file",
+            "leave one",
+        ),
+        (
+            "file = \"f\"\npreset = \"voice\"",
+            "3:8: error: a graph is a preset or stands in a file",
+            "leave one",
+        ),
+        ("preset = \"vioce\"", "3:10: error: no preset is called \"vioce\"", "did you mean \"voice\"?"),
+        ("preset = \"x\"", "3:10: error: no preset is called \"x\"", "fifo, two-classes, voice, fair, edge"),
+        ("preset = 1", "3:10: error: `preset` must be a string", "write: preset"),
+        ("file = \"\"", "3:8: error: `file` is not a path", "name a file"),
+        (
+            "preset = \"fair\"\nkernel_queues = 0",
+            "4:17: error: `kernel_queues` must be a number from 1 to 16",
+            "queues",
+        ),
+        (
+            "preset = \"fair\"\nkernel_queues = 17",
+            "4:17: error: `kernel_queues` must be a number from 1 to 16",
+            "queues",
+        ),
+        (
+            "preset = \"fair\"\nkernel_queue = 2",
+            "4:1: error: unknown key `kernel_queue`",
+            "did you mean `kernel_queues`?",
+        ),
+    ] {
+        let report = qos(lines).unwrap_err().to_string();
+        assert!(report.starts_with(&format!("/etc/ravelin/ravelin.toml:{start}")), "{lines}: {report}");
+        assert!(report.contains(remedy), "{lines}: {report}");
+    }
+    let report = parse("policy = \"p\"\nqos = \"voice\"").unwrap_err().to_string();
+    assert!(report.contains(":2:7: error: `qos` must be a table, not string"), "{report}");
+}
+
+#[test]
+fn a_graph_is_loaded_with_its_text_its_classes_and_their_numbers() {
+    let folder = std::env::temp_dir().join(format!("ravelin-config-graph-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let config = |name: &str| {
+        let text = format!("policy = \"p\"\n[qos]\nfile = \"{name}\"\nkernel_queues = 2\n");
+        Config::parse(&folder.join("ravelin.toml"), &text).unwrap()
+    };
+    assert_eq!(load_graph(&parse("policy = \"p\"").unwrap()).unwrap(), None);
+    let preset = parse("policy = \"p\"\n[qos]\npreset = \"voice\"").unwrap();
+    let preset = load_graph(&preset).unwrap().unwrap();
+    assert_eq!(preset.source, "preset voice");
+    assert!(["control", "ef", "af4", "rest"].iter().all(|name| preset.aggregates.find(name).is_some()));
+
+    let text = "preset = \"voice\"\n[class.bulk]\nmatch = [{ dscp = [\"CS1\"] }]\n";
+    let path = folder.join("sound.toml");
+    std::fs::write(&path, text).unwrap();
+    let loaded = load_graph(&config("sound.toml")).unwrap().unwrap();
+    assert_eq!((loaded.source.as_str(), loaded.text.as_str()), (path.to_str().unwrap(), text));
+    assert_eq!(loaded.description.classes.first().map(|class| class.name.value.as_str()), Some("bulk"));
+    // A class of the instance keeps its number, and a new one comes behind it.
+    let mut house = house_of(&config("sound.toml"));
+    assert_eq!(house.kernel_queues, Some(2));
+    let old = house.catalogue.number("old").unwrap();
+    let again = load_graph_for(&config("sound.toml"), &house).unwrap().unwrap();
+    assert_eq!(again.aggregates.find("old"), Some(old));
+    assert!(again.aggregates.find("bulk").is_some_and(|bulk| bulk.0 > old.0));
+
+    let broken = |name: &str, text: &[u8]| {
+        std::fs::write(folder.join(name), text).unwrap();
+        load_graph(&config(name)).unwrap_err().to_string()
+    };
+    let report = broken("broken.toml", b"preset = \"vioce\"\n");
+    let start = format!(
+        "{}:1:10: error[RVL-Q201]: there is no preset \"vioce\"",
+        folder.join("broken.toml").display()
+    );
+    assert!(report.starts_with(&start) && report.contains("= help: did you mean `voice`?"), "{report}");
+    // Three kernel queues, where the configuration has two; rules that no component reads; a suite that nobody knows.
+    let kernel =
+        "preset = \"fifo\"\n[kernel.every]\nclasses = [\"every\"]\nqueues = 3\nlimit = { packets = 9 }\n";
+    assert!(broken("kernel.toml", kernel.as_bytes()).contains("error[RVL-Q901]"));
+    let rules = "preset = \"fifo\"\n[class.web]\nmatch = [{ port = [443] }]\n";
+    let report = broken("rules.toml", rules.as_bytes());
+    assert!(report.contains(":3:12: error[RVL-Q102]") && report.contains("policy"), "{report}");
+    let unit = "preset = \"fifo\"\n[unit.one]\nkind = \"inline\"\nsuites = [\"aes128gmc16\"]\n";
+    assert!(broken("unit.toml", unit.as_bytes()).contains(":4:11: error[RVL-Q201]: there is no suite"));
+    assert!(broken("octets.toml", b"a = \"\xff\"").contains("not UTF-8 from octet 6 on"));
+    assert!(broken("long.toml", &vec![b'#'; MAX_GRAPH + 1]).contains("longer than 1048576 octets"));
+    assert!(load_graph(&config("none.toml")).unwrap_err().to_string().contains("none.toml: No such file"));
+    assert!(load_graph(&config(".")).unwrap_err().to_string().contains("no regular file"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn costs_are_read_from_a_file_of_their_own() {
+    let suites = crypto::Suites::standard();
+    let read = |text: &str| read_costs(Path::new("costs.toml"), text, &suites);
+    let costs = read(
+        "[[cost]]\nsuite = \"aes128gcm\"\nbase_ns = 300\nps_per_octet = 350\n\
+         [[cost]]\nsuite = \"3des-md5\"\ndirection = \"in\"\nbase_ns = 900\nps_per_octet = 156_000\n",
+    );
+    let costs = costs.unwrap();
+    let rows: Vec<_> =
+        costs.iter().map(|cost| (cost.direction, cost.line.base_ns, cost.line.ps_per_octet)).collect();
+    use ::qos::Direction::{Inbound, Outbound};
+    assert_eq!(rows, [(Outbound, 300, 350), (Inbound, 300, 350), (Inbound, 900, 156_000)]);
+    assert_eq!(costs.last().map(|cost| cost.suite.as_str()), Some("3des-md5"));
+    let one = "[[cost]]\nsuite = \"3des-md5\"\nbase_ns = 1\nps_per_octet = 1\n";
+    for (text, want) in [
+        ("".to_owned(), "costs.toml:1:1: error: the file has no [[cost]]"),
+        ("cost = 1".to_owned(), "costs.toml:1:8: error: `cost` must be a list"),
+        (
+            "[[cost]]\nbase_ns = 1\nps_per_octet = 1".to_owned(),
+            "costs.toml:1:1: error: [[cost]] names no suite",
+        ),
+        (one.replace("3des-md5", "des4"), "costs.toml:2:9: error: no cipher is called \"des4\""),
+        (one.replace("base_ns = 1\n", ""), "costs.toml:1:1: error: [[cost]] has no `base_ns`"),
+        (one.replace("base_ns = 1", "base_ns = -1"), "costs.toml:3:11: error: `base_ns` must be a number"),
+        (format!("{one}direction = \"up\""), "costs.toml:5:13: error: no direction is called \"up\""),
+        (format!("{one}{one}"), "costs.toml:5:1: error: the cost of 3des-md5 is given twice"),
+        (format!("{one}base_n = 1"), "costs.toml:5:1: error: unknown key `base_n`"),
+    ] {
+        let report = read(&text).unwrap_err().to_string();
+        assert!(report.starts_with(want), "{text}: {report}");
+    }
+}
+
+#[test]
+fn the_examples_of_the_manual_that_are_no_graphs_are_read() {
+    let mut read = 0;
+    for page in ["qos.md", "man/ravelin-qos.5.md"] {
+        let text =
+            std::fs::read_to_string(format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        for example in text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            if example.starts_with("[qos]") {
+                assert!(
+                    parse(&format!("policy = \"p\"\n{example}")).unwrap().qos.is_some(),
+                    "{page}: {example}"
+                );
+                read += 1;
+            } else if example.starts_with("[[cost]]") {
+                let suites = crypto::Suites::standard();
+                assert!(
+                    !read_costs(Path::new(page), example, &suites).unwrap().is_empty(),
+                    "{page}: {example}"
+                );
+                read += 1;
+            }
+        }
+    }
+    assert_eq!(read, 3);
 }

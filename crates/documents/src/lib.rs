@@ -13,6 +13,7 @@
 //! | [`decision`] | why policy decides what it decides |
 //! | [`scrub_record`], [`scrub_report`], [`scrub_changes`] | packets that rules of a scrubber met, and what was changed in them |
 //! | [`crypto_units`] | which unit serves which suite |
+//! | [`qos_plan`] | a graph of classes: what is wrong with it, how long its classes wait, what it needs |
 //! | [`request`] | bodies of requests, read |
 //! | [`api_error`] | why a request is not done |
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod ciphers;
 pub mod crypto_units;
 pub mod decision;
 pub mod import;
+pub mod qos_plan;
 pub mod request;
 pub mod rules;
 pub mod scrub_changes;

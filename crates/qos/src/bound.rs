@@ -341,6 +341,14 @@ fn window(view: &View<'_>, classes: &[Bound]) -> Option<u64> {
     Some(most)
 }
 
+/// The sliced unit for which no bound of this graph is proved; `None` if every bound is.
+///
+/// A sliced unit works on the thread that dispatches, so every class waits for its steps, whichever unit serves the
+/// class. In the simulation a policed class waited longer there than its bound says (docs/design/0040).
+pub fn unproved(description: &Description) -> Option<&Unit> {
+    description.units.iter().find(|unit| matches!(unit.kind.value, UnitKind::Sliced(_)))
+}
+
 /// Whether the work of a unit is done on the thread that dispatches.
 fn is_on_thread(unit: &Unit) -> bool {
     matches!(unit.kind.value, UnitKind::Inline | UnitKind::Sliced(_) | UnitKind::Batch(_))

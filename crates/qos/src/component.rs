@@ -32,6 +32,24 @@ pub enum Cause {
     Component,
 }
 
+impl Cause {
+    /// The word for the cause in documents.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Cause::QueueFull => "queue_full",
+            Cause::Policed => "policed",
+            Cause::EarlyDrop => "early_drop",
+            Cause::Aqm => "aqm_drop",
+            Cause::ShapedOut => "shaped_out",
+            Cause::AuthBudget => "auth_budget",
+            Cause::ClassGone => "class_gone",
+            Cause::NotAdmitted => "not_admitted",
+            Cause::NoUnit => "no_unit",
+            Cause::Component => "component_refused",
+        }
+    }
+}
+
 /// The time, and randomness from the graph's seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {

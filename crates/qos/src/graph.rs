@@ -8,6 +8,7 @@ pub mod aggregates;
 pub mod chain;
 pub mod check;
 pub mod compile;
+pub mod costs;
 pub mod counts;
 pub mod description;
 pub mod expand;
@@ -24,8 +25,9 @@ pub mod running;
 pub mod spanned;
 
 pub use aggregates::Aggregates;
-pub use check::check;
+pub use check::{check, check_compiled};
 pub use compile::compile;
+pub use costs::costs;
 pub use counts::{Counts, Tally};
 pub use description::Description;
 pub use fault::{Code, Fault, Place};

@@ -26,6 +26,19 @@ use processors::{Event, Processors};
 /// A packet of the simulation: its number in the order of arrival.
 pub type Number = u64;
 
+/// What became of one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// The number of the packet in the order of arrival.
+    pub number: Number,
+    /// The class that it had at its end.
+    pub aggregate: AggregateId,
+    /// Why it ended inside; `None` if it left.
+    pub cause: Option<Cause>,
+    /// Nanoseconds from its arrival to its leaving or ending.
+    pub wait: u64,
+}
+
 /// What became of the packets of one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassReport {
@@ -89,9 +102,20 @@ pub fn simulate(
     arrivals: impl IntoIterator<Item = (Time, Meta)>,
     cost: &CostModel,
 ) -> Report {
+    simulate_each(graph, arrivals, cost, |_| ())
+}
+
+/// Run a graph as [`simulate`] does, and tell the fate of each packet, in the order in which packets leave or end.
+pub fn simulate_each(
+    graph: &mut Graph<Number>,
+    arrivals: impl IntoIterator<Item = (Time, Meta)>,
+    cost: &CostModel,
+    each: impl FnMut(Fate),
+) -> Report {
     let mut run = Run {
         graph,
         cost,
+        each,
         now: Time(0),
         random: 1,
         ended: Vec::new(),
@@ -106,9 +130,10 @@ pub fn simulate(
     run.report
 }
 
-struct Run<'g> {
+struct Run<'g, F> {
     graph: &'g mut Graph<Number>,
     cost: &'g CostModel,
+    each: F,
     now: Time,
     random: u64,
     ended: Vec<Ended<Number>>,
@@ -116,7 +141,7 @@ struct Run<'g> {
     processors: Processors,
 }
 
-impl Run<'_> {
+impl<F: FnMut(Fate)> Run<'_, F> {
     fn context(&mut self) -> Context {
         // SplitMix64: the same numbers in each run.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -185,6 +210,7 @@ impl Run<'_> {
             }
             while let Some(due) = self.graph.take(HookPoint::Out2b, &context, &mut self.ended) {
                 self.report.leave(&due.meta, self.now);
+                (self.each)(fate(due.item, &due.meta, None, self.now));
                 moved = true;
             }
             while let Some(mut assignment) = self.graph.next(&context, &mut self.ended) {
@@ -200,10 +226,16 @@ impl Run<'_> {
             }
             for ended in self.ended.drain(..) {
                 self.report.end(&ended.meta, ended.cause, self.now);
+                (self.each)(fate(ended.item, &ended.meta, Some(ended.cause), self.now));
             }
             if !moved {
                 return;
             }
         }
     }
+}
+
+fn fate(number: Number, meta: &Meta, cause: Option<Cause>, now: Time) -> Fate {
+    let wait = now.0.saturating_sub(meta.arrived.0);
+    Fate { number, aggregate: meta.aggregate, cause, wait }
 }

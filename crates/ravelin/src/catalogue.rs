@@ -21,6 +21,11 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
+    /// The configuration file that was named; else the usual one, where it is.
+    pub fn file(&self) -> Option<&Path> {
+        self.config.as_deref().or_else(|| Some(Path::new(CONFIG)).filter(|usual| usual.exists()))
+    }
+
     /// The suites that may be named. A cipher that is not known is told of on standard error.
     ///
     /// # Errors

@@ -48,6 +48,8 @@ pub enum Command {
     Cipher(cmd::cipher::Cipher),
     #[command(subcommand)]
     Scrubbed(cmd::scrubbed::Scrubbed),
+    #[command(subcommand)]
+    Qos(cmd::qos::Qos),
     Schema(cmd::schema::Schema),
     Detach(cmd::detach::Detach),
     Demo(cmd::demo::Demo),
@@ -82,6 +84,7 @@ impl Command {
             Command::Inline(inline) => inline.execute(),
             Command::Cipher(cipher) => cipher.execute(),
             Command::Scrubbed(scrubbed) => scrubbed.execute(),
+            Command::Qos(qos) => qos.execute(),
             Command::Schema(schema) => schema.execute(),
             Command::Detach(detach) => detach.execute(),
             Command::Demo(demo) => demo.execute(),

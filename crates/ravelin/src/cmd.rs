@@ -18,6 +18,7 @@ pub mod inline;
 pub mod key;
 pub mod man_pages;
 pub mod policy;
+pub mod qos;
 pub mod replay;
 pub mod run;
 pub mod sa;

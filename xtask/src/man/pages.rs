@@ -15,9 +15,10 @@ const fn page(file: &'static str, name: &'static str, section: u8) -> Page {
 }
 
 /// Every page that is written by hand. What is only of use to who builds or measures is not among them.
-pub const PAGES: [Page; 18] = [
+pub const PAGES: [Page; 20] = [
     page("man/ravelin.1.md", "ravelin", 1),
     page("man/ravelin-policy.5.md", "ravelin-policy", 5),
+    page("man/ravelin-qos.5.md", "ravelin-qos", 5),
     page("capture.md", "ravelin-capture", 7),
     page("editor.md", "ravelin-editor", 7),
     page("enc.md", "ravelin-enc", 7),
@@ -28,6 +29,7 @@ pub const PAGES: [Page; 18] = [
     page("install.md", "ravelin-install", 7),
     page("pmtu.md", "ravelin-pmtu", 7),
     page("programs.md", "ravelin-programs", 7),
+    page("qos.md", "ravelin-qos", 7),
     page("recipes.md", "ravelin-recipes", 7),
     page("replay.md", "ravelin-replay", 7),
     page("scrub.md", "ravelin-scrub", 7),

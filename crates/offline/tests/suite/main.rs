@@ -14,3 +14,4 @@ mod scrub_captures;
 mod scrub_kit;
 mod scrub_links;
 mod scrub_manual;
+mod simulation;

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use qos::Direction::{self, Inbound, Outbound};
 use qos::bound::view::SMALLEST;
-use qos::bound::{Bounds, KERNEL_PACKETS, Terms, bounds};
+use qos::bound::{Bounds, KERNEL_PACKETS, Terms, bounds, unproved};
 use qos::graph::house::{Line, Path, SuiteCost};
-use qos::graph::{House, check, preset, read};
+use qos::graph::{Code, House, check, preset, read};
 
 /// A gateway with round figures: 1 us to receive, 2 us to send, 7 us for the suite, whatever the length.
 fn house() -> House {
@@ -103,6 +103,19 @@ fn committed_work_follows_the_unit() {
     };
     assert_eq!(committed(&both("worker")), 5_000);
     assert_eq!(committed(&both("inline")), 200_000);
+}
+
+#[test]
+fn a_sliced_unit_takes_the_proof_from_every_bound() {
+    let first = |text: &str| unproved(&check(text, &house()).unwrap()).map(|unit| unit.name.value.clone());
+    assert_eq!(first(VOICE), None);
+    let sliced = "[unit.slow]\n    kind = \"sliced\"\n    reserved = [\"rest\"]\n    [unit.inline]";
+    assert_eq!(first(&VOICE.replace("[unit.inline]", sliced)).as_deref(), Some("slow"));
+    // A promise that would hold without it is refused.
+    let promised = VOICE.replace("priority = true", "priority = true\n    delay = \"1s\"");
+    assert!(check(&promised, &house()).is_ok());
+    let faults = check(&promised.replace("[unit.inline]", sliced), &house()).unwrap_err();
+    assert_eq!(faults.iter().map(|fault| fault.code).collect::<Vec<_>>(), [Code::DelayExceeded]);
 }
 
 #[test]

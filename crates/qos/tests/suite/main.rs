@@ -18,6 +18,7 @@ mod exchange;
 mod give;
 mod graph;
 mod lint;
+mod manual;
 mod mark;
 mod meters;
 mod node;

@@ -38,6 +38,15 @@ fn every_preset_reads_without_fault_and_so_does_its_full_form() {
 }
 
 #[test]
+fn every_preset_says_what_it_is_for() {
+    for (name, _) in PRESETS {
+        let purpose = qos::graph::preset::purpose(name).unwrap_or_else(|| panic!("{name}"));
+        assert!(purpose.len() <= 110 && !purpose.contains('\n'), "{name}: {purpose}");
+    }
+    assert_eq!(qos::graph::preset::purpose("vioce"), None);
+}
+
+#[test]
 fn every_example_reads_without_fault_and_prints_as_it_was() {
     let files = examples();
     let names: Vec<String> =

@@ -4,7 +4,7 @@ use qos::bound::bounds;
 use qos::cost::CostModel;
 use qos::graph::house::House;
 use qos::graph::{Graph, check};
-use qos::simulate::{Histogram, simulate};
+use qos::simulate::{Fate, Histogram, simulate, simulate_each};
 use qos::{Amount, Cause, Direction, Meta};
 use wire::Time;
 
@@ -56,6 +56,35 @@ fn an_idle_gateway_takes_the_cost_of_a_packet_and_the_same_run_gives_the_same_re
     assert_eq!((report.left(), report.dropped(), every.longest_loss), (1_000, 0, 0));
     assert_eq!((every.waits.least(), every.waits.most()), (Some(COST), Some(COST)));
     assert_eq!(report, run());
+}
+
+#[test]
+fn each_packet_has_one_fate_and_the_fates_add_up_to_the_report() {
+    let mut graph = of_preset("voice", &house(COST));
+    let be = stream(BE, 0, COST / 4, 4_000);
+    let arrivals = joined([stream(EF, 1_000, 5 * COST, 100), be]);
+    let mut fates: Vec<Option<Fate>> = vec![None; arrivals.len()];
+    let report = simulate_each(&mut graph, arrivals.iter().copied(), &costs(COST), |fate| {
+        let row = &mut fates[usize::try_from(fate.number).unwrap()];
+        assert_eq!(row.replace(fate), None, "a packet ended twice");
+    });
+    let fates: Vec<Fate> = fates.into_iter().map(|fate| fate.unwrap()).collect();
+    for (aggregate, class) in &report.classes {
+        let own = || fates.iter().filter(|fate| fate.aggregate == *aggregate);
+        let left: Vec<u64> = own().filter(|fate| fate.cause.is_none()).map(|fate| fate.wait).collect();
+        assert_eq!(left.len() as u64, class.left);
+        assert_eq!(
+            (left.iter().min().copied(), left.iter().max().copied()),
+            (class.waits.least(), class.waits.most())
+        );
+        for (cause, count) in &class.dropped {
+            assert_eq!(own().filter(|fate| fate.cause == Some(*cause)).count() as u64, *count);
+        }
+    }
+    assert!(report.dropped() > 1_000 && report.left() > 500, "{report:?}");
+    let ef = graph.aggregates().find("ef").unwrap();
+    let numbers: Vec<usize> = (0..arrivals.len()).filter(|at| arrivals[*at].1.dscp == [EF; 2]).collect();
+    assert!(numbers.iter().all(|at| fates[*at].aggregate == ef && fates[*at].cause.is_none()));
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use api::{AppTrafficList, Check, CheckState, HandedOver, path};
 use clap::Args;
+use config::{Config, GraphError};
+use documents::qos_plan;
 
 use crate::client::Connect;
 use crate::color;
@@ -38,6 +40,7 @@ impl Doctor {
         }
         let config = self.config.as_deref().map(super::run::load).transpose()?;
         let mut checks = daemon::doctor::checks(config.as_ref());
+        checks.extend(config.as_ref().and_then(graph));
         checks.extend(config.as_ref().map(of_daemon).unwrap_or_default());
         let report = api::Doctor::new(checks);
         if self.json {
@@ -46,6 +49,32 @@ impl Doctor {
             output::styled(&text(&report))?;
         }
         if report.ok { Ok(()) } else { Err(Failure::silent(Kind::Failed)) }
+    }
+}
+
+/// The graph of classes that the configuration names, as `run` would read it; nothing where it names none.
+fn graph(config: &Config) -> Option<Check> {
+    let name = "graph of classes".to_owned();
+    match config::load_graph(config) {
+        Ok(None) => None,
+        Ok(Some(graph)) => {
+            let classes: Vec<&str> =
+                graph.description.classes.iter().map(|class| class.name.value.as_str()).collect();
+            let found = format!("{}, classes: {}", graph.source, classes.join(", "));
+            Some(Check { name, state: CheckState::Ok, found, remedy: None })
+        }
+        Err(GraphError::Broken(broken)) => {
+            let list = qos_plan::broken(&broken).findings;
+            let line = |one: &api::Finding| format!("{}: {}: {}", one.at, one.code, one.message);
+            let found = list.iter().take(4).map(line).collect::<Vec<_>>().join("; ");
+            let remedy = list.first().and_then(|one| one.remedy.clone());
+            let remedy = remedy.map(|remedy| format!("{remedy}; `ravelin qos check` points at each error"));
+            Some(Check { name, state: CheckState::Fail, found, remedy })
+        }
+        Err(error) => {
+            let remedy = Some("mend [qos], or the file that it names".to_owned());
+            Some(Check { name, state: CheckState::Fail, found: error.to_string(), remedy })
+        }
     }
 }
 

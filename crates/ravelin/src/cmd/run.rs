@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use config::{Config, ConfigError};
+use config::{Config, ConfigError, GraphError};
 use daemon::start::{RunError, RunOptions};
 
 use crate::exit::{Failure, Kind};
@@ -27,6 +27,7 @@ pub struct Run {
 impl Run {
     pub fn execute(self) -> anyhow::Result<()> {
         let config = load(&self.config)?;
+        config::load_graph(&config).map_err(|error| bad_graph(&error))?;
         control::debug::start(config.log.word(), crate::color::on_stderr());
         let options = RunOptions { take_over: self.take_over, detach_on_exit: self.detach_on_exit };
         daemon::run::run(config, options).map_err(|error| {
@@ -47,5 +48,13 @@ pub fn bad_config(error: &ConfigError) -> anyhow::Error {
         // The report stands for itself, one fault after the other, each with its place in front.
         ConfigError::Bad(report) => format!("the configuration has errors\n{report}"),
         other => other.to_string(),
+    })
+}
+
+/// What is wrong with the graph that a configuration names (status 2).
+fn bad_graph(error: &GraphError) -> anyhow::Error {
+    Failure::bad_input(match error {
+        GraphError::Broken(broken) => format!("the graph of classes has errors\n{broken}"),
+        other => format!("[qos]: {other}"),
     })
 }

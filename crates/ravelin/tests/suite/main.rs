@@ -13,5 +13,6 @@ mod install;
 mod key;
 mod kit;
 mod lsp;
+mod qos;
 mod replay;
 mod scrub;

@@ -1,15 +1,14 @@
 //! The units of a graph, with what hangs at hook 5b of each, and their dispatcher.
 
+use super::super::costs::costs;
 use super::super::description::{Dispatch, Mark as Described, Unit, UnitKind};
 use super::super::fault::{Code, Fault};
-use super::super::house::Line as Measured;
 use super::super::kinds::Kind as Part;
 use super::super::running::{Leaf, UnitQueues};
 use super::{Build, refused};
 use crate::Limit;
-use crate::cost::{CostModel, Line};
 use crate::dispatcher::{Dispatcher, Pace, UNITS};
-use crate::unit::{AggregateSet, Kind, Mark, SuiteSet, UnitId, UnitSpec};
+use crate::unit::{AggregateSet, Kind, Mark, SuiteSet, UnitSpec};
 
 /// The number of suites that a unit serves if its description names none.
 const SUITES: u16 = 1_024;
@@ -23,7 +22,7 @@ impl Build<'_> {
             Dispatch::Pull => Pace::Pull,
             Dispatch::Push => Pace::Push(Limit { ns: most, ..Limit::NONE }),
         };
-        let mut dispatcher = Dispatcher::new(self.costs(), pace, self.seed);
+        let mut dispatcher = Dispatcher::new(costs(self.house, &self.suites), pace, self.seed);
         let mut queues = Vec::new();
         for unit in units {
             let hook = self.description.unit_hook(unit, self.direction);
@@ -78,32 +77,5 @@ impl Build<'_> {
             high: mark(unit.high.value),
             most_committed: unit.most_committed.value,
         }
-    }
-
-    /// The costs that start-up measured. A suite that was not measured costs as the costliest one.
-    fn costs(&self) -> CostModel {
-        let measured = || self.house.costs.iter();
-        let ns = |line: &Measured| line.ns(self.house.path.mtu);
-        let costliest = measured().map(|cost| cost.line).max_by_key(ns).unwrap_or_default();
-        let suites = u16::try_from(self.suites.len()).unwrap_or(u16::MAX);
-        let mut costs = CostModel::new(UNITS as u8, suites, line(costliest));
-        for cost in measured() {
-            let place = self.suites.iter().position(|suite| *suite == cost.suite);
-            let Some(suite) = place.and_then(|place| u16::try_from(place).ok()) else { continue };
-            for unit in 0..UNITS as u8 {
-                costs.set(UnitId(unit), suite, cost.direction, line(cost.line));
-            }
-        }
-        costs
-    }
-}
-
-/// A measured line in the form of the cost model, rounded up.
-fn line(measured: Measured) -> Line {
-    let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    Line {
-        base_ns: narrow(measured.base_ns),
-        ns_per_1024: narrow(measured.ps_per_octet.saturating_mul(1_024).div_ceil(1_000)),
-        batch_saves_ns: 0,
     }
 }

@@ -6,7 +6,7 @@ use super::super::house::House;
 use super::super::kinds::Value;
 use super::super::quantity::{show_about, show_rate, show_time};
 use super::faults::{DIRECTIONS, Faults, direction_name};
-use crate::bound::bounds;
+use crate::bound::{bounds, unproved};
 
 pub(super) fn check(description: &Description, house: &House, faults: &mut Faults) {
     let bounds = bounds(description, house);
@@ -14,6 +14,14 @@ pub(super) fn check(description: &Description, house: &House, faults: &mut Fault
         let Some(class) = description.find_class(&bound.class) else { continue };
         let Some(promise) = &class.delay else { continue };
         let (name, way) = (&bound.class, direction_name(bound.direction));
+        if let Some(unit) = unproved(description) {
+            let unit = &unit.name.value;
+            let message =
+                format!("the delay of `{name}` has no proved bound, since the unit `{unit}` is sliced");
+            let remedy = "write kind = \"inline\" or \"worker\" for the unit, or promise no delay";
+            faults.add(&promise.span, Code::DelayExceeded, message, remedy);
+            continue;
+        }
         match bound.total {
             Some(total) if total <= promise.value => {}
             Some(total) => {

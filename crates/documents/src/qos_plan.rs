@@ -1,0 +1,227 @@
+//! Documents about a graph of classes: what is wrong with it, and what it promises and needs.
+//!
+//! What enters: a graph that was read (`config::LoadedGraph`), and the gateway that it is for (`qos::graph::House`).
+//! What leaves: the documents of `ravelin qos`, which need neither a daemon nor root.
+
+use api::{
+    Finding, Place, Position, QosCapability, QosCheck, QosCostSource, QosCosts, QosDelay, QosDirection,
+    QosKernelQueue, QosPathCost, QosPlan, QosPreset, QosPresets, QosSuiteCost, QosTerms, QosUnit, QosWindow,
+};
+use config::{BrokenGraph, LoadedGraph};
+use qos::Direction;
+use qos::bound::{Bound, Bounds, Terms, bounds, unproved};
+use qos::graph::description::{Description, UnitKind};
+use qos::graph::fault::Place as FaultPlace;
+use qos::graph::house::{House, Line};
+use qos::graph::kinds::Kind;
+use qos::graph::{PRESETS, preset};
+
+/// The reason why nothing is promised where a sliced unit works (docs/design/0040).
+pub const SLICED: &str = "sliced unit";
+
+/// The document that says that a graph is sound.
+pub fn sound(graph: &LoadedGraph) -> QosCheck {
+    let classes = class_names(&graph.description);
+    QosCheck { ok: true, file: graph.source.clone(), classes, findings: Vec::new() }
+}
+
+/// The document that says what is wrong with a graph.
+pub fn broken(graph: &BrokenGraph) -> QosCheck {
+    let place = |at| FaultPlace::of(&graph.text, at);
+    let findings = graph.faults.iter().map(|fault| {
+        let (at, end) = (place(fault.span.start), place(fault.span.end));
+        Finding {
+            code: fault.code.to_string(),
+            severity: "error".to_owned(),
+            at: Position {
+                file: graph.source.clone(),
+                line: at.line,
+                column: Some(at.column),
+                text: String::new(),
+            },
+            message: fault.message.clone(),
+            end: Place { line: end.line, column: end.column },
+            remedy: Some(fault.remedy.clone()),
+            related: Vec::new(),
+        }
+    });
+    QosCheck { ok: false, file: graph.source.clone(), classes: Vec::new(), findings: findings.collect() }
+}
+
+/// The graphs that come with the program.
+pub fn presets() -> QosPresets {
+    let rows = PRESETS.iter().map(|(name, _)| QosPreset {
+        name: (*name).to_owned(),
+        purpose: qos::graph::preset::purpose(name).unwrap_or_default().to_owned(),
+        classes: preset(name).map(|graph| class_names(&graph)).unwrap_or_default(),
+    });
+    QosPresets { presets: rows.collect() }
+}
+
+fn class_names(graph: &Description) -> Vec<String> {
+    graph.classes.iter().map(|class| class.name.value.clone()).collect()
+}
+
+/// A direction as documents have it.
+pub const fn direction(direction: Direction) -> QosDirection {
+    match direction {
+        Direction::Outbound => QosDirection::Out,
+        Direction::Inbound => QosDirection::In,
+    }
+}
+
+/// What a graph promises its classes on a gateway, and what it needs. The times of the gateway's packet path are those
+/// that [`House`] has unless told otherwise; `measured` says whether they were measured on the machine itself.
+pub fn plan(graph: &LoadedGraph, house: &House, measured: bool) -> QosPlan {
+    let description = &graph.description;
+    let bounds = bounds(description, house);
+    let is_unproved = unproved(description).is_some();
+    let costs = costs(house, measured);
+    let mut notes = Vec::new();
+    if costs.path_is_assumed {
+        notes.push("costs of the packet path are assumed, not measured on this machine".to_owned());
+    }
+    if costs.suites.is_empty() {
+        notes.push(
+            "no cost of a suite is known, so the work of ciphers counts as nothing and real delays are longer; name a file \
+             with --cost"
+                .to_owned(),
+        );
+    }
+    if let Some(unit) = unproved(description) {
+        notes.push(format!(
+            "the unit `{}` is sliced: no bound is proved for classes that wait for its steps",
+            unit.name.value
+        ));
+    }
+    QosPlan {
+        file: graph.source.clone(),
+        costs,
+        classes: bounds.classes.iter().map(|bound| delay(description, bound, is_unproved)).collect(),
+        memory_octets: bounds.octets,
+        replay_windows: vec![
+            window(&bounds, Direction::Outbound, is_unproved),
+            window(&bounds, Direction::Inbound, is_unproved),
+        ],
+        units: description.units.iter().map(unit).collect(),
+        capabilities: capabilities(description, house),
+        kernel_queues: description
+            .kernel
+            .iter()
+            .map(|kernel| QosKernelQueue {
+                name: kernel.name.value.clone(),
+                classes: kernel.classes.iter().map(|class| class.value.clone()).collect(),
+                queues: kernel.queues.value,
+            })
+            .collect(),
+        notes,
+    }
+}
+
+fn costs(house: &House, measured: bool) -> QosCosts {
+    let step = |step: &str, line: Line| QosPathCost {
+        step: step.to_owned(),
+        base_ns: line.base_ns,
+        ps_per_octet: line.ps_per_octet,
+    };
+    let suites = house.costs.iter().map(|cost| QosSuiteCost {
+        suite: cost.suite.clone(),
+        direction: direction(cost.direction),
+        base_ns: cost.line.base_ns,
+        ps_per_octet: cost.line.ps_per_octet,
+    });
+    QosCosts {
+        suites_from: if house.costs.is_empty() { QosCostSource::Nothing } else { QosCostSource::File },
+        path_is_assumed: !measured,
+        suites: suites.collect(),
+        path: vec![step("receive", house.path.receive), step("send", house.path.send)],
+        wake_ns: house.path.wake_ns,
+        other_turn_ns: house.path.other_turn_ns,
+        mtu: house.path.mtu,
+    }
+}
+
+fn delay(graph: &Description, bound: &Bound, is_unproved: bool) -> QosDelay {
+    let total = bound.total.filter(|_| !is_unproved);
+    let class = graph.find_class(&bound.class);
+    QosDelay {
+        class: bound.class.clone(),
+        direction: direction(bound.direction),
+        delay_ns: total,
+        no_bound: total.is_none().then(|| no_bound(graph, bound, is_unproved).to_owned()),
+        terms: total.map(|_| terms(&bound.terms)),
+        promised_ns: class.and_then(|class| class.delay.as_ref()).map(|delay| delay.value),
+        share_ppm: bound.rate,
+        memory_octets: bound.octets,
+    }
+}
+
+/// Why a class has no bound.
+fn no_bound(graph: &Description, bound: &Bound, is_unproved: bool) -> &'static str {
+    let waits_in_turn = || {
+        let queues = graph.queues.iter().filter(|queue| queue.classes.iter().any(|c| c.value == bound.class));
+        queues.into_iter().any(|queue| queue.store.kind.value != Kind::Fifo)
+    };
+    if is_unproved {
+        SLICED
+    } else if bound.rate == 0 || bound.terms.others == u64::MAX {
+        "classes that go first can take everything"
+    } else if waits_in_turn() {
+        "its packets do not leave in the order of arrival"
+    } else {
+        "neither a policer nor a limit bounds what waits"
+    }
+}
+
+fn terms(terms: &Terms) -> QosTerms {
+    let Terms { kernel, wake, committed, others, own_burst, io, other_direction } = *terms;
+    QosTerms {
+        kernel_queue_ns: kernel,
+        wake_up_ns: wake,
+        committed_work_ns: committed,
+        other_classes_ns: others,
+        own_burst_ns: own_burst,
+        io_ns: io,
+        other_direction_ns: other_direction,
+        error_term_ns: terms.error_term(),
+    }
+}
+
+fn window(bounds: &Bounds, of: Direction, is_unproved: bool) -> QosWindow {
+    let packets = bounds.window(of).filter(|_| !is_unproved);
+    let no_bound = match packets {
+        Some(_) => None,
+        None if is_unproved => Some(SLICED.to_owned()),
+        None => Some("a class has no bound".to_owned()),
+    };
+    QosWindow { direction: direction(of), packets, no_bound }
+}
+
+fn unit(unit: &qos::graph::description::Unit) -> QosUnit {
+    let kind = match unit.kind.value {
+        UnitKind::Inline => "inline",
+        UnitKind::Sliced(_) => "sliced",
+        UnitKind::Batch(_) => "batch",
+        UnitKind::Worker => "worker",
+        UnitKind::Async(_) => "async",
+    };
+    QosUnit {
+        name: unit.name.value.clone(),
+        kind: kind.to_owned(),
+        reserved: unit.reserved.iter().map(|class| class.value.clone()).collect(),
+        most_committed_ns: unit.most_committed.value,
+    }
+}
+
+/// Each suite with the units that can do it.
+fn capabilities(graph: &Description, house: &House) -> Vec<QosCapability> {
+    let able = |suite: &str| -> Vec<String> {
+        let units = graph.units.iter().filter(|unit| unit.can(suite));
+        units.map(|unit| unit.name.value.clone()).collect()
+    };
+    let rows = qos::graph::compile::suites(house).into_iter().map(|suite| {
+        let units = able(&suite);
+        QosCapability { suite, units }
+    });
+    rows.collect()
+}
