@@ -28,6 +28,7 @@ use crate::datapath::{self, EventReceiver, InboundHalf, InboundThread, OutboundH
 use crate::device::Device;
 use crate::flows::{self, FlowLog};
 use crate::gateway::HandedRules;
+use crate::graphs::GraphInForce;
 use crate::handover::{self, TakenOver};
 use crate::host::{self, Record};
 use crate::keys::Keys;
@@ -277,6 +278,13 @@ fn bring_up(
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu)?;
     // From here on a worker that is late would keep a data thread waiting.
     keys.registry.settle();
+    let graph = GraphInForce::load(&config, &keys.registry)?;
+    if let Some(graph) = &graph {
+        let mut seed = [0; 8];
+        netio::random::fill(&mut seed)
+            .map_err(|source| RunError::System { doing: "reading random octets", source })?;
+        out_half.exchange = Some(Some(graph.outbound(&keys.registry, u64::from_ne_bytes(seed))?));
+    }
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());
     let (teller, told) = datapath::event_channel();

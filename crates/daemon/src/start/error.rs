@@ -36,6 +36,9 @@ pub enum RunError {
     /// A request that the start makes itself.
     #[error("{0}{remedy}", remedy = .0.remedy.as_ref().map_or(String::new(), |r| format!("; {r}")))]
     Refused(#[from] documents::api_error::ApiError),
+    /// The graph of classes has faults, or cannot be read.
+    #[error("[qos]: {0}")]
+    Graph(#[from] config::GraphError),
     /// This machine can have no keys at all.
     #[error(transparent)]
     Keys(#[from] KeysError),
