@@ -324,6 +324,12 @@ pub const OPERATIONS: &[Operation] = &[
         .refuses(&[409]),
     operation(
         Method::Get,
+        path::QOS,
+        "The graph of classes that is in force, and what it has done",
+        document::<crate::QosState>(),
+    ),
+    operation(
+        Method::Get,
         path::SCRUBBED,
         "Flows that policy wants scrubbed",
         document::<crate::ScrubbedStatus>(),

@@ -53,6 +53,8 @@ pub const FLOWS_COUNTED: &str = "/v1/flows/counted";
 pub const COUNTERS: &str = "/v1/counters";
 /// GET answers with [`crate::AppTrafficList`].
 pub const TRAFFIC: &str = "/v1/traffic";
+/// GET answers with [`crate::QosState`].
+pub const QOS: &str = "/v1/qos";
 /// POST, optionally with `?allow_empty=true` or `allow_missing=true`, answers with [`crate::PolicyReload`].
 pub const POLICY_RELOAD: &str = "/v1/policy/reload";
 /// POST [`crate::PolicyText`] answers with [`crate::PolicyPlan`].

@@ -1,4 +1,5 @@
-//! Graphs of classes: what `ravelin qos` says of a file or preset, without a daemon.
+//! Graphs of classes: what `ravelin qos` says of a file or preset, without a daemon, and of the graph that a daemon has
+//! in force.
 
 use std::fmt;
 
@@ -45,6 +46,71 @@ pub struct QosGraph {
     pub file: String,
     /// The graph in its full form, as TOML: hooks with their components, schedulers, queues, units.
     pub graph: String,
+}
+
+/// The answer of `ravelin qos show`: the graph that is in force, and what it has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QosState {
+    /// The path of the file, or `preset NAME`; absent if no graph is in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The graph in its full form, as TOML; absent if none is in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph: Option<String>,
+    /// The directions in which packets wait in the graph.
+    pub directions: Vec<QosDirectionState>,
+}
+
+/// What the graph has done in one direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QosDirectionState {
+    /// The direction.
+    pub direction: QosDirection,
+    /// The packets that wait now; a super-packet is one.
+    pub waiting: u64,
+    /// The packets that can wait.
+    pub room: u64,
+    /// The classes at the queues that they have met.
+    pub classes: Vec<QosClassCounts>,
+    /// The crypto units.
+    pub units: Vec<QosUnitState>,
+}
+
+/// What came of a class at one queue. What arrived has left, was dropped, was given back in an exchange of graphs, or
+/// waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QosClassCounts {
+    /// The name of the class.
+    pub class: String,
+    /// The hook in front of the queue, as paper 002 numbers it: `1a`, `3a`, `5a`.
+    pub hook: String,
+    /// Packets that came; a super-packet counts as its pieces.
+    pub arrived: u64,
+    /// Packets that left the queue.
+    pub left: u64,
+    /// Packets that were classified again in an exchange of graphs.
+    pub given_back: u64,
+    /// Packets that wait.
+    pub waiting: u64,
+    /// Packets that were dropped, by the reason.
+    pub dropped: std::collections::BTreeMap<String, u64>,
+}
+
+/// A crypto unit and its work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QosUnitState {
+    /// The name of the unit.
+    pub unit: String,
+    /// Nanoseconds of work that is committed to it.
+    pub committed_ns: u64,
+    /// Packets that wait for it.
+    pub waiting: u64,
+    /// Nanoseconds of work that waits for it.
+    pub waiting_ns: u64,
+    /// It asks for work when no more than these nanoseconds are committed to it.
+    pub low_ns: u64,
+    /// It gets work up to these nanoseconds.
+    pub high_ns: u64,
 }
 
 /// The answer of `ravelin qos plan`.

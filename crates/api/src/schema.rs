@@ -96,6 +96,7 @@ documents! {
     QosPacket "qos-packet" ["qos simulate --json"],
     QosPlan "qos-plan" ["qos plan --json"],
     QosPresets "qos-presets" ["qos presets --json"],
+    QosState "qos-state" ["qos show --json"],
     QosSimulationEnd "qos-simulation-end" ["qos simulate --json"],
     Refusal "refusal" [],
     Released "released" [],

@@ -11,6 +11,7 @@ mod explain;
 mod flows;
 mod openapi;
 mod policy;
+mod qos;
 mod sa;
 mod scrubbed;
 mod spd;
@@ -51,6 +52,7 @@ pub fn router(plane: Shared) -> Router {
         .route(path::FLOWS_COUNTED, get(counted::list))
         .route(path::COUNTERS, get(counters::counters))
         .route(path::TRAFFIC, get(traffic::traffic))
+        .route(path::QOS, get(qos::state))
         .route(path::SCRUBBED, get(scrubbed::status))
         .route(path::INLINE_RULES, get(scrubbed::rules))
         .route(path::INLINE_FLOWS, get(scrubbed::flows))

@@ -45,6 +45,7 @@ use wire::Time;
 
 use context::Context;
 
+use crate::graphs::GraphInForce;
 use crate::monitor::Monitor;
 use config::Config;
 use documents::api_error::{ApiError, Blame};
@@ -70,6 +71,8 @@ pub struct Plane {
     policy: PolicyInForce,
     /// What watches and tells.
     observers: Observers,
+    /// The graph of classes that is in force.
+    graph: Option<GraphInForce>,
 }
 
 /// The control plane for those who answer requests: one at a time, until it is taken away at the end.
@@ -118,7 +121,19 @@ impl Plane {
             observers: observers.knowing(fingerprints(associations.registry())),
             associations,
             policy,
+            graph: None,
         }
+    }
+
+    /// The graph of classes is this one, which the data threads have.
+    pub(crate) fn with_graph(mut self, graph: Option<GraphInForce>) -> Plane {
+        self.graph = graph;
+        self
+    }
+
+    /// The graph of classes that is in force.
+    pub(crate) fn graph(&self) -> Option<&GraphInForce> {
+        self.graph.as_ref()
     }
 
     /// The configuration of the daemon.

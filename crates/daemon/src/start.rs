@@ -312,7 +312,8 @@ fn bring_up(
         Associations::new(keys),
         PolicyInForce::new(store, hosts),
         Observers::new(auditor, flows, scrubbed),
-    );
+    )
+    .with_graph(graph);
     // Optional traffic of a peer that has an association already is sticky from the first packet.
     // What came by a hand-over is nowhere else: nothing from here on may end it that can be said instead.
     if let Err(refused) = plane.put_first_live(&out_half, &in_half) {

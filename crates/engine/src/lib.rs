@@ -52,7 +52,7 @@ pub use incidents::{Excerpt, INCIDENT_OCTETS, Incident};
 pub use outbound::{GraphError, Outbound, OutboundGraph, Outcome, Timeout};
 pub use prober::{Act, PathReport, Prober};
 pub use probes::{Order, Path, SeenPath};
-pub use queued::Ticket;
+pub use queued::{Ticket, reason};
 pub use quoted::{InnerIcmp, QuotedCheck};
 pub use rules::SPD_RULE;
 pub use scrubbing::{ScrubReport, Scrubbers, scrub_config};

@@ -21,7 +21,7 @@ pub(crate) const LONGEST_IN_CELL: usize = 2048;
 pub(crate) const CELL_TAILROOM: usize = 512;
 
 /// The reason of a drop by a component.
-pub(crate) fn reason(cause: Cause) -> DropReason {
+pub fn reason(cause: Cause) -> DropReason {
     match cause {
         Cause::QueueFull => DropReason::QueueFull,
         Cause::Policed => DropReason::Policed,

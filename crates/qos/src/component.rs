@@ -50,6 +50,22 @@ impl Cause {
     }
 }
 
+impl Cause {
+    /// Every cause, in the order of the counters.
+    pub const EACH: [Cause; 10] = [
+        Cause::QueueFull,
+        Cause::Policed,
+        Cause::EarlyDrop,
+        Cause::Aqm,
+        Cause::ShapedOut,
+        Cause::AuthBudget,
+        Cause::ClassGone,
+        Cause::NotAdmitted,
+        Cause::NoUnit,
+        Cause::Component,
+    ];
+}
+
 /// The time, and randomness from the graph's seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {

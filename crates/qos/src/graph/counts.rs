@@ -27,6 +27,11 @@ impl Tally {
         self.dropped[cause as usize]
     }
 
+    /// The causes for which packets ended, with their number.
+    pub fn causes(&self) -> impl Iterator<Item = (Cause, u64)> + '_ {
+        Cause::EACH.into_iter().zip(self.dropped).filter(|(_, count)| *count > 0)
+    }
+
     /// The packets that ended, for any cause.
     pub fn dropped(&self) -> u64 {
         self.dropped.iter().sum()

@@ -1,17 +1,21 @@
-//! `ravelin qos`: graphs of classes, checked, printed, planned and simulated without root and without a daemon.
+//! `ravelin qos`: graphs of classes, checked, printed, planned and simulated without root and without a daemon; and the
+//! graph that the daemon has in force.
 
 mod graph;
 mod plan;
 mod simulate;
 
+use api::{QosClassCounts, QosState, QosUnitState, path};
 use clap::{Args, Subcommand};
 use documents::qos_plan;
 
+use crate::client::Ask;
 use crate::exit::{Failure, Kind};
 use crate::output;
-use graph::{GraphArguments, Outcome};
+use graph::{GraphArguments, GraphChoice, Outcome};
 
-/// Look at graphs of classes: what is wrong, what they promise, what becomes of a capture. No daemon is asked.
+/// Look at graphs of classes: what is wrong, what they promise, what becomes of a capture. Only `show` without a file
+/// asks the daemon.
 #[derive(Debug, Subcommand)]
 pub enum Qos {
     Check(Check),
@@ -43,21 +47,23 @@ pub struct Presets {
     json: bool,
 }
 
-/// Print a graph in its full form: what a preset or a short form stands for, hook by hook.
+/// Show what the graph that is in force has done, class by class; or print a graph in its full form, hook by hook.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  ravelin qos show --graph --preset voice
+  ravelin qos show                           what the daemon's graph has done
+  ravelin qos show --graph                   the daemon's graph in its full form
+  ravelin qos show --graph --preset voice    what a preset stands for
   ravelin qos show --graph /etc/ravelin/qos.toml")]
 pub struct Show {
-    /// Print the hooks with their components, schedulers, queues and units.
-    #[arg(long, required = true)]
+    /// Print the hooks with their components, schedulers, queues and units: of the file or preset, or of the graph that
+    /// is in force.
+    #[arg(long)]
     graph: bool,
     #[command(flatten)]
-    of: GraphArguments,
-    /// Print JSON, for programs.
-    #[arg(long)]
-    json: bool,
+    of: GraphChoice,
+    #[command(flatten)]
+    ask: Ask,
 }
 
 impl Qos {
@@ -122,11 +128,72 @@ impl Presets {
 
 impl Show {
     fn execute(self) -> anyhow::Result<()> {
-        let graph = self.of.sound(&self.of.house()?)?;
-        let text = qos::graph::print(&graph.description);
-        if self.json {
-            return output::json(&api::QosGraph { file: graph.source, graph: text });
+        let Some(of) = self.of.graph() else { return self.in_force() };
+        if !self.graph {
+            return Err(Failure::bad_input(
+                "a file or preset has done nothing; add `--graph` to print it, or leave it out to ask the daemon",
+            ));
         }
-        output::text(&text)
+        let graph = of.sound(&of.house()?)?;
+        let graph = api::QosGraph { file: graph.source, graph: qos::graph::print(&graph.description) };
+        self.print(&graph)
     }
+
+    fn print(&self, graph: &api::QosGraph) -> anyhow::Result<()> {
+        if self.ask.json { output::json(graph) } else { output::text(&graph.graph) }
+    }
+
+    /// Ask the daemon.
+    fn in_force(self) -> anyhow::Result<()> {
+        let state: QosState = self.ask.connect.get(path::QOS)?;
+        if !self.graph {
+            return self.ask.show(&state, text);
+        }
+        match (state.file, state.graph) {
+            (Some(file), Some(graph)) => self.print(&api::QosGraph { file, graph }),
+            _ => Err(Failure::of(Kind::Failed, NONE.to_owned())),
+        }
+    }
+}
+
+const NONE: &str = "no graph of classes is in force; `[qos]` in the configuration names one (docs/qos.md)";
+
+/// The state of the graph, for people.
+fn text(state: &QosState) -> String {
+    let Some(file) = &state.file else { return format!("{NONE}\n") };
+    let mut out = format!("graph: {file}\n");
+    for direction in &state.directions {
+        out += &format!("\n{}, {} of {} packets wait\n", direction.direction, direction.waiting, direction.room);
+        let row = |counts: &QosClassCounts| {
+            let dropped: Vec<String> =
+                counts.dropped.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+            vec![
+                counts.hook.clone(),
+                counts.class.clone(),
+                counts.arrived.to_string(),
+                counts.left.to_string(),
+                counts.waiting.to_string(),
+                dropped.join(", "),
+            ]
+        };
+        let rows: Vec<_> = direction.classes.iter().map(row).collect();
+        out += &output::table(&["HOOK", "CLASS", "ARRIVED", "LEFT", "WAIT", "DROPPED"], &rows);
+        let row = |unit: &QosUnitState| {
+            vec![
+                unit.unit.clone(),
+                microseconds(unit.committed_ns),
+                unit.waiting.to_string(),
+                microseconds(unit.waiting_ns),
+                format!("{} to {}", microseconds(unit.low_ns), microseconds(unit.high_ns)),
+            ]
+        };
+        let rows: Vec<_> = direction.units.iter().map(row).collect();
+        out += "\n";
+        out += &output::table(&["UNIT", "COMMITTED", "WAIT", "WORK THAT WAITS", "MARKS"], &rows);
+    }
+    out
+}
+
+fn microseconds(ns: u64) -> String {
+    format!("{}.{} us", ns / 1000, ns % 1000 / 100)
 }

@@ -24,8 +24,29 @@ pub struct GraphArguments {
     pub catalogue: Catalogue,
 }
 
+/// The arguments that may name a graph.
+#[derive(Clone, Debug, Args)]
+pub struct GraphChoice {
+    /// The graph (`-`: standard input).
+    #[arg(conflicts_with = "preset")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    preset: PresetArgument,
+    #[command(flatten)]
+    catalogue: Catalogue,
+}
+
+impl GraphChoice {
+    /// The arguments, if they name a graph.
+    pub fn graph(&self) -> Option<GraphArguments> {
+        let GraphChoice { file, preset, catalogue } = self.clone();
+        let is_named = file.is_some() || preset.preset.is_some();
+        is_named.then_some(GraphArguments { file, preset, catalogue })
+    }
+}
+
 /// The option that names a preset.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct PresetArgument {
     /// A graph that comes with the program, in the place of a file.
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(PRESETS.iter().map(|(name, _)| *name)))]
