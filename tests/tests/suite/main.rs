@@ -44,6 +44,7 @@ mod per_socket;
 mod pins;
 mod pmtu;
 mod privileges;
+mod qos;
 mod readme;
 mod reload;
 mod repair;
