@@ -272,9 +272,9 @@ fn costs_of_a_file_make_delays_longer_and_a_broken_file_is_refused() {
     let cheap = planned(&["plan", "--preset", "voice"]);
     let dear = planned(&["plan", "--preset", "voice", "--cost", &costs]);
     let others =
-        |plan: &Value, direction| delay(plan, "ef", direction)["terms"]["other_classes_ns"].as_u64().unwrap();
-    // One packet of another class has begun: 1,500 octets of 156 ns each, and what its reading and sending cost.
-    assert!(others(&dear, "out") > 235_000 && others(&cheap, "out") < 235_000);
+        |plan: &Value, direction| delay(plan, "control", direction)["terms"]["other_classes_ns"].clone();
+    // One packet of another class has begun: its reading and sending, and 1,500 octets of 156 ns.
+    assert_eq!((others(&cheap, "out"), others(&dear, "out")), (2_800.into(), 237_800.into()));
     assert_eq!(others(&dear, "in"), others(&cheap, "in"));
     assert_eq!(dear["costs"]["suites_from"], "file");
     assert!(!dear["notes"].to_string().contains("counts as nothing"), "{}", dear["notes"]);
