@@ -356,7 +356,7 @@ fn a_simulation_tells_class_wait_and_verdict_of_each_packet_and_is_the_same_twic
         // What is committed, 200 us, one packet that has begun, and its own.
         assert!(call["wait_ns"].as_u64().unwrap() < 450_000, "{call}");
     }
-    assert_eq!((&calls[0]["index"], &calls[0]["time"]), (&251.into(), &1_000_000.0025.into()));
+    assert_eq!((&calls[0]["index"], &calls[0]["time"]), (&251.into(), &1_000_000.002_5.into()));
     // A packet of the flood costs 100 us and comes every 10 us.
     let rest = of("rest");
     let dropped = rest.iter().filter(|line| line["verdict"] == "drop").count();
