@@ -157,6 +157,11 @@ fn a_configuration_says_how_many_kernel_queues_there_are() {
     let config = folder.file("ravelin.toml", "policy = \"p\"\n[qos]\npreset = \"fifo\"\nkernel_queues = 5\n");
     let check = run(&["qos", "check", &graph, "--config", &config]);
     assert_eq!(check.status.code(), Some(0), "{}", err(&check));
+    // What is wrong with a file that is named is never passed over.
+    let config = folder.file("ravelin.toml", "policy = \"p\"\nlog = \"ifno\"\n");
+    let check = run(&["qos", "check", &graph, "--config", &config]);
+    assert_eq!(check.status.code(), Some(2));
+    assert!(err(&check).contains("ravelin.toml:2:7: error: no log level"), "{}", err(&check));
 }
 
 #[test]
