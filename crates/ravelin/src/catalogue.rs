@@ -26,6 +26,11 @@ impl Catalogue {
         self.config.as_deref().or_else(|| Some(Path::new(CONFIG)).filter(|usual| usual.exists()))
     }
 
+    /// Whether a configuration file was named on the command line.
+    pub fn is_named(&self) -> bool {
+        self.config.is_some()
+    }
+
     /// The suites that may be named. A cipher that is not known is told of on standard error.
     ///
     /// # Errors

@@ -157,6 +157,11 @@ fn a_configuration_says_how_many_kernel_queues_there_are() {
     let config = folder.file("ravelin.toml", "policy = \"p\"\n[qos]\npreset = \"fifo\"\nkernel_queues = 5\n");
     let check = run(&["qos", "check", &graph, "--config", &config]);
     assert_eq!(check.status.code(), Some(0), "{}", err(&check));
+    // What is wrong with a file that is named is never passed over.
+    let config = folder.file("ravelin.toml", "policy = \"p\"\nlog = \"ifno\"\n");
+    let check = run(&["qos", "check", &graph, "--config", &config]);
+    assert_eq!(check.status.code(), Some(2));
+    assert!(err(&check).contains("ravelin.toml:2:7: error: no log level"), "{}", err(&check));
 }
 
 #[test]
@@ -272,9 +277,9 @@ fn costs_of_a_file_make_delays_longer_and_a_broken_file_is_refused() {
     let cheap = planned(&["plan", "--preset", "voice"]);
     let dear = planned(&["plan", "--preset", "voice", "--cost", &costs]);
     let others =
-        |plan: &Value, direction| delay(plan, "ef", direction)["terms"]["other_classes_ns"].as_u64().unwrap();
-    // One packet of another class has begun: 1,500 octets of 156 ns each, and what its reading and sending cost.
-    assert!(others(&dear, "out") > 235_000 && others(&cheap, "out") < 235_000);
+        |plan: &Value, direction| delay(plan, "control", direction)["terms"]["other_classes_ns"].clone();
+    // One packet of another class has begun: its reading and sending, and 1,500 octets of 156 ns.
+    assert_eq!((others(&cheap, "out"), others(&dear, "out")), (2_800.into(), 237_800.into()));
     assert_eq!(others(&dear, "in"), others(&cheap, "in"));
     assert_eq!(dear["costs"]["suites_from"], "file");
     assert!(!dear["notes"].to_string().contains("counts as nothing"), "{}", dear["notes"]);
@@ -356,7 +361,7 @@ fn a_simulation_tells_class_wait_and_verdict_of_each_packet_and_is_the_same_twic
         // What is committed, 200 us, one packet that has begun, and its own.
         assert!(call["wait_ns"].as_u64().unwrap() < 450_000, "{call}");
     }
-    assert_eq!((&calls[0]["index"], &calls[0]["time"]), (&251.into(), &1_000_000.0025.into()));
+    assert_eq!((&calls[0]["index"], &calls[0]["time"]), (&251.into(), &1_000_000.002_5.into()));
     // A packet of the flood costs 100 us and comes every 10 us.
     let rest = of("rest");
     let dropped = rest.iter().filter(|line| line["verdict"] == "drop").count();

@@ -79,10 +79,16 @@ impl GraphArguments {
 /// The gateway that a configuration file describes; without one nothing is known of it but the standard suites.
 pub fn house(catalogue: &Catalogue) -> anyhow::Result<House> {
     let suites = catalogue.suites()?;
-    // A file that was not named and cannot be read was told of by the catalogue.
-    let config = catalogue.file().and_then(|file| Config::load(file).ok());
-    let kernel_queues =
-        config.map(|config| config.qos.map_or(QosConfig::KERNEL_QUEUES, |qos| qos.kernel_queues));
+    let kernel_queues = match catalogue.file().map(Config::load) {
+        None => None,
+        Some(Ok(config)) => Some(config.qos.map_or(QosConfig::KERNEL_QUEUES, |qos| qos.kernel_queues)),
+        Some(Err(error)) if catalogue.is_named() => return Err(bad_config(&error)),
+        // The file may be meant for somebody else, and the other commands say more of it.
+        Some(Err(error)) => {
+            eprintln!("ravelin: warning: kernel queues are not compared: {error}");
+            None
+        }
+    };
     Ok(config::house(&suites, kernel_queues))
 }
 
