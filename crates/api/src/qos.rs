@@ -64,7 +64,7 @@ pub struct QosState {
 /// What the graph has done in one direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QosDirectionState {
-    /// The direction.
+    /// The direction of its packets.
     pub direction: QosDirection,
     /// The packets that wait now; a super-packet is one.
     pub waiting: u64,
@@ -72,7 +72,7 @@ pub struct QosDirectionState {
     pub room: u64,
     /// The classes at the queues that they have met.
     pub classes: Vec<QosClassCounts>,
-    /// The crypto units.
+    /// The crypto units of the graph.
     pub units: Vec<QosUnitState>,
 }
 
@@ -90,7 +90,7 @@ pub struct QosClassCounts {
     pub left: u64,
     /// Packets that were classified again in an exchange of graphs.
     pub given_back: u64,
-    /// Packets that wait.
+    /// Packets that wait there now.
     pub waiting: u64,
     /// Packets that were dropped, by the reason.
     pub dropped: std::collections::BTreeMap<String, u64>,

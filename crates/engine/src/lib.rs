@@ -49,7 +49,7 @@ pub use hold::HoldLimits;
 pub use icmp::{IcmpKind, IcmpPolicy};
 pub use inbound::{Delivery, Inbound, InboundOutcome, Traced};
 pub use incidents::{Excerpt, INCIDENT_OCTETS, Incident};
-pub use outbound::{GraphError, Outbound, OutboundGraph, Outcome, Timeout};
+pub use outbound::{CopiedPacket, GraphError, Outbound, OutboundGraph, Outcome, Timeout};
 pub use prober::{Act, PathReport, Prober};
 pub use probes::{Order, Path, SeenPath};
 pub use queued::{Ticket, reason};

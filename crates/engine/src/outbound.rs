@@ -22,6 +22,7 @@
 mod control;
 mod decider;
 mod fast_path;
+mod graph;
 mod origin;
 mod outcome;
 mod protector;
@@ -31,10 +32,10 @@ mod scrubbed;
 mod selection;
 mod waiting;
 
+pub use graph::{CopiedPacket, GraphError, OutboundGraph};
 pub(crate) use origin::interface;
 pub use outcome::Outcome;
 pub use protector::Timeout;
-pub use queued::{GraphError, OutboundGraph};
 
 use crate::cx::Cx;
 use crate::event::Events;

@@ -129,7 +129,9 @@ impl<T: 'static> Dispatcher<T> {
     pub fn expected(&self, suite: u16, direction: crate::Direction, amount: &Amount) -> u64 {
         let serves = |station: &Station<T>| station.serves_suite(suite);
         let unit = self.stations.iter().position(serves);
-        unit.map_or(0, |at| self.cost.ns(&Work { unit: UnitId(at as u8), suite, direction, joining: 0 }, amount))
+        unit.map_or(0, |at| {
+            self.cost.ns(&Work { unit: UnitId(at as u8), suite, direction, joining: 0 }, amount)
+        })
     }
 
     /// Queue a packet for the unit that can serve it and would finish it first. What it costs there becomes its amount.

@@ -83,7 +83,8 @@ fn of(rows: &[(String, String, u64, u64, u64)], hook: &str, class: &str) -> (u64
 
 fn datagrams(rig: &Rig, app: &Path, tos: u8) {
     let args = [Side::Bob.v4().to_string(), ECHO.to_string(), tos.to_string(), COUNT.to_string()];
-    let done = rig.lab.alice().run_program(Program::new(app).args(["-c", DATAGRAMS]).args(args), PATIENCE).unwrap();
+    let done =
+        rig.lab.alice().run_program(Program::new(app).args(["-c", DATAGRAMS]).args(args), PATIENCE).unwrap();
     assert_eq!(done.out().trim(), COUNT.to_string(), "{}", done.err());
 }
 
@@ -153,7 +154,11 @@ fn a_class_that_is_full_loses_packets_and_status_tells_the_reason() {
     tests::wait_for("drops by the policer", PATIENCE, || {
         let (arrived, _, dropped) = of(&counts(&rig), "1a", "be");
         // A second's rate is three packets; four more go at once, and the others are beyond it.
-        if arrived >= 40 && dropped >= 20 { Ok(()) } else { Err(format!("{arrived} came, {dropped} dropped")) }
+        if arrived >= 40 && dropped >= 20 {
+            Ok(())
+        } else {
+            Err(format!("{arrived} came, {dropped} dropped"))
+        }
     });
     let stats = rig.ravelin(Side::Alice, &["stats"], "").unwrap();
     assert!(stats.contains("a policer found the packet beyond the rate of its class"), "{stats}");

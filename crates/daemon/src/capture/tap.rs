@@ -113,9 +113,14 @@ impl Taps {
 
     /// Remember a packet as it is before the engine seals, opens or drops it: what became of it is known only then.
     pub fn keep<S>(&mut self, packet: &Packet<S>) {
+        self.keep_copy(packet.bytes(), packet.meta);
+    }
+
+    /// Remember the octets and the metadata of a packet as it was before the engine took it up.
+    pub fn keep_copy(&mut self, octets: &[u8], meta: Meta) {
         self.before.clear();
-        self.before.extend_from_slice(packet.bytes());
-        self.meta = packet.meta;
+        self.before.extend_from_slice(octets);
+        self.meta = meta;
     }
 
     /// What became of the outbound packet that was kept; `outcomes` are its own.

@@ -18,8 +18,6 @@ use wire::Marks;
 use wire::ip::{self, Headers};
 use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
 
-use queued::Await;
-
 use super::{
     BATCH, DeviceStats, DropLog, Due, EventSender, HOUSEKEEPING, RECOVERY, SaEnd, Unsent, frames, pool,
 };
@@ -147,6 +145,17 @@ fn patience(half: &OutboundHalf, until: Option<Time>, now: Time) -> Duration {
     let timeout = half.engine.poll_timeout().map(|(next, _)| next);
     let next = [timeout, until].into_iter().flatten().min();
     next.map_or(HOUSEKEEPING, |next| next.since(now).min(HOUSEKEEPING))
+}
+
+/// What a thread with a graph waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Await {
+    /// It waits for a packet alone.
+    Packet,
+    /// It waits for this time, or for a packet.
+    Time(Time),
+    /// The device does not work.
+    Device,
 }
 
 /// The devices of the thread.

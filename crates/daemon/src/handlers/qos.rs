@@ -29,7 +29,8 @@ fn direction(queues: &OutboundGraph) -> QosDirectionState {
     for hook in QUEUES {
         for (aggregate, tally) in graph.counts().at(hook).filter(|(_, tally)| tally.come > 0) {
             let class = graph.aggregates().name(aggregate).unwrap_or("?").to_owned();
-            let dropped = tally.causes().map(|(cause, count)| (engine::reason(cause).name().to_owned(), count));
+            let dropped =
+                tally.causes().map(|(cause, count)| (engine::reason(cause).name().to_owned(), count));
             classes.push(QosClassCounts {
                 class,
                 hook: hook.name().to_owned(),

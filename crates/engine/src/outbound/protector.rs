@@ -312,7 +312,10 @@ impl Protector {
     }
 
     /// Stages 5 and 6 for the pieces of a super-packet that have these numbers.
-    #[allow(clippy::too_many_arguments, reason = "a packet, what is known of it, and what is lent for the call")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "a packet, what is known of it, and what is lent for the call"
+    )]
     pub(super) fn protect_pieces<S>(
         &mut self,
         index: SaIndex,
@@ -324,7 +327,9 @@ impl Protector {
         cx: &mut Cx<'_, Outcome>,
     ) -> Progress {
         let is_single = self.sad.chain(index).is_ok_and(|chain| chain.is_single());
-        let (Some(gather), Some(sa)) = (&mut self.gather, self.sad.get(index)) else { return Progress::Whole };
+        let (Some(gather), Some(sa)) = (&mut self.gather, self.sad.get(index)) else {
+            return Progress::Whole;
+        };
         if !is_single || headers.has_options || !slot::serves(sa.config()) {
             return Progress::Whole;
         }

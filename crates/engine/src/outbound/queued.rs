@@ -10,186 +10,23 @@
 //! A packet that has waited longer than that is decided again when its turn comes, so that no queue outlives a policy.
 
 use qos::dispatcher::{Assignment, Grant, JobId};
-use qos::graph::{Back, Graph};
+use qos::graph::Back;
 use qos::graph::description::HookPoint;
-use qos::node::{Ended, Wake};
-use qos::unit::UnitId;
-use qos::{Amount, Context, Direction, HeaderKind, UnitMask};
-use crypto::SuiteId;
-use sadb::sa::{Encapsulation, SaProtocol};
-use sadb::{OutboundSa, SaIndex};
+use qos::node::Wake;
+use qos::{Amount, Direction};
+use sadb::SaIndex;
 use wire::ip::{self, Headers};
 use wire::stage::{Inner, Selected};
 use wire::{AggregateId, DropReason, Flow, Packet, Pool, Time};
 
+use super::graph::{Assigned, Chosen, CopiedPacket, MOST_JOBS, OutboundGraph, Waiting};
 use super::outcome::Outcome;
 use super::protector::{LONGEST_COPY, Progress, clear};
 use super::selection::{Obstacle, Selection};
 use super::{Outbound, Stages, fast_path};
 use crate::cx::Cx;
-use crate::queued::{CELL_TAILROOM, FlowHash, LONGEST_IN_CELL, Random, Slots, Ticket, describe, pieces_of, reason};
+use crate::queued::{CELL_TAILROOM, LONGEST_IN_CELL, Ticket, describe, pieces_of, reason};
 use crate::seam;
-
-/// The most packets that wait at a time. Limits of queues are below it; it bounds the memory of what has none.
-const ROOM: u32 = 4096;
-
-/// The most packets longer than a cell that wait at a time. Each keeps a buffer of [`crate::BUF_CAPACITY`] octets.
-const MOST_LARGE: usize = 64;
-
-/// A packet that waits.
-enum Waiting {
-    /// It waits for its look-up.
-    Received(Packet<Inner>),
-    /// It waits for its turn with the association that was chosen for it.
-    Selected(Chosen),
-}
-
-/// A packet that waits for its turn.
-struct Chosen {
-    packet: Packet<Selected>,
-    selection: Selection,
-    /// The epoch of policy and associations in which it was decided.
-    epoch: u64,
-    /// The pieces of a super-packet that have left.
-    sent: usize,
-    /// What the graph was told of it at hook 1a; `None` if it began behind it.
-    entered: Option<qos::Meta>,
-}
-
-/// A job that was given to a unit and is not settled.
-#[derive(Clone, Copy)]
-struct Given {
-    unit: UnitId,
-    job: JobId,
-    /// The cost that was expected, by which the time of the turn is shared out.
-    expected: u64,
-}
-
-/// A graph of the outbound half, with the packets that wait in it.
-pub struct OutboundGraph {
-    graph: Graph<Ticket>,
-    waiting: Slots<Waiting>,
-    /// Packets that wait in buffers of full size.
-    large: usize,
-    /// The suites by their numbers in the graph.
-    suites: Vec<(SuiteId, u16)>,
-    ended: Vec<Ended<Ticket>>,
-    given: Vec<Given>,
-    began: Time,
-    hash: FlowHash,
-    random: Random,
-    /// The nanoseconds that a packet took lately, for one whose association is not known yet.
-    usual: u64,
-    /// What the graph knows of the packet whose look-up is under way.
-    entering: Option<qos::Meta>,
-    /// Whether the pool has the cells for it.
-    has_cells: bool,
-}
-
-/// The reason why a graph cannot be used by the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GraphError {
-    /// The graph is one of the other direction.
-    Direction,
-    /// Components hang at a hook behind cryptography, which this version passes over.
-    BehindCryptography(HookPoint),
-}
-
-impl std::fmt::Display for GraphError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            GraphError::Direction => f.write_str("the graph is one of the other direction"),
-            GraphError::BehindCryptography(at) => {
-                write!(f, "components at hook {} are not carried out yet; take them out", at.name())
-            }
-        }
-    }
-}
-
-impl OutboundGraph {
-    /// A graph of the engine. `suites` are those that associations can have, with their numbers in the graph's list;
-    /// `seed` is random and secret.
-    ///
-    /// # Errors
-    /// The reason why the engine cannot use it.
-    pub fn new(
-        graph: Graph<Ticket>,
-        suites: Vec<(SuiteId, u16)>,
-        seed: u64,
-    ) -> Result<OutboundGraph, GraphError> {
-        if graph.direction() != Direction::Outbound {
-            return Err(GraphError::Direction);
-        }
-        for at in [HookPoint::In4a, HookPoint::In2a] {
-            if !graph.is_plain(at) {
-                return Err(GraphError::BehindCryptography(at));
-            }
-        }
-        Ok(OutboundGraph {
-            graph,
-            waiting: Slots::new(ROOM),
-            large: 0,
-            suites,
-            ended: Vec::with_capacity(ROOM as usize),
-            given: Vec::with_capacity(MOST_JOBS),
-            began: Time::default(),
-            hash: FlowHash::new(seed),
-            random: Random::new(seed.rotate_left(29)),
-            usual: 1_000,
-            entering: None,
-            has_cells: false,
-        })
-    }
-
-    /// The graph, to be asked.
-    pub fn graph(&self) -> &Graph<Ticket> {
-        &self.graph
-    }
-
-    /// The number of packets that wait, and the number that can.
-    pub fn waiting(&self) -> (usize, usize) {
-        (self.waiting.len(), self.waiting.capacity())
-    }
-
-    fn context(&mut self, now: Time) -> Context {
-        Context { now, random: self.random.next() }
-    }
-
-    /// The number of an association's suite in the graph, and the facts that its packets have.
-    fn known(&self, sa: &OutboundSa, aggregate: AggregateId) -> (u16, UnitMask, HeaderKind) {
-        let config = sa.config();
-        let number = self.suites.iter().find(|(suite, _)| *suite == config.suite).map(|(_, number)| *number);
-        let units = number.map_or(UnitMask(0), |number| self.graph.dispatcher().capable(number, aggregate));
-        let header = match (config.options.protocol, config.options.encapsulation) {
-            (SaProtocol::Ah, _) => HeaderKind::Ah,
-            (SaProtocol::IpComp | SaProtocol::IpIp, _) => HeaderKind::IpComp,
-            (SaProtocol::Esp, Encapsulation::Udp) => HeaderKind::EspInUdp,
-            (SaProtocol::Esp, Encapsulation::None) => HeaderKind::Esp,
-        };
-        (number.unwrap_or(0), units, header)
-    }
-
-    /// Put a packet into a place, in a cell if it is short enough. It is given back if there is none.
-    fn keep(&mut self, waiting: Waiting, is_large: bool) -> Result<Ticket, Waiting> {
-        if is_large && self.large >= MOST_LARGE {
-            return Err(waiting);
-        }
-        let ticket = self.waiting.insert(waiting)?;
-        self.large += usize::from(is_large);
-        Ok(ticket)
-    }
-
-    /// Take a packet out of its place.
-    fn take(&mut self, ticket: Ticket) -> Option<Waiting> {
-        let waiting = self.waiting.take(ticket)?;
-        let len = match &waiting {
-            Waiting::Received(packet) => packet.bytes().len(),
-            Waiting::Selected(chosen) => chosen.packet.bytes().len(),
-        };
-        self.large -= usize::from(len > LONGEST_IN_CELL && self.large > 0);
-        Some(waiting)
-    }
-}
 
 impl Outbound {
     /// Let packets wait in a graph from now on, or in none. Packets keep their queues by name; those whose queue is gone
@@ -215,14 +52,23 @@ impl Outbound {
         self.stages.queues.as_deref()
     }
 
+    /// Copy packets from now on, or no more. Without a graph nothing happens.
+    pub fn copy_packets(&mut self, on: bool) {
+        if let Some(queues) = &mut self.stages.queues
+            && queues.copies.is_some() != on
+        {
+            queues.copies = on.then(Vec::new);
+        }
+    }
+
+    /// The packets whose outcomes came since the last call, each with the place of its first one.
+    pub fn take_copies(&mut self) -> Vec<CopiedPacket> {
+        let copies = self.stages.queues.as_mut().and_then(|queues| queues.copies.as_mut());
+        copies.map(std::mem::take).unwrap_or_default()
+    }
+
     /// Take a packet in at hook 1a. Call this instead of [`Outbound::handle`] where there is a graph.
-    pub fn receive(
-        &mut self,
-        now: Time,
-        mut packet: Packet<Inner>,
-        pool: &mut Pool,
-        out: &mut Vec<Outcome>,
-    ) {
+    pub fn receive(&mut self, now: Time, mut packet: Packet<Inner>, pool: &mut Pool, out: &mut Vec<Outcome>) {
         packet.meta.received = now;
         let (stages, mut cx) = self.lend(pool, out);
         stages.take_in(packet, &mut cx);
@@ -247,33 +93,19 @@ impl Outbound {
     }
 }
 
-impl OutboundGraph {
-    fn settle(&mut self, now: Time) -> Wake {
-        let context = self.context(now);
-        if !self.given.is_empty() {
-            let spent = now.0.saturating_sub(self.began.0);
-            let expected: u64 = self.given.iter().map(|given| given.expected.max(1)).sum();
-            for given in self.given.drain(..) {
-                let share = u128::from(spent) * u128::from(given.expected.max(1)) / u128::from(expected.max(1));
-                // The inline unit answers in order and at once; a fault is one of time, and was counted.
-                let _ = self.graph.done(given.unit, given.job, share as u64, &context);
-            }
-        }
-        self.graph.wake(&context)
-    }
-}
-
 impl Stages {
-    /// Hook 1a.
+    /// Take a packet in at hook 1a.
     fn take_in(&mut self, mut packet: Packet<Inner>, cx: &mut Cx<'_, Outcome>) {
         let headers = match Headers::parse(packet.bytes()) {
             Ok(headers) => headers,
-            Err(error) => return cx.discard(packet, error.into(), None),
+            Err(error) => return self.refuse_at_once(packet, error.into(), None, cx),
         };
         packet.buf_mut().truncate(headers.total_len);
         let flow = ip::flow(packet.bytes(), &headers, true);
         let peeked = self.decider.peek(&packet, &headers, &flow, self.protector.sad());
-        let Some(queues) = &mut self.queues else { return cx.discard(packet, DropReason::NoUnit, Some(&flow)) };
+        let Some(queues) = &mut self.queues else {
+            return cx.discard(packet, DropReason::NoUnit, Some(&flow));
+        };
         let now = packet.meta.received;
         let context = queues.context(now);
         if !queues.has_cells {
@@ -309,9 +141,26 @@ impl Stages {
                     self.end(now, cx);
                 }
             }
-            Err(Waiting::Received(packet)) => cx.discard(packet, DropReason::QueueFull, Some(&flow)),
+            Err(Waiting::Received(packet)) => {
+                self.refuse_at_once(packet, DropReason::QueueFull, Some(&flow), cx);
+            }
             Err(Waiting::Selected(chosen)) => cx.discard(chosen.packet, DropReason::QueueFull, Some(&flow)),
         }
+    }
+
+    /// End a packet that found no place.
+    #[cold]
+    fn refuse_at_once(
+        &mut self,
+        packet: Packet<Inner>,
+        reason: DropReason,
+        flow: Option<&Flow>,
+        cx: &mut Cx<'_, Outcome>,
+    ) {
+        if let Some(queues) = &mut self.queues {
+            queues.copy(&packet, cx.out.len());
+        }
+        cx.discard(packet, reason, flow);
     }
 
     /// Hook 1b and the look-up, for the next packet of the incoming main queue. Returns whether there was one.
@@ -326,11 +175,20 @@ impl Stages {
         let Some((meta, waiting)) = taken else { return false };
         match waiting {
             Waiting::Received(mut packet) => {
+                let from = cx.out.len();
                 if let Some(queues) = &mut self.queues {
                     queues.entering = Some(meta);
+                    queues.copy(&packet, from);
                 }
                 packet.meta.received = now;
                 self.enter(packet, cx);
+                if let Some(queues) = &mut self.queues
+                    && let Some(copies) = &mut queues.copies
+                    && from == cx.out.len()
+                {
+                    // It waits, and its outcome is to come.
+                    copies.pop();
+                }
                 // It did not go on to 3a: it has left, ended, or waits elsewhere.
                 if let Some(queues) = &mut self.queues
                     && let Some(meta) = queues.entering.take()
@@ -410,6 +268,10 @@ impl Stages {
             if let Some(assignment) = assignment {
                 any = true;
                 self.carry_on(now, assignment, cx);
+                if self.queues.as_ref().is_some_and(|queues| queues.copies.is_some()) {
+                    // What becomes of it is known at once.
+                    self.protector.flush(cx);
+                }
             } else if !has_ended {
                 break;
             }
@@ -428,10 +290,11 @@ impl Stages {
     fn carry_on(&mut self, now: Time, assignment: Assignment<Ticket>, cx: &mut Cx<'_, Outcome>) {
         let Some(queues) = &mut self.queues else { return };
         let Assignment { grant, unit, job, item, meta, budget } = assignment;
-        queues.given.push(Given { unit, job, expected: budget.ns });
+        queues.given.push(Assigned { unit, job, expected: budget.ns });
         let Some(Waiting::Selected(mut chosen)) = queues.take(item) else { return };
         chosen.packet.meta.received = now;
         chosen.packet.meta.aggregate = meta.aggregate;
+        queues.copy(&chosen.packet, cx.out.len());
         if chosen.epoch != self.decider.epoch(self.protector.sad()) {
             return self.decide_again(&grant, chosen, meta, cx);
         }
@@ -459,8 +322,15 @@ impl Stages {
         if is_cut || chosen.sent > 0 {
             let count = usize::try_from(budget.packets).unwrap_or(usize::MAX);
             let sent = chosen.sent;
-            let progress =
-                self.protector.protect_pieces(association, &mut chosen.packet, &headers, &flow, sent..sent.saturating_add(count), turn, cx);
+            let progress = self.protector.protect_pieces(
+                association,
+                &mut chosen.packet,
+                &headers,
+                &flow,
+                sent..sent.saturating_add(count),
+                turn,
+                cx,
+            );
             match progress {
                 Progress::More(sent) => {
                     chosen.sent = sent;
@@ -527,8 +397,15 @@ impl Stages {
             }
             Some(association) => {
                 let (numbers, turn) = (sent..usize::MAX, seam::turn_granted(grant));
-                let rest =
-                    self.protector.protect_pieces(association, &mut packet, &headers, &flow, numbers, turn, cx);
+                let rest = self.protector.protect_pieces(
+                    association,
+                    &mut packet,
+                    &headers,
+                    &flow,
+                    numbers,
+                    turn,
+                    cx,
+                );
                 match rest {
                     Progress::Done | Progress::More(_) => cx.pool.put(packet.into_buf()),
                     // Its first pieces have left in another association, which does not go on so.
@@ -543,7 +420,9 @@ impl Stages {
     /// A packet has left the graph: its limits count it no more.
     fn leave(&mut self, entered: Option<qos::Meta>, meta: qos::Meta) {
         if let Some(queues) = &mut self.queues {
-            queues.graph.pass(&entered.map_or(meta, |entered| qos::Meta { aggregate: meta.aggregate, ..entered }));
+            queues
+                .graph
+                .pass(&entered.map_or(meta, |entered| qos::Meta { aggregate: meta.aggregate, ..entered }));
         }
     }
 
@@ -555,11 +434,13 @@ impl Stages {
             match queues.take(ended.item) {
                 Some(Waiting::Received(mut packet)) => {
                     packet.meta.received = now;
+                    queues.copy(&packet, cx.out.len());
                     cx.discard_queued(packet, cause, true);
                 }
                 Some(Waiting::Selected(Chosen { mut packet, .. })) => {
                     packet.meta.received = now;
                     packet.meta.spi = ended.meta.spi;
+                    queues.copy(&packet, cx.out.len());
                     cx.discard_queued(packet, cause, true);
                 }
                 None => {}
@@ -615,9 +496,6 @@ impl Stages {
         cx.pool.set_cells(0, 0, 0);
     }
 }
-
-/// The jobs of one turn at most: a turn is short, whatever the unit wants.
-const MOST_JOBS: usize = 64;
 
 /// Move a short packet out of a buffer of full size.
 #[inline]

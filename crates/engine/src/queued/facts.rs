@@ -33,9 +33,8 @@ impl FlowHash {
 pub(crate) fn pieces_of(bytes: &[u8], headers: &Headers, meta: &wire::Meta, longest: usize) -> u64 {
     match meta.gso.kind {
         GsoKind::None => 1,
-        GsoKind::Tcp | GsoKind::Udp => {
-            segment::segments(bytes, headers, &meta.gso, longest).map_or(1, |pieces| pieces.remaining() as u64)
-        }
+        GsoKind::Tcp | GsoKind::Udp => segment::segments(bytes, headers, &meta.gso, longest)
+            .map_or(1, |pieces| pieces.remaining() as u64),
     }
 }
 

@@ -6,10 +6,10 @@ use crate::faulty::{Fault, Plan};
 use crate::support;
 
 use crypto::SuiteId;
-use engine::{Outcome, OutboundGraph};
+use engine::{OutboundGraph, Outcome};
+use qos::Direction;
 use qos::graph::{House, check, compile, preset};
 use qos::node::Wake;
-use qos::Direction;
 use sadb::spd::Spd;
 use sadb::{Mode, OutboundSa, SaConfig, Spi};
 use support::*;
@@ -45,7 +45,8 @@ pub fn graph(text: &str) -> Box<OutboundGraph> {
 }
 
 fn of(description: &qos::graph::Description, house: &House) -> Box<OutboundGraph> {
-    let compiled = compile(description, house, Direction::Outbound, 7).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    let compiled =
+        compile(description, house, Direction::Outbound, 7).unwrap_or_else(|faults| panic!("{faults:#?}"));
     let suites = SUITES.iter().copied().zip(0..).collect();
     Box::new(OutboundGraph::new(compiled, suites, 11).unwrap())
 }
@@ -151,7 +152,10 @@ fn an_expedited_packet_leaves_before_those_that_wait_and_takes_its_number_late()
     work(&mut alice, NOW, &mut out);
     let all: Vec<_> = [first, second, left(&out)].concat();
     assert_eq!(all.len(), 501);
-    assert!(all.iter().zip(1..).all(|((_, sequence), at)| *sequence == at), "numbers follow one another as packets leave");
+    assert!(
+        all.iter().zip(1..).all(|((_, sequence), at)| *sequence == at),
+        "numbers follow one another as packets leave"
+    );
     assert!(alice.engine.graph().unwrap().graph().conserved());
 }
 
@@ -194,10 +198,13 @@ fn a_class_that_is_full_loses_its_own_packets_alone() {
 #[test]
 fn a_super_packet_is_cut_where_the_turn_ends_and_an_expedited_packet_gets_in_between() {
     // So little is committed that a turn has a few segments.
-    let text = format!("{TWO}\n[unit.inline]\nkind = \"inline\"\nlow = \"2us\"\nhigh = \"4us\"\nmost_committed = \"4us\"\n");
+    let text = format!(
+        "{TWO}\n[unit.inline]\nkind = \"inline\"\nlow = \"2us\"\nhigh = \"4us\"\nmost_committed = \"4us\"\n"
+    );
     let mut house = house();
     let line = qos::graph::house::Line { base_ns: 1000, ps_per_octet: 0 };
-    let cost = |direction| qos::graph::house::SuiteCost { suite: SuiteId::AES_128_GCM.to_string(), direction, line };
+    let cost =
+        |direction| qos::graph::house::SuiteCost { suite: SuiteId::AES_128_GCM.to_string(), direction, line };
     house.costs = vec![cost(Direction::Outbound), cost(Direction::Inbound)];
     let description = check(&text, &house).unwrap_or_else(|faults| panic!("{faults:#?}"));
     let mut alice = Sender::new(mandatory(), &[gcm()]);
@@ -328,7 +335,10 @@ fn an_answer_to_a_packet_that_is_too_long_does_not_wait() {
     receive(&mut alice, datagram(0, 1500));
     let mut out = Vec::new();
     alice.engine.look_up(NOW, 1000, &mut alice.pool, &mut out);
-    assert!(out.iter().any(|outcome| matches!(outcome, Outcome::Reply(..))), "it is told before anything is sent");
+    assert!(
+        out.iter().any(|outcome| matches!(outcome, Outcome::Reply(..))),
+        "it is told before anything is sent"
+    );
     assert_eq!(left(&out), []);
     assert_eq!(reasons(&out), [DropReason::TooBig]);
 }

@@ -143,7 +143,7 @@ impl Show {
         if self.ask.json { output::json(graph) } else { output::text(&graph.graph) }
     }
 
-    /// Ask the daemon.
+    /// Ask the daemon for its graph.
     fn in_force(self) -> anyhow::Result<()> {
         let state: QosState = self.ask.connect.get(path::QOS)?;
         if !self.graph {
@@ -163,7 +163,8 @@ fn text(state: &QosState) -> String {
     let Some(file) = &state.file else { return format!("{NONE}\n") };
     let mut out = format!("graph: {file}\n");
     for direction in &state.directions {
-        out += &format!("\n{}, {} of {} packets wait\n", direction.direction, direction.waiting, direction.room);
+        out +=
+            &format!("\n{}, {} of {} packets wait\n", direction.direction, direction.waiting, direction.room);
         let row = |counts: &QosClassCounts| {
             let dropped: Vec<String> =
                 counts.dropped.iter().map(|(reason, count)| format!("{reason} {count}")).collect();

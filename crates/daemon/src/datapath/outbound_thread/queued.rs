@@ -10,23 +10,12 @@ use netio::tun::FromTun;
 use qos::node::Wake;
 use wire::{Pool, Time};
 
-use super::{OutboundHalf, OutboundThread};
+use super::{Await, OutboundHalf, OutboundThread};
 
 /// Packets that are taken from the device, and look-ups that are made, in a round.
 const ROUND: usize = 64;
 /// Rounds before the thread looks at its channel, at ICMP errors and at timers again.
 const ROUNDS: usize = 16;
-
-/// What a thread with a graph waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Await {
-    /// A packet.
-    Packet,
-    /// This time, or a packet.
-    Time(Time),
-    /// The device does not work.
-    Device,
-}
 
 impl OutboundThread {
     /// Rounds, as long as there is something to do.
@@ -39,16 +28,19 @@ impl OutboundThread {
     ) -> Await {
         for _ in 0..ROUNDS {
             let now = clock::monotonic();
+            half.engine.copy_packets(half.taps.is_on());
             if readable {
-                match self.take_in(half, now, pool, outcomes) {
+                let taken = self.take_in(half, now, pool, outcomes);
+                self.finish(half, pool, outcomes);
+                match taken {
                     Ok(more) => readable = more,
                     Err(()) => return Await::Device,
                 }
             }
             let more = half.engine.look_up(now, ROUND, pool, outcomes);
-            self.carry_out(half, pool, outcomes);
+            self.finish(half, pool, outcomes);
             half.engine.turn(clock::monotonic(), pool, outcomes);
-            self.carry_out(half, pool, outcomes);
+            self.finish(half, pool, outcomes);
             self.send_bare(half, pool);
             let now = clock::monotonic();
             match half.engine.settle(now) {
@@ -62,6 +54,19 @@ impl OutboundThread {
             readable = true;
         }
         Await::Time(clock::monotonic())
+    }
+
+    /// Carry out what a call brought, with a copy for those who capture.
+    fn finish(&mut self, half: &mut OutboundHalf, pool: &mut Pool, outcomes: &mut Vec<Outcome>) {
+        if half.taps.is_on() {
+            let copies = half.engine.take_copies();
+            let ends = copies.iter().skip(1).map(|next| next.from).chain([outcomes.len()]);
+            for (copy, end) in copies.iter().zip(ends) {
+                half.taps.keep_copy(&copy.octets, copy.meta);
+                half.taps.outbound(outcomes.get(copy.from..end).unwrap_or_default());
+            }
+        }
+        self.carry_out(half, pool, outcomes);
     }
 
     /// Take packets in at hook 1a. Returns whether there may be more.

@@ -169,7 +169,10 @@ impl Gather {
     ///
     /// # Errors
     /// The reason why it cannot be cut.
-    #[allow(clippy::too_many_arguments, reason = "a packet, what is known of it, and what is lent for the call")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "a packet, what is known of it, and what is lent for the call"
+    )]
     pub(super) fn pieces<S>(
         &mut self,
         index: SaIndex,

@@ -1,0 +1,222 @@
+//! A graph of the outbound half, with the packets that wait in it.
+//!
+//! What enters: packets with what is known of them. What leaves: the same packets, by their tickets. The steps between
+//! are in `queued.rs`.
+
+use crypto::SuiteId;
+use qos::dispatcher::JobId;
+use qos::graph::Graph;
+use qos::graph::description::HookPoint;
+use qos::node::{Ended, Wake};
+use qos::unit::UnitId;
+use qos::{Context, Direction, HeaderKind, UnitMask};
+use sadb::OutboundSa;
+use sadb::sa::{Encapsulation, SaProtocol};
+use wire::stage::{Inner, Selected};
+use wire::{AggregateId, Packet, Time};
+
+use super::selection::Selection;
+use crate::queued::{FlowHash, LONGEST_IN_CELL, Random, Slots, Ticket};
+
+/// The most packets that wait at a time. Limits of queues are below it; it bounds the memory of what has none.
+const ROOM: u32 = 4096;
+
+/// The most packets longer than a cell that wait at a time. Each keeps a buffer of [`crate::BUF_CAPACITY`] octets.
+const MOST_LARGE: usize = 64;
+
+/// A packet that waits.
+pub(super) enum Waiting {
+    /// It waits for its look-up.
+    Received(Packet<Inner>),
+    /// It waits for its turn with the association that was chosen for it.
+    Selected(Chosen),
+}
+
+/// A packet that waits for its turn.
+pub(super) struct Chosen {
+    pub(super) packet: Packet<Selected>,
+    pub(super) selection: Selection,
+    /// The epoch of policy and associations in which it was decided.
+    pub(super) epoch: u64,
+    /// The pieces of a super-packet that have left.
+    pub(super) sent: usize,
+    /// What the graph was told of it at hook 1a; `None` if it began behind it.
+    pub(super) entered: Option<qos::Meta>,
+}
+
+/// A job that was given to a unit and is not settled.
+#[derive(Clone, Copy)]
+pub(super) struct Assigned {
+    pub(super) unit: UnitId,
+    pub(super) job: JobId,
+    /// The cost that was expected, by which the time of the turn is shared out.
+    pub(super) expected: u64,
+}
+
+/// A graph of the outbound half, with the packets that wait in it.
+pub struct OutboundGraph {
+    pub(super) graph: Graph<Ticket>,
+    pub(super) waiting: Slots<Waiting>,
+    /// Packets that wait in buffers of full size.
+    pub(super) large: usize,
+    /// The suites by their numbers in the graph.
+    pub(super) suites: Vec<(SuiteId, u16)>,
+    pub(super) ended: Vec<Ended<Ticket>>,
+    pub(super) given: Vec<Assigned>,
+    pub(super) began: Time,
+    pub(super) hash: FlowHash,
+    pub(super) random: Random,
+    /// The nanoseconds that a packet took lately, for one whose association is not known yet.
+    pub(super) usual: u64,
+    /// What the graph knows of the packet whose look-up is under way.
+    pub(super) entering: Option<qos::Meta>,
+    /// Copies of the packets whose outcomes follow, for those who capture; `None`: nobody does.
+    pub(super) copies: Option<Vec<CopiedPacket>>,
+    /// Whether the pool has the cells for it.
+    pub(super) has_cells: bool,
+}
+
+/// A copy of a packet as it was in front of its outcomes.
+#[derive(Debug)]
+pub struct CopiedPacket {
+    /// The octets of the packet.
+    pub octets: Vec<u8>,
+    /// What was known of it.
+    pub meta: wire::Meta,
+    /// The place of its first outcome among those of the call.
+    pub from: usize,
+}
+
+/// The reason why a graph cannot be used by the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphError {
+    /// The graph is one of the other direction.
+    Direction,
+    /// Components hang at a hook behind cryptography, which this version passes over.
+    BehindCryptography(HookPoint),
+}
+
+impl std::fmt::Display for GraphError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            GraphError::Direction => f.write_str("the graph is one of the other direction"),
+            GraphError::BehindCryptography(at) => {
+                write!(f, "components at hook {} are not carried out yet; take them out", at.name())
+            }
+        }
+    }
+}
+
+impl OutboundGraph {
+    /// A graph of the engine. `suites` are those that associations can have, with their numbers in the graph's list;
+    /// `seed` is random and secret.
+    ///
+    /// # Errors
+    /// The reason why the engine cannot use it.
+    pub fn new(
+        graph: Graph<Ticket>,
+        suites: Vec<(SuiteId, u16)>,
+        seed: u64,
+    ) -> Result<OutboundGraph, GraphError> {
+        if graph.direction() != Direction::Outbound {
+            return Err(GraphError::Direction);
+        }
+        for at in [HookPoint::In4a, HookPoint::In2a] {
+            if !graph.is_plain(at) {
+                return Err(GraphError::BehindCryptography(at));
+            }
+        }
+        Ok(OutboundGraph {
+            graph,
+            waiting: Slots::new(ROOM),
+            large: 0,
+            suites,
+            ended: Vec::with_capacity(ROOM as usize),
+            given: Vec::with_capacity(MOST_JOBS),
+            began: Time::default(),
+            hash: FlowHash::new(seed),
+            random: Random::new(seed.rotate_left(29)),
+            usual: 1_000,
+            entering: None,
+            copies: None,
+            has_cells: false,
+        })
+    }
+
+    /// The graph, to be asked.
+    pub fn graph(&self) -> &Graph<Ticket> {
+        &self.graph
+    }
+
+    /// The number of packets that wait, and the number that can.
+    pub fn waiting(&self) -> (usize, usize) {
+        (self.waiting.len(), self.waiting.capacity())
+    }
+
+    pub(super) fn context(&mut self, now: Time) -> Context {
+        Context { now, random: self.random.next() }
+    }
+
+    /// The number of an association's suite in the graph, and the facts that its packets have.
+    pub(super) fn known(&self, sa: &OutboundSa, aggregate: AggregateId) -> (u16, UnitMask, HeaderKind) {
+        let config = sa.config();
+        let number = self.suites.iter().find(|(suite, _)| *suite == config.suite).map(|(_, number)| *number);
+        let units = number.map_or(UnitMask(0), |number| self.graph.dispatcher().capable(number, aggregate));
+        let header = match (config.options.protocol, config.options.encapsulation) {
+            (SaProtocol::Ah, _) => HeaderKind::Ah,
+            (SaProtocol::IpComp | SaProtocol::IpIp, _) => HeaderKind::IpComp,
+            (SaProtocol::Esp, Encapsulation::Udp) => HeaderKind::EspInUdp,
+            (SaProtocol::Esp, Encapsulation::None) => HeaderKind::Esp,
+        };
+        (number.unwrap_or(0), units, header)
+    }
+
+    /// Put a packet into a place, in a cell if it is short enough. It is given back if there is none.
+    pub(super) fn keep(&mut self, waiting: Waiting, is_large: bool) -> Result<Ticket, Waiting> {
+        if is_large && self.large >= MOST_LARGE {
+            return Err(waiting);
+        }
+        let ticket = self.waiting.insert(waiting)?;
+        self.large += usize::from(is_large);
+        Ok(ticket)
+    }
+
+    /// Copy a packet for those who capture, whose outcomes begin at this place.
+    #[inline]
+    pub(super) fn copy<S>(&mut self, packet: &Packet<S>, from: usize) {
+        if let Some(copies) = &mut self.copies {
+            copies.push(CopiedPacket { octets: packet.bytes().to_vec(), meta: packet.meta, from });
+        }
+    }
+
+    /// Take a packet out of its place.
+    pub(super) fn take(&mut self, ticket: Ticket) -> Option<Waiting> {
+        let waiting = self.waiting.take(ticket)?;
+        let len = match &waiting {
+            Waiting::Received(packet) => packet.bytes().len(),
+            Waiting::Selected(chosen) => chosen.packet.bytes().len(),
+        };
+        self.large -= usize::from(len > LONGEST_IN_CELL && self.large > 0);
+        Some(waiting)
+    }
+}
+
+/// The jobs of one turn at most: a turn is short, whatever the unit wants.
+pub(super) const MOST_JOBS: usize = 64;
+
+impl OutboundGraph {
+    pub(super) fn settle(&mut self, now: Time) -> Wake {
+        let context = self.context(now);
+        if !self.given.is_empty() {
+            let spent = now.0.saturating_sub(self.began.0);
+            let expected: u64 = self.given.iter().map(|given| given.expected.max(1)).sum();
+            for given in self.given.drain(..) {
+                let share =
+                    u128::from(spent) * u128::from(given.expected.max(1)) / u128::from(expected.max(1));
+                // The inline unit answers in order and at once; a fault is one of time, and was counted.
+                let _ = self.graph.done(given.unit, given.job, share as u64, &context);
+            }
+        }
+        self.graph.wake(&context)
+    }
+}
