@@ -299,8 +299,7 @@ fn all<'r>(
 /// The rows that are to be measured. If an earlier run has all of them, they are put among the measured ones, and no
 /// hosts are built for them.
 fn to_measure<'r>(rows: Vec<&'r Row>, measured: &mut Vec<Measured<'r>>) -> Vec<&'r Row> {
-    let all: Vec<_> =
-        rows.iter().map(|row| Measured { row, streams: earlier(row.transform.name) }).collect();
+    let all: Vec<_> = rows.iter().map(|row| Measured { row, streams: earlier(row.transform.name) }).collect();
     if all.iter().any(|of| of.streams.iter().any(Vec::is_empty)) {
         return rows;
     }

@@ -390,7 +390,8 @@ fn compression_in_front_of_the_suite_that_an_item_names_serves() {
     let [a, b, ..] = suites();
     let (demanded, mandatory) = (Services::ENCRYPTED, Level::Mandatory);
     for (with, expected) in [(a, SERVED), (b, NONE)] {
-        let compress = SaConfig { spi: Spi(0x300), ..bare_config(SaProtocol::IpComp, Mode::Transport, a, false) };
+        let compress =
+            SaConfig { spi: Spi(0x300), ..bare_config(SaProtocol::IpComp, Mode::Transport, a, false) };
         let mut members = bundle(compress, SaConfig { mode: Mode::Transport, ..config(0x4000, with) });
         // What does not become shorter is not compressed.
         members[1].selectors = Selectors::ANY;
