@@ -146,7 +146,7 @@ pub fn is_offered(program: &str) -> bool {
     let missing = MISSING.get_or_init(|| {
         // Without BTF no program can be loaded, and the error says so.
         let types = std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
-        let lacks = |hook: &[u8]| !types.windows(hook.len()).any(|name| name == hook);
+        let lacks = |hook: &[u8]| memchr::memmem::find(&types, hook).is_none();
         NEWER.iter().filter(|(_, hook)| lacks(hook)).map(|(name, _)| *name).collect()
     });
     !missing.contains(&program)

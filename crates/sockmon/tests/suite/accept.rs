@@ -79,7 +79,7 @@ impl Stage {
                 return (accepted, refused);
             }
             assert!(Instant::now() < end, "{accepted} and {refused} of {}", self.sent);
-            std::thread::yield_now();
+            common::breathe();
         }
     }
 

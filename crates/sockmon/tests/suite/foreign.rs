@@ -149,7 +149,7 @@ fn a_file_system_that_does_not_answer_costs_nobody_its_policy() {
         // The thread that waited has its answer, in its own time.
         match load(&mut world, &app)[..] {
             [] => break,
-            [LoadWarning::NoAnswer { .. }] => std::thread::yield_now(),
+            [LoadWarning::NoAnswer { .. }] => common::breathe(),
             ref other => panic!("{other:?}"),
         }
     }

@@ -89,7 +89,7 @@ fn a_program_in_a_deep_control_group_is_adopted() {
     drop(program);
     for group in groups.iter().rev() {
         while std::fs::remove_dir(group).is_err_and(|e| e.raw_os_error() == Some(libc::EBUSY)) {
-            std::thread::yield_now();
+            common::breathe();
         }
     }
 }

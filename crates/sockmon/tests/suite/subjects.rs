@@ -305,7 +305,7 @@ fn a_replaced_file_is_the_program_from_its_first_instruction() {
         let deadline = std::time::Instant::now() + SOON;
         while swapped.load(Relaxed) < before + 2 {
             assert!(std::time::Instant::now() < deadline, "nothing is replaced");
-            std::thread::yield_now();
+            common::breathe();
         }
         let mut program = world.start("strict");
         program.run(&["open u udp4", "sendto u 10.99.0.2:9 5"]);

@@ -222,7 +222,7 @@ pub fn heard(socket: &std::os::fd::OwnedFd) -> u32 {
             libc::recv(socket.as_raw_fd(), frame.as_mut_ptr().cast(), frame.len(), libc::MSG_DONTWAIT)
         };
         if n < 0 {
-            std::thread::yield_now();
+            super::breathe();
         } else if frame[..6] == [2, 0, 0, 0, 0, 0x0b] {
             count += 1;
         }
