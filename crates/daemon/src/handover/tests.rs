@@ -151,6 +151,7 @@ fn three_queues_work_in_the_process_that_takes_them_over() {
             let new = Command::new(std::env::current_exe().unwrap())
                 .args(["--ignored", "--exact", "handover::tests::a_process_takes_three_queues"])
                 .env(FOLDER, &folder.0)
+                .stdout(std::process::Stdio::null())
                 .spawn()
                 .unwrap();
             let [comes] = netio::poll::readable([listener.as_fd()], Some(PATIENCE)).unwrap();

@@ -106,14 +106,9 @@ fn make_under_another_name(name: &str, links: &mut Links, refused: &io::Error) -
         let number = random::number().doing(|| "reading random octets".into())?;
         let passing = format!("rvl{number:08x}");
         let (file, _) = device::attach(&passing, Flags::SEVERAL.with(Flags::NEW), None)?;
-        device::own(&file).doing(|| format!("making the TUN {passing} root's"))?;
-        let link = links.find(&passing)?;
-        if link.tun_owner.is_some_and(|owner| owner.held == 1) {
-            links.rename(link.index, name)?;
+        if take_name(&file, &passing, name, links)? {
             return Ok(file);
         }
-        // Somebody was quicker. Nothing was ever sent to it, and nothing will be.
-        links.delete(link.index)?;
     }
     Err(Error::unfit(
         format!(
@@ -124,10 +119,56 @@ fn make_under_another_name(name: &str, links: &mut Links, refused: &io::Error) -
     ))
 }
 
+/// Give a device that has just been made to root, and its name, if nobody else attached before that; else delete it. Whether
+/// it has its name.
+fn take_name(file: &File, passing: &str, name: &str, links: &mut Links) -> Result<bool> {
+    device::own(file).doing(|| format!("making the TUN {passing} root's"))?;
+    let link = links.find(passing)?;
+    if link.tun_owner.is_some_and(|owner| owner.held == 1) {
+        links.rename(link.index, name)?;
+        return Ok(true);
+    }
+    // Somebody was quicker. Nothing was ever sent to it, and nothing will be.
+    links.delete(link.index)?;
+    Ok(false)
+}
+
 /// An error unless so many queues of the device are held in all.
 fn held_by(name: &str, links: &mut Links, ours: u32) -> Result<()> {
     match links.find(name)?.tun_owner {
         Some(owner) if owner.held == ours => Ok(()),
         _ => Err(io::Error::from_raw_os_error(libc::EBUSY)).doing(|| format!("opening the TUN {name}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_somebody_attached_to_before_it_was_roots_is_thrown_away() {
+        Netns::remove("nt-quicker").expect("root is needed");
+        let namespace = Netns::create("nt-quicker").expect("root is needed");
+        namespace
+            .run(|| {
+                let mut links = Links::open().unwrap();
+                let flags = Flags::SEVERAL.with(Flags::NEW);
+                let (file, _) = device::attach("passing0", flags, None).unwrap();
+                let stranger = device::attach("passing0", Flags::SEVERAL, None).unwrap();
+                assert!(!take_name(&file, "passing0", "rvl0", &mut links).unwrap());
+                let names = |links: &mut Links| links.list().unwrap().into_iter().map(|link| link.name);
+                assert!(names(&mut links).eq(["lo"]));
+                // Nobody else: it has its name.
+                drop((file, stranger));
+                let (file, _) = device::attach("passing0", flags, None).unwrap();
+                assert!(
+                    device::attach("passing0", flags, None).is_err(),
+                    "a device that is there is no new one"
+                );
+                assert!(take_name(&file, "passing0", "rvl0", &mut links).unwrap());
+                assert!(names(&mut links).eq(["lo", "rvl0"]));
+                assert_eq!(super::super::owner_fault(&links.find("rvl0").unwrap()), None);
+            })
+            .unwrap();
     }
 }
