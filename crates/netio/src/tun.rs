@@ -15,14 +15,16 @@
 
 mod coalesced;
 pub(crate) mod device;
+mod owner;
 mod several;
 
 use crate::error::{Error, IoContext, Result};
-use crate::link::{Links, Scope, TunOwner};
+use crate::link::{Links, Scope};
 use crate::sysctl;
 use crate::vnet::{self, VnetHeader};
 pub use coalesced::DeliveryResult;
 use device::Flags;
+pub use owner::owner_fault;
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
@@ -365,38 +367,6 @@ impl AsFd for Tun {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
-}
-
-/// The fault of a TUN's owner, if there is one: user and group must be root.
-///
-/// Where neither owner nor group is set, any user may attach to a device that no process holds, and to one of several queues at
-/// any time: read what is redirected to it in clear, and write packets that carry proof.
-pub fn owner_fault(link: &crate::link::Link) -> Option<String> {
-    let name = &link.name;
-    let Some(owner) = link.tun_owner else {
-        return Some(format!("{name} is no TUN"));
-    };
-    match owner {
-        TunOwner { user: Some(0), group: Some(0), .. } => None,
-        TunOwner { user: None, group: None, several_queues, .. } => Some(format!(
-            "the TUN {name} belongs to nobody: {} any user may attach, read protected traffic in clear and forge packets",
-            when(several_queues)
-        )),
-        TunOwner { user, group, several_queues, .. } => {
-            let word = |id: Option<u32>| id.map_or_else(|| "nobody".to_owned(), |id| id.to_string());
-            Some(format!(
-                "the TUN {name} belongs to user {} and group {}, not to root: {} they may attach",
-                word(user),
-                word(group),
-                when(several_queues)
-            ))
-        }
-    }
-}
-
-/// The time at which a stranger may attach to a device that is not root's.
-fn when(several_queues: bool) -> &'static str {
-    if several_queues { "at any time" } else { "when no daemon holds it" }
 }
 
 /// Whether there is a TUN `name` in the calling thread's network namespace that can have one queue only.

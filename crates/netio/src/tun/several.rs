@@ -9,6 +9,7 @@
 //! has programs, which is later.
 
 use super::device::{self, Flags};
+use super::owner::owner_fault;
 use crate::error::{Error, IoContext, Result};
 use crate::link::{Link, Links, TunOwner};
 use crate::netns::Netns;
@@ -75,7 +76,7 @@ fn make(name: &str, gone: Option<u32>, links: &mut Links) -> Result<File> {
             // Its socket would keep the other namespace.
             drop(first);
             held_by(name, links, 1)?;
-            match super::owner_fault(&links.find(name)?) {
+            match owner_fault(&links.find(name)?) {
                 None => Ok(file),
                 Some(fault) => Err(Error::unfit(fault, "find out who changes devices while they are made")),
             }
@@ -167,7 +168,7 @@ mod tests {
                 );
                 assert!(take_name(&file, "passing0", "rvl0", &mut links).unwrap());
                 assert!(names(&mut links).eq(["lo", "rvl0"]));
-                assert_eq!(super::super::owner_fault(&links.find("rvl0").unwrap()), None);
+                assert_eq!(owner_fault(&links.find("rvl0").unwrap()), None);
             })
             .unwrap();
     }
