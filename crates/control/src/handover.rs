@@ -15,8 +15,8 @@ use rustix::net::{
 use wire::Time;
 use zeroize::Zeroizing;
 
-/// The most descriptors in one message.
-const MAX_FDS: usize = 16;
+/// The most descriptors in one message (the kernel takes 253). Earlier versions take 16.
+pub const MAX_FDS: usize = 64;
 /// The most octets of text in one message.
 const MAX_TEXT: usize = 4096;
 
@@ -46,8 +46,17 @@ pub fn peer(stream: &UnixStream) -> io::Result<UCred> {
 /// # Errors
 /// The peer went away, or the text or the list of descriptors is too long.
 pub fn send(stream: &UnixStream, text: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    if text.len() > MAX_TEXT || fds.len() > MAX_FDS {
-        return Err(io::Error::other("the message is too long"));
+    if text.len() > MAX_TEXT {
+        return Err(io::Error::other(format!(
+            "a hand-over's message has {} octets, at most {MAX_TEXT} go",
+            text.len()
+        )));
+    }
+    if fds.len() > MAX_FDS {
+        return Err(io::Error::other(format!(
+            "a hand-over has {} descriptors, at most {MAX_FDS} go in one message; use fewer queues",
+            fds.len()
+        )));
     }
     let mut message = u32::try_from(text.len()).unwrap_or(0).to_be_bytes().to_vec();
     message.extend_from_slice(text);
@@ -117,7 +126,8 @@ fn receive_by(stream: &UnixStream, until: Option<Time>) -> io::Result<(Vec<u8>, 
         }
     }
     if answer.flags.contains(ReturnFlags::CTRUNC) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "more descriptors than a hand-over has"));
+        let text = format!("more descriptors came than a hand-over of this version has ({MAX_FDS})");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
     if answer.bytes == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -235,6 +245,20 @@ mod tests {
             );
             assert_eq!(unseal(memory, 100_000).unwrap(), secret);
         }
+    }
+
+    #[test]
+    fn as_many_descriptors_as_a_message_carries_arrive_and_one_more_is_refused_by_its_sender() {
+        let (a, b) = UnixStream::pair().unwrap();
+        let (reader, _writer) = rustix::pipe::pipe().unwrap();
+        send(&a, b"all", &[reader.as_fd(); MAX_FDS]).unwrap();
+        let (text, fds) = receive(&b).unwrap();
+        assert_eq!((&text[..], fds.len()), (&b"all"[..], MAX_FDS));
+        let refused = send(&a, b"more", &[reader.as_fd(); MAX_FDS + 1]).unwrap_err().to_string();
+        assert_eq!(refused, "a hand-over has 65 descriptors, at most 64 go in one message; use fewer queues");
+        // Nothing of it was sent.
+        send(&a, b"next", &[]).unwrap();
+        assert_eq!(receive(&b).unwrap().0, b"next");
     }
 
     #[test]

@@ -198,7 +198,8 @@ fn ciphers(config: &Config) -> Vec<Check> {
 
 /// A TUN of a name of its own, gone when its descriptor is.
 fn tun() -> Check {
-    let options = netio::tun::TunOptions { persist: false, offload: true, queue_len: 1 };
+    let queues = netio::tun::Queues::One;
+    let options = netio::tun::TunOptions { queues, persist: false, offload: true, queue_len: 1 };
     let result = netio::tun::Tun::open("rvl-probe%d", &options).map(|tun| {
         let uso = if tun.carries_udp_super_packets() { "TCP and UDP" } else { "TCP" };
         format!("vnet header, {uso} super-packets")
@@ -211,8 +212,15 @@ fn tun_owner(config: &Config) -> Option<Check> {
     let name = &config.tun.name;
     let links = netio::link::Links::open().and_then(|mut links| links.list()).ok()?;
     let link = links.iter().find(|link| link.name == *name)?;
+    let several = link.tun_owner.is_some_and(|owner| owner.several_queues);
+    let queues = match several {
+        true => "it can have several queues",
+        false => {
+            "it was made with one queue by an earlier version, and a start without --take-over makes it anew"
+        }
+    };
     let result = match netio::tun::owner_fault(link) {
-        None => Ok(format!("{name} is root's, and nobody else may attach to it")),
+        None => Ok(format!("{name} is root's, and nobody else may attach to it; {queues}")),
         Some(fault) => Err(fault),
     };
     Some(check(

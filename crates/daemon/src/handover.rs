@@ -18,7 +18,9 @@
 //! configuration must fit. The kernel half stays as it is throughout, so traffic is refused in between, not let out.
 //!
 //! A daemon that does not ask to be shown the rules gets everything at once, and one that shows nothing gives
-//! everything at once: both were built before rules were shown.
+//! everything at once: both were built before rules were shown. A daemon that does not say how many queues of the TUN it
+//! takes was built when the TUN had one. It goes on with a TUN of one queue only, so any other is refused to it; and what
+//! such a daemon gives is one queue (docs/design/0041).
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -29,6 +31,7 @@ use std::time::Duration;
 
 use crypto::{Registry, Secret, Suites};
 use documents::ciphers::{Fingerprints, fingerprints};
+use netio::tun::Queues;
 use sadb::handover::{HandOver, HandOverError};
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +42,8 @@ const VERSION: u32 = 2;
 const MAX_SEALED: u64 = 2 << 30;
 /// The most octets that a daemon is taken to read if it does not say so itself.
 const MAX_UNSAID: u64 = 256 << 20;
+/// The most queues of the TUN that are handed over, so that the memory and the sockets have room beside them.
+const MAX_QUEUES: u16 = 32;
 /// How long either side may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -66,6 +71,9 @@ pub struct Request {
     /// Whether the new daemon wants to look at the rules before anything is given.
     #[serde(default)]
     look: bool,
+    /// The most queues of the TUN that the new daemon takes. One that does not say so takes a TUN that was made with one queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    queues: Option<u16>,
     /// The ciphers of one's own that the new daemon has, each with the fingerprint of what it computes in hexadecimal
     /// digits.
     #[serde(default, skip_serializing_if = "Fingerprints::is_empty")]
@@ -103,6 +111,7 @@ impl Request {
             most: MAX_SEALED,
             secret: true,
             look: true,
+            queues: Some(MAX_QUEUES),
             ciphers: Fingerprints::new(),
             key_rooms: BTreeMap::new(),
         }
@@ -143,6 +152,9 @@ struct Answer {
     /// Whether this answer comes with the rules alone. Everything else follows when the new daemon takes them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     shown: bool,
+    /// The number of descriptors behind the memory that are queues of the TUN; one where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    queues: Option<u16>,
 }
 
 /// What the new daemon says of the rules that it was shown. Whatever is not a clear yes is a no.
@@ -200,8 +212,8 @@ pub enum TakeError {
 pub struct TakenOver {
     /// Associations and used keys.
     pub state: HandOver,
-    /// The descriptor of the TUN.
-    pub tun: OwnedFd,
+    /// The descriptors of the TUN's queues, at least one, in their order.
+    pub tun: Vec<OwnedFd>,
     /// The descriptors of the UDP sockets.
     pub udp: Vec<OwnedFd>,
 }
@@ -240,9 +252,13 @@ pub fn take(
     if answer.shown {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the rules came twice").into());
     }
+    let queues = usize::from(answer.queues.unwrap_or(1));
     let mut fds = fds.into_iter();
-    let (Some(memory), Some(tun)) = (fds.next(), fds.next()) else {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "descriptors are missing").into());
+    let memory = fds.next();
+    let tun: Vec<OwnedFd> = fds.by_ref().take(queues).collect();
+    let Some(memory) = memory.filter(|_| !tun.is_empty() && tun.len() == queues) else {
+        let text = format!("descriptors are missing: {} of {queues} queues of the TUN came", tun.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text).into());
     };
     let state = HandOver::from_bytes(control::handover::unseal(memory, MAX_SEALED)?.expose(), suites)?;
     // The end of the old process closes the connection.
@@ -266,6 +282,7 @@ pub struct Giving {
     most: usize,
     secret: bool,
     look: bool,
+    queues: Option<u16>,
     ciphers: Fingerprints,
     key_rooms: BTreeMap<String, usize>,
 }
@@ -292,6 +309,7 @@ impl Giving {
             most: usize::try_from(most).unwrap_or(usize::MAX),
             secret: request.as_ref().is_some_and(|request| request.secret),
             look: request.as_ref().is_some_and(|request| request.look),
+            queues: request.as_ref().and_then(|request| request.queues),
             ciphers: request.as_ref().map(|request| request.ciphers.clone()).unwrap_or_default(),
             key_rooms: request.map(|request| request.key_rooms).unwrap_or_default(),
         };
@@ -311,7 +329,7 @@ impl Giving {
 
     /// Say why not; this daemon goes on.
     pub fn refuse(self, reason: &str) {
-        let answer = Answer { refused: Some(reason.to_owned()), shown: false };
+        let answer = Answer { refused: Some(reason.to_owned()), shown: false, queues: None };
         let text = serde_json::to_vec(&answer).unwrap_or_default();
         if let Err(error) = control::handover::send(&self.stream, &text, &[]) {
             tracing::debug!(%error, "the refusal of a hand-over did not arrive");
@@ -327,6 +345,31 @@ impl Giving {
             "its associations, rules and used keys may take {octets} octets, {} are taken",
             self.most
         );
+        self.refuse(&text);
+        Err(text)
+    }
+
+    /// Whether the other end goes on with a TUN of this kind and so many queues, beside so many sockets; else it is refused,
+    /// and this daemon goes on.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn takes_queues(self, kind: Queues, queues: usize, sockets: usize) -> Result<Giving, String> {
+        let most = usize::from(self.queues.unwrap_or(1).min(MAX_QUEUES));
+        let text = if self.queues.is_none() && kind == Queues::Several {
+            "its TUN can have several queues, which a daemon of an earlier version does not take; to go back to one, stop this \
+             daemon, delete the TUN (`ip link delete`), start the other one, and add new keys"
+                .to_owned()
+        } else if queues > most {
+            format!("its TUN has {queues} queues, {most} are taken; take queues away first")
+        } else if 1 + queues + sockets > control::handover::MAX_FDS {
+            format!(
+                "it has {queues} queues and {sockets} sockets, at most {} descriptors go with a hand-over",
+                control::handover::MAX_FDS
+            )
+        } else {
+            return Ok(self);
+        };
         self.refuse(&text);
         Err(text)
     }
@@ -386,7 +429,7 @@ impl Giving {
     fn ask(&self, rules: &[u8]) -> io::Result<Verdict> {
         // They hold no key.
         let memory = control::handover::seal(&Secret::new(rules.to_vec()))?;
-        let text = serde_json::to_vec(&Answer { refused: None, shown: true })?;
+        let text = serde_json::to_vec(&Answer { refused: None, shown: true, queues: None })?;
         control::handover::send(&self.stream, &text, &[memory.as_fd()])?;
         let (text, _) = control::handover::receive(&self.stream)?;
         Ok(Verdict::read(&text)?)
@@ -407,7 +450,8 @@ impl Giving {
     }
 
     /// Give everything away; where all of it is too long for the other end, without what scrubbers know. `state` is
-    /// wiped before anything is sent. The connection must stay open until this process ends: keep the answer.
+    /// wiped before anything is sent. `tun` are the queues of the TUN, in their order. The connection must stay open until
+    /// this process ends: keep the answer.
     ///
     /// # Errors
     /// If it did not arrive; the keys are gone all the same.
@@ -415,7 +459,7 @@ impl Giving {
     pub fn give(
         self,
         mut state: HandOver,
-        tun: BorrowedFd<'_>,
+        tun: &[BorrowedFd<'_>],
         udp: &[BorrowedFd<'_>],
     ) -> io::Result<UnixStream> {
         for profile in state.fit(self.most) {
@@ -428,9 +472,11 @@ impl Giving {
         drop(state);
         let memory = control::handover::enclose(&octets, self.secret)?;
         drop(octets);
-        let mut fds = vec![memory.as_fd(), tun];
+        let mut fds = vec![memory.as_fd()];
+        fds.extend_from_slice(tun);
         fds.extend_from_slice(udp);
-        let text = serde_json::to_vec(&Answer { refused: None, shown: false })?;
+        let queues = u16::try_from(tun.len()).ok();
+        let text = serde_json::to_vec(&Answer { refused: None, shown: false, queues })?;
         control::handover::send(&self.stream, &text, &fds)?;
         Ok(self.stream)
     }

@@ -214,7 +214,20 @@ fn tun_fault_among(name: &str, index: u32, links: &[Link]) -> Option<TunFault> {
     }
 }
 
-/// What is wrong with who may attach to the TUN when no daemon holds it, if anything; none where it is not there.
+/// Whether others hold queues of the TUN beside the `held` ones of this daemon, and what follows from that.
+pub(crate) fn foreign_queues(network: &NetworkStack, tun: &Device, held: u32) -> Option<String> {
+    let links = network.links().ok()?;
+    let owner = links.iter().find(|link| link.index == tun.index)?.tun_owner?;
+    (owner.held > held).then(|| {
+        format!(
+            "{} queues of the TUN {} are held, {held} by this daemon: another process of root gets a part of what must be \
+             protected, in clear, and may forge packets",
+            owner.held, tun.name
+        )
+    })
+}
+
+/// What is wrong with who may attach to the TUN, if anything; none where it is not there.
 pub(crate) fn tun_owner_fault(network: &NetworkStack, name: &str) -> Option<String> {
     let links = network.links().ok()?;
     links.iter().find(|link| link.name == name).and_then(netio::tun::owner_fault)

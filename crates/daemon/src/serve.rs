@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use netio::link::Watch;
-use netio::tun::Tun;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
@@ -76,7 +75,7 @@ pub(crate) async fn serve(daemon: Daemon, mut changes: ChangeReceiver) -> Result
             accepted = handover.accept() => {
                 let giving = accepted.and_then(|(stream, _)| stream.into_std()).and_then(|s| Giving::answer(s, &have));
                 match giving {
-                    Ok(giving) => match measured(&plane, &held.tun, giving).await {
+                    Ok(giving) => match measured(&plane, &held, giving).await {
                         Ok(giving) => break End::HandOver(giving),
                         Err(text) => tracing::warn!("no hand-over: {text}"),
                     },
@@ -147,14 +146,15 @@ pub(crate) async fn serve(daemon: Daemon, mut changes: ChangeReceiver) -> Result
 
 /// A hand-over of what this daemon has, while nothing is stopped or wiped yet: it is neither too long nor of no use
 /// at the other end, and somebody is there.
-async fn measured(plane: &Shared, tun: &Tun, giving: Giving) -> Result<Giving, String> {
-    if let Err(error) = tun.try_hand_over() {
+async fn measured(plane: &Shared, held: &ProcessParts, giving: Giving) -> Result<Giving, String> {
+    if let Err(error) = held.tun.try_hand_over() {
         let text = format!(
             "{error}; without its TUN nobody can go on with its associations: stop it, start again, add new keys"
         );
         giving.refuse(&text);
         return Err(text);
     }
+    let giving = giving.takes_queues(held.tun.queues(), 1 + held.further.len(), held.udp.fds().len())?;
     let measured = match plane.get().await {
         Ok(plane) => plane.measured().await,
         Err(refused) => Err(refused),

@@ -15,7 +15,7 @@ use crypto::Registry;
 use engine::IcmpPolicy;
 use netio::cgroup::Cgroup;
 use netio::clear::ClearSender;
-use netio::tun::{Tun, TunConfig, TunOptions};
+use netio::tun::{Queues, Tun, TunConfig, TunOptions};
 use netio::udp::UdpTransport;
 use sadb::handover::HandOver;
 use sadb::sa::DEFAULT_PATH_MTU;
@@ -81,8 +81,10 @@ pub(crate) struct ProcessParts {
     pub(crate) lock: Lock,
     pub(crate) outbound_ended: oneshot::Receiver<OutboundHalf>,
     pub(crate) inbound_ended: oneshot::Receiver<InboundHalf>,
-    /// The TUN device, for a hand-over.
+    /// The first queue of the TUN, for a hand-over.
     pub(crate) tun: Tun,
+    /// The further queues of the TUN, in their order; none where there is no graph.
+    pub(crate) further: Vec<Tun>,
     /// The UDP sockets, for a hand-over.
     pub(crate) udp: UdpTransport,
     pub(crate) options: RunOptions,
@@ -223,7 +225,7 @@ fn bring_up(
     let control = control.place()?;
     let handover = handover.place()?;
 
-    let (state, tun_fd, udp_fds) = match taken {
+    let (state, tun_fds, udp_fds) = match taken {
         Some(TakenOver { state, tun, udp }) => (Some(state), Some(tun), udp),
         None => (None, None, Vec::new()),
     };
@@ -246,8 +248,8 @@ fn bring_up(
     let clear = ClearSender::open()?;
     let raw = open_raw(&config)?;
     let (frames_out, frames_in) = datapath::frames::open(&config, &uplinks, &udp, &raw)?.unzip();
-    let is_handed_over = tun_fd.is_some();
-    let tun = open_tun(&config, tun_fd, &uplinks)?;
+    let is_handed_over = tun_fds.is_some();
+    let tun = open_tun(&config, tun_fds, &uplinks)?;
     note_tun(&run_dir, &tun);
     host::apply_settings()?;
 
@@ -347,7 +349,8 @@ fn bring_up(
         control::channel::start("rvl-inbound", in_half, in_inbox, privileges::give_up_all, |half, inbox| {
             inbound_thread.serve(half, inbox)
         })?;
-    let held = ProcessParts { lock, outbound_ended, inbound_ended, tun, udp, options, told, heard };
+    let further = Vec::new();
+    let held = ProcessParts { lock, outbound_ended, inbound_ended, tun, further, udp, options, told, heard };
     Ok(Daemon { plane, held, control, handover })
 }
 
@@ -421,11 +424,39 @@ fn note_host(config: &Config, run_dir: &Path, exempt: &Cgroup) -> Result<(), Run
     record.write(run_dir).map_err(file)
 }
 
-fn open_tun(config: &Config, handed_over: Option<OwnedFd>, uplinks: &[Uplink]) -> Result<Tun, RunError> {
-    let options = TunOptions { persist: true, offload: true, queue_len: config.tun.queue };
+/// The TUN with one queue attached: that of the daemon before, or the device that is there, or a new one.
+///
+/// A device that was made with one queue is replaced, but for one that is handed over. The kernel half of the instance
+/// refuses what must be protected from before the old device goes until it has its programs on the new one.
+fn open_tun(config: &Config, handed_over: Option<Vec<OwnedFd>>, uplinks: &[Uplink]) -> Result<Tun, RunError> {
+    let name = &config.tun.name;
+    let queue_len = config.tun.queue;
+    let options = TunOptions { queues: Queues::Several, persist: true, offload: true, queue_len };
     let tun = match handed_over {
-        Some(fd) => Tun::from_fd(fd)?,
-        None => Tun::open(&config.tun.name, &options)?,
+        Some(fds) => {
+            let (tun, further) = Tun::from_fds(fds)?;
+            if !further.is_empty() {
+                let count = further.len();
+                tracing::warn!(
+                    "{count} further queues of the TUN are given up: this daemon has no graph that reads them"
+                );
+            }
+            if tun.queues() == Queues::One {
+                tracing::info!(
+                    "the TUN {name} was made with one queue by an earlier version; a restart without --take-over makes it anew"
+                );
+            }
+            tun
+        }
+        None => {
+            if netio::tun::has_one_queue(name)? {
+                tracing::info!(
+                    "the TUN {name} was made with one queue by an earlier version: it is made anew"
+                );
+                sockmon::forget_tun(&config.instance)?;
+            }
+            Tun::open(name, &options)?
+        }
     };
     let mtu = uplinks.iter().map(|uplink| uplink.mtu).min().unwrap_or(1500).clamp(1280, 65_535);
     tun.configure(&TunConfig { address: host::TUN_ADDRESS, mtu })?;
@@ -529,7 +560,7 @@ pub(crate) async fn hand_over(
     held: ProcessParts,
     giving: handover::Giving,
 ) -> Result<(), RunError> {
-    let ProcessParts { lock, outbound_ended, inbound_ended, tun, udp, .. } = held;
+    let ProcessParts { lock, outbound_ended, inbound_ended, tun, further, udp, .. } = held;
     // Where frames are taken, nobody takes them from here on: what comes waits in the sockets for the new daemon.
     if let Err(error) = udp.fds().into_iter().try_for_each(netio::packet::undeafen) {
         tracing::debug!("what comes during the hand-over is lost: {error}");
@@ -553,12 +584,13 @@ pub(crate) async fn hand_over(
     if let Some(pid) = giving.peer() {
         notify::successor(pid);
     }
-    let open = giving.give(state, tun.as_fd(), &udp.fds()).map_err(|source| RunError::System {
+    let queues: Vec<_> = std::iter::once(&tun).chain(&further).map(Tun::as_fd).collect();
+    let open = giving.give(state, &queues, &udp.fds()).map_err(|source| RunError::System {
         doing: "handing over (the keys are gone; add new ones)",
         source,
     })?;
     tracing::info!(outbound = count.0, inbound = count.1, "handed over to the new daemon");
-    drop((tun, udp, lock));
+    drop((tun, further, udp, lock));
     // Its end tells the new daemon that this one has ended: nothing may come after.
     drop(open);
     Ok(())

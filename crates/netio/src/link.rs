@@ -68,8 +68,11 @@ pub struct TunOwner {
     pub user: Option<u32>,
     /// The only group that may attach, by number.
     pub group: Option<u32>,
-    /// Whether several descriptors may hold the device at once.
+    /// Whether several descriptors may hold the device at once: settled when the device was made.
     pub several_queues: bool,
+    /// The number of queues that descriptors hold, detached ones included. The kernel tells it of a device of several
+    /// queues only; 0 for others.
+    pub held: u32,
 }
 
 /// An address of a device.
@@ -201,6 +204,12 @@ impl Links {
         self.set(with(index, attribute), |word| format!("{word} its namespace"))
     }
 
+    /// Give a device another name.
+    pub fn rename(&mut self, index: u32, name: &str) -> Result<()> {
+        let attribute = LinkAttribute::IfName(name.to_owned());
+        self.set(with(index, attribute), |word| format!("{word} name {name}"))
+    }
+
     /// Delete the device of this index.
     pub fn delete(&mut self, index: u32) -> Result<()> {
         self.conversation
@@ -308,12 +317,15 @@ fn tun_owner(attributes: &[InfoTun]) -> TunOwner {
     const OWNER: u16 = 1;
     const GROUP: u16 = 2;
     const MULTI_QUEUE: u16 = 7;
+    const QUEUES: u16 = 8;
+    const DETACHED_QUEUES: u16 = 9;
     let value = |wanted: u16| attributes.iter().find(|attribute| attribute.kind() == wanted).map(octets_of);
     let number = |wanted| value(wanted).and_then(|octets| Some(u32::from_ne_bytes(octets.try_into().ok()?)));
     TunOwner {
         user: number(OWNER),
         group: number(GROUP),
         several_queues: value(MULTI_QUEUE).is_some_and(|octets| octets.iter().any(|octet| *octet != 0)),
+        held: number(QUEUES).unwrap_or(0) + number(DETACHED_QUEUES).unwrap_or(0),
     }
 }
 

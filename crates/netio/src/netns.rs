@@ -66,6 +66,19 @@ impl Netns {
         remove_path(&path).doing(|| format!("removing the namespace {name}"))
     }
 
+    /// Run `work` on a thread of its own in a new namespace that has no name, and answer what it answers; a panic goes on
+    /// here. The namespace ends with the last socket or device in it.
+    ///
+    /// # Errors
+    /// The kernel makes no namespace for this process (CAP_SYS_ADMIN; RestrictNamespaces= of a systemd unit); `work` has not
+    /// run then.
+    pub fn run_apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        on_thread(|| {
+            unshare(CloneFlags::CLONE_NEWNET)?;
+            Ok(work())
+        })
+    }
+
     /// The path of the file by which the namespace can be opened.
     pub fn path(&self) -> &Path {
         &self.path
@@ -133,7 +146,7 @@ impl Drop for Netns {
 }
 
 /// Namespaces belong to threads: whoever changes one does it on a thread that ends afterwards.
-fn on_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| match scope.spawn(work).join() {
         Ok(answer) => answer,
         Err(panic) => std::panic::resume_unwind(panic),
@@ -171,8 +184,5 @@ fn remove_hidden(path: &Path) -> io::Result<()> {
         while umount2(path, MntFlags::MNT_DETACH).is_ok() {}
         fs::remove_file(path)
     };
-    std::thread::scope(|scope| match scope.spawn(work).join() {
-        Ok(done) => done,
-        Err(panic) => std::panic::resume_unwind(panic),
-    })
+    on_thread(work)
 }

@@ -9,16 +9,22 @@
 //!
 //! The TUN has no back-pressure: an unread packet is dropped without an error to its sender. Its queue is a latency
 //! budget (research: host path, section 2), since with TCP segmentation one slot may hold 64 KiB.
+//!
+//! The device is made with several queues possible ([`Queues::Several`]); one is attached when it is opened, further ones
+//! by [`Tun::attach_queue`]. Filter, steering program, owner and offloads are the device's, so they hold for every queue.
 
 mod coalesced;
 pub(crate) mod device;
+mod owner;
+mod several;
 
 use crate::error::{Error, IoContext, Result};
-use crate::link::{Links, Scope, TunOwner};
+use crate::link::{Links, Scope};
 use crate::sysctl;
 use crate::vnet::{self, VnetHeader};
 pub use coalesced::DeliveryResult;
 use device::Flags;
+pub use owner::owner_fault;
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
@@ -34,20 +40,31 @@ const QUEUE_AT_MOST: usize = 1 << 16;
 /// The longest packet the kernel hands over (a super-packet of the largest IPv4 length).
 pub const MAX_PACKET: usize = 65_535;
 
+/// How many queues a device can have, which is settled when it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queues {
+    /// One descriptor holds the device.
+    One,
+    /// Up to 256 descriptors hold a queue each.
+    Several,
+}
+
 /// The options for opening the device.
 #[derive(Clone, Debug)]
 pub struct TunOptions {
+    /// The kind of the device. One that is there and nobody holds is replaced, if it has one queue and is to have several.
+    pub queues: Queues,
     /// Keep the device when its last descriptor is closed.
     pub persist: bool,
     /// Take TCP and UDP super-packets, and packets whose checksum is still to be computed.
     pub offload: bool,
-    /// Packets that the kernel keeps for us.
+    /// Packets that the kernel keeps for us, in each queue.
     pub queue_len: u32,
 }
 
 impl Default for TunOptions {
     fn default() -> TunOptions {
-        TunOptions { persist: true, offload: true, queue_len: 512 }
+        TunOptions { queues: Queues::Several, persist: true, offload: true, queue_len: 512 }
     }
 }
 
@@ -71,21 +88,28 @@ pub enum FromTun {
     Empty,
 }
 
-/// An open TUN device. Reads never block.
+/// A queue of an open TUN device. Reads never block.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
     name: String,
     index: u32,
+    queues: Queues,
     /// TUN_F_* bits that the kernel accepted.
     offloads: u32,
 }
 
 impl Tun {
-    /// Open the device `name` in the calling thread's network namespace; made if it is not there (with a number in place of a
-    /// `%d`). The device's programs and index survive if it was persistent.
+    /// Open the device `name` in the calling thread's network namespace; made if it is not there (of one queue, with a number in
+    /// place of a `%d`). The device's programs and index survive if it was persistent and is of the wanted kind.
+    ///
+    /// # Errors
+    /// Another process holds a queue of the device, or it is none; the kernel refuses it.
     pub fn open(name: &str, options: &TunOptions) -> Result<Tun> {
-        let (file, name) = device::open(name)?;
+        let (file, name) = match options.queues {
+            Queues::One => device::open(name)?,
+            Queues::Several => (several::open(name)?, name.to_owned()),
+        };
         let offloads = device::set_offloads(&file, options.offload)
             .doing(|| format!("setting the offloads of the TUN {name}"))?;
         device::set_persistent(&file, options.persist)
@@ -93,10 +117,13 @@ impl Tun {
         let mut links = Links::open()?;
         let index = links.index(&name)?;
         links.set_queue_len(index, options.queue_len)?;
-        Ok(Tun { file, name, index, offloads })
+        Ok(Tun { file, name, index, queues: options.queues, offloads })
     }
 
-    /// The device behind a descriptor that another daemon handed over. It must be in the calling thread's namespace.
+    /// The queue behind a descriptor that another daemon handed over. Its device must be in the calling thread's namespace.
+    ///
+    /// # Errors
+    /// The descriptor is no queue of a TUN with a vnet header, or the device cannot be made root's.
     pub fn from_fd(fd: OwnedFd) -> Result<Tun> {
         let file = File::from(fd);
         let (name, flags) = device::identity(&file).doing(|| "asking a descriptor which TUN it is".into())?;
@@ -104,14 +131,6 @@ impl Tun {
             return Err(Error::unfit(
                 format!("the TUN {name} was opened without vnet header"),
                 "hand over between daemons of the same version",
-            ));
-        }
-        if flags.contains(Flags::MULTI_QUEUE) {
-            return Err(Error::unfit(
-                format!("others may attach to the TUN {name} beside us: it has several queues"),
-                format!(
-                    "delete the device (`ip link delete {name}`) and start the daemon without --take-over"
-                ),
             ));
         }
         device::own(&file).doing(|| format!("making the TUN {name} root's"))?;
@@ -125,9 +144,77 @@ impl Tun {
             ));
         }
         let index = link.index;
+        let queues = if flags.contains(Flags::MULTI_QUEUE) { Queues::Several } else { Queues::One };
         let offloads =
             device::set_offloads(&file, true).doing(|| format!("setting the offloads of the TUN {name}"))?;
-        Ok(Tun { file, name, index, offloads })
+        Ok(Tun { file, name, index, queues, offloads })
+    }
+
+    /// The queues of one device behind descriptors that another daemon handed over: the first, and the others in their order.
+    ///
+    /// # Errors
+    /// There is no descriptor, one is not what [`Tun::from_fd`] takes, or they are not all of one device.
+    pub fn from_fds(fds: Vec<OwnedFd>) -> Result<(Tun, Vec<Tun>)> {
+        let remedy = "start the daemon without --take-over";
+        let mut queues = fds.into_iter().map(Tun::from_fd);
+        let first = queues
+            .next()
+            .unwrap_or_else(|| Err(Error::unfit("no queue of the TUN was handed over", remedy)))?;
+        let others = queues.collect::<Result<Vec<_>>>()?;
+        match others.iter().find(|other| other.index != first.index) {
+            None => Ok((first, others)),
+            Some(other) => Err(Error::unfit(
+                format!("queues of two devices were handed over, {} and {}", first.name, other.name),
+                remedy,
+            )),
+        }
+    }
+
+    /// Attach a further queue to the device. Packets come into it from here on: those that the steering program gives it, or
+    /// without one some of the flows. It goes when its last handle is dropped, with what waits in it.
+    ///
+    /// # Errors
+    /// The device can have one queue only, is gone or not root's, or has all the queues that it can have.
+    pub fn attach_queue(&self) -> Result<Tun> {
+        if self.queues == Queues::One {
+            return Err(Error::unfit(
+                format!("the TUN {} was made with one queue, and so it stays", self.name),
+                "restart the daemon without --take-over, which makes it anew",
+            ));
+        }
+        let mut links = Links::open()?;
+        let link = links.link(self.index)?;
+        if let Some(fault) = owner_fault(&link) {
+            return Err(Error::unfit(fault, "restart the daemon, which makes it root's"));
+        }
+        let (file, name) = device::attach(&link.name, Flags::SEVERAL, None)?;
+        // TUNSETIFF knows names only, and makes a device where there is none: that goes again with this descriptor.
+        if links.index(&name)? != self.index {
+            return Err(Error::unfit(
+                format!("the TUN {name} is another device than before"),
+                "restart the daemon",
+            ));
+        }
+        Ok(Tun { file, name, ..*self })
+    }
+
+    /// Take this queue, with all its handles, out of use until [`Tun::reattach_queue`]. What waits in it is lost; what comes
+    /// goes to the others.
+    ///
+    /// # Errors
+    /// The queue is detached, or its device can have no other.
+    pub fn detach_queue(&self) -> Result<()> {
+        device::set_attached(&self.file, false)
+            .doing(|| format!("detaching a queue of the TUN {}", self.name))
+    }
+
+    /// Put a detached queue back into use, as the last one.
+    ///
+    /// # Errors
+    /// The queue is not detached.
+    pub fn reattach_queue(&self) -> Result<()> {
+        device::set_attached(&self.file, true)
+            .doing(|| format!("attaching a queue of the TUN {} again", self.name))
     }
 
     /// Check that another daemon can go on with the device: that everything [`Tun::from_fd`] needs exists.
@@ -140,6 +227,11 @@ impl Tun {
     pub fn try_clone(&self) -> Result<Tun> {
         let file = self.file.try_clone().doing(|| format!("duplicating the TUN {}", self.name))?;
         Ok(Tun { file, name: self.name.clone(), ..*self })
+    }
+
+    /// Whether the device can have further queues.
+    pub fn queues(&self) -> Queues {
+        self.queues
     }
 
     /// The name of the device.
@@ -169,13 +261,23 @@ impl Tun {
         links.set_up(self.index, true)
     }
 
-    /// Let a BPF program (socket filter) decide what comes into the device's queue: 0 octets of a packet, or all. The device keeps it.
-    pub fn set_filter(&self, program: BorrowedFd<'_>) -> Result<()> {
-        device::set_filter(&self.file, program)
-            .doing(|| format!("filtering the queue of the TUN {}", self.name))
+    /// Let a BPF program (socket filter) choose the queue of each packet: its answer, modulo the number of attached queues in
+    /// the order in which they were attached. `None`: the kernel chooses by flow. The device keeps it.
+    ///
+    /// # Errors
+    /// The kernel refuses the program.
+    pub fn set_steering(&self, program: Option<BorrowedFd<'_>>) -> Result<()> {
+        device::set_steering(&self.file, program)
+            .doing(|| format!("steering packets to the queues of the TUN {}", self.name))
     }
 
-    /// Forget what waits in the queue; how many packets. It came before the queue had a filter.
+    /// Let a BPF program (socket filter) decide what comes into the device's queues: 0 octets of a packet, or all. The device keeps it.
+    pub fn set_filter(&self, program: BorrowedFd<'_>) -> Result<()> {
+        device::set_filter(&self.file, program)
+            .doing(|| format!("filtering the queues of the TUN {}", self.name))
+    }
+
+    /// Forget what waits in this queue; how many packets. It came before the queue had a filter.
     pub fn forget_queue(&self) -> Result<usize> {
         let mut forgotten = 0;
         // What comes meanwhile is of no interest either, but for ever it must not come.
@@ -267,33 +369,14 @@ impl AsFd for Tun {
     }
 }
 
-/// The fault of a TUN's owner, if there is one: user and group must be root, and the device must have one queue.
+/// Whether there is a TUN `name` in the calling thread's network namespace that can have one queue only.
 ///
-/// Where neither owner nor group is set, any user may attach to a device that no process holds: read what is redirected to it in
-/// clear, and write packets that carry proof.
-pub fn owner_fault(link: &crate::link::Link) -> Option<String> {
-    let name = &link.name;
-    let Some(owner) = link.tun_owner else {
-        return Some(format!("{name} is no TUN"));
-    };
-    match owner {
-        TunOwner { several_queues: true, .. } => {
-            Some(format!("others may attach to the TUN {name} beside the daemon: it has several queues"))
-        }
-        TunOwner { user: Some(0), group: Some(0), .. } => None,
-        TunOwner { user: None, group: None, .. } => Some(format!(
-            "the TUN {name} belongs to nobody: when no daemon holds it, any user may attach, read protected traffic in clear and \
-             forge packets"
-        )),
-        TunOwner { user, group, .. } => {
-            let word = |id: Option<u32>| id.map_or_else(|| "nobody".to_owned(), |id| id.to_string());
-            Some(format!(
-                "the TUN {name} belongs to user {} and group {}, not to root: they may attach when no daemon holds it",
-                word(user),
-                word(group)
-            ))
-        }
-    }
+/// # Errors
+/// The kernel does not list its devices.
+pub fn has_one_queue(name: &str) -> Result<bool> {
+    let links = Links::open()?.list()?;
+    let owner = links.iter().find(|link| link.name == name).and_then(|link| link.tun_owner);
+    Ok(owner.is_some_and(|owner| !owner.several_queues))
 }
 
 /// Delete the device `name`, persistent or not; fine if it is not there.

@@ -59,7 +59,7 @@ pub use model::{
     Adopted, Attempt, Check, Event, Fault, FlowCounting, Identity, LoadWarning, Options, ProgramStats,
     SocketInfo, SocketState,
 };
-pub use monitor::{Sockmon, Statistics, check_pins, exempt};
+pub use monitor::{Sockmon, Statistics, check_pins, exempt, forget_tun};
 pub use names::DnsAnswer;
 pub use pins::{Finding, Suspect};
 pub use probe::{cgroup_root, probe, probe_programs};

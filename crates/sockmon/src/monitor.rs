@@ -107,7 +107,17 @@ pub fn check_marks(instance: &str, before: &abi::Config, marks: Marks) -> Result
 /// [`SockmonError`]; what was left is then as it was.
 pub fn exempt(instance: &str, cgroup: &Path) -> Result<(), SockmonError> {
     let (_, id) = directory(cgroup)?;
-    programs::set_exempt(instance, &Pins::of(instance)?, id)
+    programs::change_config(instance, &Pins::of(instance)?, |config| abi::Config { exempt: id, ..config })
+}
+
+/// Let the programs that an earlier daemon of the instance left refuse what they would redirect to its TUN, before that
+/// device goes: another device may get its index. [`Sockmon::attach`] names the next one. Without earlier programs nothing
+/// is done.
+///
+/// # Errors
+/// [`SockmonError`]; what was left is then as it was.
+pub fn forget_tun(instance: &str) -> Result<(), SockmonError> {
+    programs::change_config(instance, &Pins::of(instance)?, |config| abi::Config { tun: 0, ..config })
 }
 
 impl Sockmon {
@@ -171,7 +181,8 @@ impl Sockmon {
             netns,
             exempt,
             cgroup: places.cgroup_id,
-            tun: places.tun,
+            // Another TUN than before has no programs yet: until then what would be redirected to one is refused.
+            tun: if before.tun == places.tun { places.tun } else { 0 },
             // Nobody listens to it yet, as far as this daemon knows.
             enc: 0,
             per_socket,
@@ -196,6 +207,7 @@ impl Sockmon {
         }
         let mut links = Links::default();
         links.attach(&loaded, &pins, &places)?;
+        maps.set_config(&abi::Config { tun: places.tun, ..maps.config()? })?;
         for ifindex in &places.uplinks {
             maps.write("uplinks", ifindex, &1u32)?;
         }

@@ -449,8 +449,12 @@ pub fn check_abi(instance: &str, pins: &Pins) -> Result<(), SockmonError> {
     }
 }
 
-/// Write another exempt control group into the pinned configuration, if there is one that this version can take over.
-pub fn set_exempt(instance: &str, pins: &Pins, exempt: u64) -> Result<(), SockmonError> {
+/// Change the pinned configuration, if there is one that this version can take over.
+pub fn change_config(
+    instance: &str,
+    pins: &Pins,
+    change: impl FnOnce(abi::Config) -> abi::Config,
+) -> Result<(), SockmonError> {
     check_abi(instance, pins)?;
     let path = pins.map("config");
     if !path.exists() {
@@ -460,7 +464,7 @@ pub fn set_exempt(instance: &str, pins: &Pins, exempt: u64) -> Result<(), Sockmo
         MapHandle::from_pinned_path(&path).map_err(SockmonError::bpf(format!("open {}", path.display())))?;
     let value = map.lookup(0u32.bytes(), MapFlags::ANY).map_err(SockmonError::bpf("read map config"))?;
     let before = value.as_deref().and_then(abi::Config::read).ok_or(SockmonError::Answer("config"))?;
-    let config = abi::Config { exempt, ..before };
+    let config = change(before);
     map.update(0u32.bytes(), config.bytes(), MapFlags::ANY).map_err(SockmonError::bpf("write map config"))
 }
 

@@ -1,21 +1,25 @@
 //! What strangers on the host do while no daemon runs: attach to its TUN, take its port (docs/design/0002).
 
 use lab::rig::{Rig, RigOptions};
-use lab::{Program, Running, Side};
+use lab::{Eavesdropper, Program, Running, Side};
 use netio::link::Links;
 use serde_json::Value;
-use tests::{PATIENCE, Scratch, binary, copy_of_python, protected_rig};
+use tests::{PATIENCE, Scratch, binary, copy_of_python, protected_rig, wait_until};
 
-/// The kernel's answer to user 65534, who has no capability, and attaches to the TUN `rvl0`.
+/// The kernel's answer to user 65534, who has no capability, and attaches to the TUN `rvl0`, whether of several queues or of one.
 const ATTACH: &str = r#"
 import errno, fcntl, os, struct
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 assert "CapEff:\t0000000000000000" in open("/proc/self/status").read()
-try:
-    fcntl.ioctl(os.open("/dev/net/tun", os.O_RDWR), 0x400454ca, struct.pack("16sH22x", b"rvl0", 0x5001))
-    print("attached")
-except OSError as error:
-    print(errno.errorcode[error.errno])
+for flags in (0x5101, 0x5001):
+    try:
+        fcntl.ioctl(os.open("/dev/net/tun", os.O_RDWR), 0x400454ca, struct.pack("16sH22x", b"rvl0", flags))
+        print("attached")
+        break
+    except OSError as error:
+        if error.errno != errno.EINVAL: # of the other kind
+            print(errno.errorcode[error.errno])
+            break
 "#;
 
 /// The TUN `rvl0` made anew, persistent, as earlier versions made it: nobody's.
@@ -25,6 +29,61 @@ subprocess.run(["ip", "link", "delete", "rvl0"], check=True)
 device = os.open("/dev/net/tun", os.O_RDWR)
 fcntl.ioctl(device, 0x400454ca, struct.pack("16sH22x", b"rvl0", 0x5001))
 fcntl.ioctl(device, 0x400454cb, 1)
+"#;
+
+/// Attach to the TUN `rvl0`, as one of several queues and as the only one, again and again as user 65534 until SIGTERM; then how
+/// often it was refused a TUN that was there, and how often it got a queue.
+const TRIES: &str = r#"
+import errno, fcntl, os, signal, socket, struct
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+assert "CapEff:\t0000000000000000" in open("/proc/self/status").read()
+ends = []
+signal.signal(signal.SIGTERM, lambda *_: ends.append(1))
+print("tries", flush=True)
+refused = got = 0
+while not ends:
+    there = "rvl0" in [name for _, name in socket.if_nameindex()]
+    for flags in (0x5101, 0x5001):
+        device = os.open("/dev/net/tun", os.O_RDWR)
+        try:
+            fcntl.ioctl(device, 0x400454ca, struct.pack("16sH22x", b"rvl0", flags))
+            got += 1
+        except OSError as error:
+            refused += there and error.errno == errno.EPERM
+        os.close(device)
+print(refused, got, flush=True)
+"#;
+
+/// One further queue of the TUN `rvl0` as root, as a daemon attaches it; until killed.
+const FURTHER: &str = r#"
+import fcntl, os, signal, struct
+device = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(device, 0x400454ca, struct.pack("16sH22x", b"rvl0", 0x5101))
+print("attached", flush=True)
+signal.pause()
+"#;
+
+/// The TUN `rvl0` made anew, persistent and root's, with one queue, as versions before several queues left it.
+const OF_ONE: &str = r#"
+import fcntl, os, struct, subprocess
+subprocess.run(["ip", "link", "delete", "rvl0"], check=True)
+device = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(device, 0x400454ca, struct.pack("16sH22x", b"rvl0", 0x5001))
+for request in (0x400454cc, 0x400454ce):
+    fcntl.ioctl(device, request, 0)
+fcntl.ioctl(device, 0x400454cb, 1)
+"#;
+
+/// Datagrams to port 7100 of an address until killed, whatever becomes of each.
+const TALKS: &str = r#"
+import socket, sys, time
+print("talks", flush=True)
+while True:
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"CONFIDENTIAL", (sys.argv[1], 7100))
+    except OSError:
+        pass
+    time.sleep(0.005)
 "#;
 
 /// Hold a UDP port as user 65534 until killed.
@@ -150,7 +209,79 @@ fn nobody_attaches_to_the_tun_of_a_daemon_that_is_dead() {
     assert!(owner(&rig).starts_with("ok: "), "{}", owner(&rig));
     let link = rig.lab.alice().run(|| Links::open().unwrap().find("rvl0").unwrap()).unwrap();
     let owner = link.tun_owner.expect("a TUN");
-    assert_eq!((owner.user, owner.group, owner.several_queues), (Some(0), Some(0), false));
+    assert_eq!((owner.user, owner.group, owner.several_queues), (Some(0), Some(0), true));
+}
+
+#[test]
+fn who_tries_at_every_moment_never_gets_a_queue() {
+    let mut rig = rig("rvl-tries");
+    let tries = rig.lab.alice().spawn(Program::new("python3").args(["-c", TRIES])).unwrap();
+    tries.wait_for_output("tries", PATIENCE).unwrap();
+    // It is made, and a daemon takes it.
+    rig.start(Side::Alice).unwrap();
+    assert_eq!(status(&rig)["state"], "ok", "{}", status(&rig));
+    // A further queue, which `status` tells of, for it is not the daemon's.
+    let further = rig.lab.alice().spawn(Program::new("python3").args(["-c", FURTHER])).unwrap();
+    further.wait_for_output("attached", PATIENCE).unwrap();
+    let problems = status(&rig).to_string();
+    assert!(problems.contains("2 queues of the TUN rvl0 are held, 1 by this daemon"), "{problems}");
+    further.kill().unwrap();
+    assert_eq!(status(&rig)["state"], "ok", "{}", status(&rig));
+    // It is handed over.
+    let giver = rig.release(Side::Alice).unwrap();
+    rig.start_with(Side::Alice, &["--take-over"]).unwrap();
+    giver.finish(PATIENCE).unwrap();
+    assert_eq!(status(&rig)["state"], "ok", "{}", status(&rig));
+    // The daemon dies, and another one starts.
+    rig.kill(Side::Alice).unwrap();
+    rig.start(Side::Alice).unwrap();
+    assert_eq!(status(&rig)["state"], "ok", "{}", status(&rig));
+    // A device of before several queues is replaced.
+    rig.kill(Side::Alice).unwrap();
+    python(&rig, OF_ONE);
+    rig.start(Side::Alice).unwrap();
+    assert_eq!(status(&rig)["state"], "ok", "{}", status(&rig));
+    rig.kill(Side::Alice).unwrap();
+    tries.signal(libc::SIGTERM).unwrap();
+    let answer = tries.finish(PATIENCE).unwrap();
+    let numbers: Vec<u64> =
+        answer.out().split_whitespace().skip(1).map(|word| word.parse().unwrap()).collect();
+    assert!(numbers[0] > 0, "it never met the TUN: {}{}", answer.out(), answer.err());
+    assert_eq!(numbers[1], 0, "it got a queue");
+}
+
+#[test]
+fn a_tun_of_one_queue_is_replaced_and_nothing_leaves_in_clear_meanwhile() {
+    let scratch = Scratch::new("tun-of-one");
+    let app = copy_of_python(&scratch, "app");
+    let mut rig = protected_rig("rvl-tun-of-one", false, &[&app]).unwrap();
+    let bob = Side::Bob.v4().to_string();
+    let wire = Eavesdropper::listen(&rig.lab, &[b"CONFIDENTIAL"]);
+    let talks = rig.lab.alice().spawn(Program::new(&app).args(["-c", TALKS, &bob])).unwrap();
+    talks.wait_for_output("talks", PATIENCE).unwrap();
+    wait_until("protected traffic", PATIENCE, || wire.evidence().esp > 10);
+
+    let index = |rig: &Rig| rig.lab.alice().run(|| Links::open().unwrap().find("rvl0").unwrap()).unwrap();
+    rig.kill(Side::Alice).unwrap();
+    python(&rig, OF_ONE);
+    let old = index(&rig);
+    assert_eq!(old.tun_owner.map(|owner| owner.several_queues), Some(false));
+    let found = owner(&rig);
+    assert!(found.starts_with("ok: ") && found.contains("made with one queue"), "{found}");
+    rig.start(Side::Alice).unwrap();
+    let new = index(&rig);
+    assert_eq!(new.tun_owner.map(|owner| owner.several_queues), Some(true));
+    assert_ne!(new.index, old.index);
+    assert_eq!(status(&rig)["state"], "ok", "{}", status(&rig));
+    assert!(owner(&rig).contains("can have several queues"), "{}", owner(&rig));
+    // New keys: it flows again, through the new device.
+    tests::forget_keys(&rig);
+    tests::associate(&rig).unwrap();
+    let before = wire.evidence().esp;
+    wait_until("protected traffic again", PATIENCE, || wire.evidence().esp > before + 10);
+    wire.assert_unreadable("while the TUN was replaced", b"CONFIDENTIAL");
+    wire.assert_no_clear("while the TUN was replaced", |flow| flow.remote_port == 7100);
+    talks.kill().unwrap();
 }
 
 fn hold(rig: &Rig) -> Running {

@@ -146,6 +146,10 @@ fn problems(plane: &Plane, [outbound, inbound]: [&ThreadState; 2]) -> HostProble
     if let Some(fault) = plane.host().tun_owner_fault() {
         problems.push(problem("failed", fault, "restart the daemon, which makes it root's"));
     }
+    if let Some(fault) = plane.host().foreign_queues() {
+        let remedy = "find that process (`fuser -v /dev/net/tun`) and end it";
+        problems.push(problem("failed", fault, remedy));
+    }
     for fault in faults {
         let remedy = "restart the daemon if this does not end; protected traffic is refused meanwhile";
         problems.push(problem("failed", fault.clone(), remedy));

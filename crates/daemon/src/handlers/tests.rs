@@ -134,7 +134,7 @@ fn devices() -> Vec<Link> {
         address: Vec::new(),
         xdp: None,
         multicast: false,
-        tun_owner: kind.map(|_| TunOwner { user: Some(0), group: Some(0), several_queues: false }),
+        tun_owner: kind.map(|_| TunOwner { user: Some(0), group: Some(0), several_queues: true, held: 1 }),
     };
     vec![device(7, "rvl0", Some("tun")), device(2, "eth0", None)]
 }

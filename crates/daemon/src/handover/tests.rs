@@ -1,7 +1,14 @@
 //! A hand-over between two threads, and the refusals.
 
 use super::*;
+use netio::link::Links;
+use netio::netns::Netns;
+use netio::tun::{Tun, TunConfig, TunOptions};
+use std::fs::File;
+use std::io::Write;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::net::UnixListener;
+use std::process::Command;
 use std::thread;
 
 fn state() -> HandOver {
@@ -40,13 +47,188 @@ fn state_and_descriptors_arrive_and_the_new_daemon_waits_for_the_end_of_the_old(
     let old = thread::spawn(move || {
         let giving = Giving::answer(listener.accept().unwrap().0, &have).unwrap();
         let devices = UnixStream::pair().unwrap();
-        let open = giving.give(state(), devices.0.as_fd(), &[devices.1.as_fd(), devices.0.as_fd()]).unwrap();
+        let open =
+            giving.give(state(), &[devices.0.as_fd()], &[devices.1.as_fd(), devices.0.as_fd()]).unwrap();
         drop(open);
     });
     let taken = take(&folder.0, &request, &crypto::Suites::standard(), |_| Ok(())).unwrap();
     old.join().unwrap();
     assert_eq!(taken.state, state());
-    assert_eq!(taken.udp.len(), 2);
+    assert_eq!((taken.tun.len(), taken.udp.len()), (1, 2));
+}
+
+/// The inode of what a descriptor is of.
+fn inode(fd: BorrowedFd<'_>) -> u64 {
+    rustix::fs::fstat(fd).unwrap().st_ino
+}
+
+#[test]
+fn every_queue_arrives_in_its_order_and_the_sockets_behind_them() {
+    let folder = Folder::new("queues");
+    let listener = UnixListener::bind(socket(&folder.0)).unwrap();
+    let request = Request::new("main", "rvl0", 4500);
+    let have = request.clone();
+    let pairs: Vec<_> = (0..3).map(|_| UnixStream::pair().unwrap()).collect();
+    let queues = [0, 1, 2].map(|at: usize| inode(pairs[at].0.as_fd()));
+    let sockets = [0, 1].map(|at: usize| inode(pairs[at].1.as_fd()));
+    let old = thread::spawn(move || {
+        let giving = Giving::answer(listener.accept().unwrap().0, &have).unwrap();
+        let giving = giving.takes_queues(Queues::Several, 3, 2).unwrap();
+        let tun: Vec<_> = pairs.iter().map(|pair| pair.0.as_fd()).collect();
+        let udp: Vec<_> = pairs.iter().take(2).map(|pair| pair.1.as_fd()).collect();
+        drop(giving.give(state(), &tun, &udp).unwrap());
+    });
+    let taken = take(&folder.0, &request, &crypto::Suites::standard(), |_| Ok(())).unwrap();
+    old.join().unwrap();
+    assert_eq!(taken.tun.iter().map(|fd| inode(fd.as_fd())).collect::<Vec<_>>(), queues);
+    assert_eq!(taken.udp.iter().map(|fd| inode(fd.as_fd())).collect::<Vec<_>>(), sockets);
+}
+
+/// The address of the host of the TUN in the tests below.
+const ME: Ipv4Addr = Ipv4Addr::new(169, 254, 77, 1);
+
+/// IPv4 and UDP from `src`, port 4242, to port 7000 of this host.
+fn datagram(src: Ipv4Addr) -> Vec<u8> {
+    let mut packet = vec![0; 28];
+    let udp = wire::udp::UdpRepr { src_port: 4242, dst_port: 7000, payload_len: 0 };
+    wire::udp::emit(&mut packet[20..], &udp).unwrap();
+    let repr =
+        wire::ipv4::Ipv4Repr { src, dst: ME, protocol: 17, ttl: 64, tos: 0, id: 1, df: true, payload_len: 8 };
+    wire::ipv4::emit(&mut packet, &repr).unwrap();
+    wire::udp::Udp::new_checked(&mut packet[20..]).unwrap().fill_checksum(src.into(), ME.into());
+    packet
+}
+
+/// Each queue writes a packet that a socket gets, and the answer comes into that queue: the kernel sends what belongs to a flow
+/// to the queue that wrote of it last.
+fn each_works(queues: [&Tun; 3], round: u8) {
+    let socket = UdpSocket::bind((ME, 7000)).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    for (at, queue) in (0..).zip(queues) {
+        let peer = Ipv4Addr::new(192, 0, 2, 10 * round + at);
+        let mut file = File::from(queue.as_fd().try_clone_to_owned().unwrap());
+        file.write_all(&[&[0; 10][..], &datagram(peer)].concat()).unwrap();
+        let (_, from) = socket.recv_from(&mut [0; 8]).unwrap();
+        assert_eq!(from.ip(), peer);
+        let answer = [b"answer", &[round, at][..]].concat();
+        socket.send_to(&answer, from).unwrap();
+        let ready = netio::poll::readable(queues.map(Tun::as_fd), Some(PATIENCE)).unwrap();
+        assert_eq!(ready, [0, 1, 2].map(|other| other == at), "queue {at} in round {round}");
+        let mut octets = [0; 200];
+        let len = file.read(&mut octets).unwrap();
+        assert!(octets[..len].ends_with(&answer), "queue {at} in round {round}");
+    }
+}
+
+/// The folder of a hand-over, for the process that takes it.
+const FOLDER: &str = "RAVELIN_TEST_HANDOVER";
+
+#[test]
+#[ignore = "the test below runs it, in a process of its own"]
+fn a_process_takes_three_queues() {
+    let folder = PathBuf::from(std::env::var_os(FOLDER).expect("the folder"));
+    let request = Request::new("main", "rvl0", 4500);
+    let taken = take(&folder, &request, &crypto::Suites::standard(), |_| Ok(())).unwrap();
+    let (first, others) = Tun::from_fds(taken.tun).unwrap();
+    each_works([&first, &others[0], &others[1]], 3);
+}
+
+#[test]
+fn three_queues_work_in_the_process_that_takes_them_over() {
+    let folder = Folder::new("three-queues");
+    Netns::remove("rvl-three-queues").expect("root is needed");
+    let namespace = Netns::create("rvl-three-queues").expect("root is needed");
+    namespace
+        .run(|| {
+            let first = Tun::open("rvl0", &TunOptions::default()).unwrap();
+            first.configure(&TunConfig { address: ME, mtu: 1400 }).unwrap();
+            Links::open().unwrap().add_route("192.0.2.0".parse().unwrap(), 24, None, first.index()).unwrap();
+            let (second, third) = (first.attach_queue().unwrap(), first.attach_queue().unwrap());
+            each_works([&first, &second, &third], 2);
+
+            let listener = UnixListener::bind(socket(&folder.0)).unwrap();
+            let have = Request::new("main", "rvl0", 4500);
+            let new = Command::new(std::env::current_exe().unwrap())
+                .args(["--ignored", "--exact", "handover::tests::a_process_takes_three_queues"])
+                .env(FOLDER, &folder.0)
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            let [comes] = netio::poll::readable([listener.as_fd()], Some(PATIENCE)).unwrap();
+            assert!(comes, "the other process asks for nothing");
+            let giving = Giving::answer(listener.accept().unwrap().0, &have).unwrap();
+            let giving = giving.takes_queues(first.queues(), 3, 0).unwrap();
+            let open = giving.give(state(), &[first.as_fd(), second.as_fd(), third.as_fd()], &[]).unwrap();
+            drop((first, second, third));
+            drop(open);
+            let done = new.wait_with_output().unwrap();
+            assert!(done.status.success(), "{done:?}");
+        })
+        .unwrap();
+}
+
+/// What a daemon from before several queues answers, and what it asks for.
+#[test]
+fn a_daemon_that_says_nothing_of_queues_gives_one_and_takes_a_tun_of_one() {
+    let answer: Answer = serde_json::from_str("{}").unwrap();
+    assert_eq!((answer.shown, answer.queues), (false, None));
+    let folder = Folder::new("old-gives");
+    let listener = UnixListener::bind(socket(&folder.0)).unwrap();
+    let old = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        control::handover::receive(&stream).unwrap();
+        let memory = control::handover::seal(&state().to_bytes()).unwrap();
+        let devices = UnixStream::pair().unwrap();
+        let fds = [memory.as_fd(), devices.0.as_fd(), devices.1.as_fd()];
+        control::handover::send(&stream, b"{}", &fds).unwrap();
+    });
+    let request = Request::new("main", "rvl0", 4500);
+    let taken = take(&folder.0, &request, &crypto::Suites::standard(), |_| Ok(())).unwrap();
+    old.join().unwrap();
+    assert_eq!((taken.tun.len(), taken.udp.len()), (1, 1));
+
+    let text = r#"{"version":2,"instance":"main","tun":"rvl0","esp_port":4500}"#;
+    let earlier: Request = serde_json::from_str(text).unwrap();
+    assert_eq!(earlier.queues, None);
+    assert!(asked(&earlier).1.takes_queues(Queues::One, 1, 4).is_ok());
+    let (other_end, giving) = asked(&earlier);
+    let refused = giving.takes_queues(Queues::Several, 1, 4).map(drop).unwrap_err();
+    assert!(refused.contains("earlier version") && refused.contains("ip link delete"), "{refused}");
+    let (told, _) = control::handover::receive(&other_end).unwrap();
+    assert!(String::from_utf8(told).unwrap().contains("earlier version"));
+}
+
+#[test]
+fn more_queues_than_the_other_end_takes_or_a_message_carries_are_refused_before_anything_is_given() {
+    let request = Request::new("main", "rvl0", 4500);
+    assert!(asked(&request).1.takes_queues(Queues::Several, 32, 4).is_ok());
+    let refused = |request: &Request, queues, sockets| {
+        asked(request).1.takes_queues(Queues::Several, queues, sockets).map(drop).unwrap_err()
+    };
+    assert!(refused(&request, 33, 4).contains("33 queues, 32 are taken"));
+    assert!(refused(&Request { queues: Some(2), ..request.clone() }, 3, 4).contains("3 queues, 2 are taken"));
+    assert!(refused(&request, 32, 32).contains("at most 64 descriptors"));
+}
+
+#[test]
+fn an_answer_that_counts_more_queues_than_it_brings_is_no_hand_over() {
+    for (name, queues) in [("none", 0), ("more", 3)] {
+        let folder = Folder::new(&format!("queues-{name}"));
+        let listener = UnixListener::bind(socket(&folder.0)).unwrap();
+        let old = thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            control::handover::receive(&stream).unwrap();
+            let memory = control::handover::seal(&state().to_bytes()).unwrap();
+            let devices = UnixStream::pair().unwrap();
+            let text = format!("{{\"queues\":{queues}}}");
+            let fds = [memory.as_fd(), devices.0.as_fd(), devices.1.as_fd()];
+            control::handover::send(&stream, text.as_bytes(), &fds).unwrap();
+        });
+        let request = Request::new("main", "rvl0", 4500);
+        let error = take(&folder.0, &request, &crypto::Suites::standard(), |_| Ok(())).map(drop).unwrap_err();
+        old.join().unwrap();
+        assert!(error.to_string().contains("descriptors are missing"), "{name}: {error}");
+    }
 }
 
 /// What the new daemon cannot go on with is found while the old one still has everything.
@@ -63,7 +245,7 @@ fn rules_are_shown_before_anything_is_given_and_who_cannot_have_them_leaves_the_
             let giving = Giving::answer(listener.accept().unwrap().0, &have).unwrap();
             let giving = giving.show(b"[rules]")?;
             let devices = UnixStream::pair().unwrap();
-            drop(giving.give(state(), devices.0.as_fd(), &[devices.1.as_fd()]).unwrap());
+            drop(giving.give(state(), &[devices.0.as_fd()], &[devices.1.as_fd()]).unwrap());
             Ok::<(), String>(())
         });
         let mut shown = Vec::new();
@@ -182,7 +364,7 @@ fn what_is_too_long_is_left_out_before_anything_is_wiped() {
         let old = thread::spawn(move || {
             let giving = Giving::answer(listener.accept().unwrap().0, &have).unwrap();
             let devices = UnixStream::pair().unwrap();
-            drop(giving.give(given, devices.0.as_fd(), &[devices.1.as_fd()]).unwrap());
+            drop(giving.give(given, &[devices.0.as_fd()], &[devices.1.as_fd()]).unwrap());
         });
         let taken = take(&folder.0, &request, &crypto::Suites::standard(), |_| Ok(())).unwrap();
         old.join().unwrap();

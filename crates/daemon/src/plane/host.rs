@@ -240,6 +240,11 @@ impl Host {
         host::tun_owner_fault(&self.network, &self.tun.name)
     }
 
+    /// Whether others hold queues of the TUN: this daemon has one.
+    pub(crate) fn foreign_queues(&self) -> Option<String> {
+        host::foreign_queues(&self.network, &self.tun, 1)
+    }
+
     /// What is wrong with the uplinks.
     pub(crate) fn uplink_faults(&self) -> Vec<UplinkFault> {
         uplinks::faults(&self.network, &self.uplinks)

@@ -23,22 +23,41 @@ impl Flags {
     pub(super) const WANTED: Flags =
         Flags((libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short);
 
-    /// A device to which others may attach beside us.
+    /// A device whose queues several descriptors may hold.
     pub(super) const MULTI_QUEUE: Flags = Flags(libc::IFF_MULTI_QUEUE as libc::c_short);
+
+    /// The flags with which a device of several queues is opened.
+    pub(super) const SEVERAL: Flags = Flags(Flags::WANTED.0 | Flags::MULTI_QUEUE.0);
+
+    /// Attach to no device that is there already.
+    pub(super) const NEW: Flags = Flags(libc::IFF_TUN_EXCL as libc::c_short);
+
+    pub(super) fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
 
     pub(super) fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-/// The user and group that may attach to a device that nobody holds: root alone, beside processes with CAP_NET_ADMIN
-/// there. If neither is set the kernel lets *everybody* attach, and a persistent device outlives the daemon
-/// (docs/design/0002).
+/// The user and group that may attach to a device: root alone, beside processes with CAP_NET_ADMIN there. If neither is
+/// set the kernel lets *everybody* attach: to a device of one queue while nobody holds it, to one of several queues at any
+/// time (docs/design/0002, 0041).
 const OWNER: libc::c_ulong = 0;
 const GROUP: libc::c_ulong = 0;
 
-/// Open or make the TUN `name`, which is root's from here on, whoever made it; what it is called.
+/// Open or make the TUN `name` of one queue, which is root's from here on, whoever made it; what it is called.
 pub(crate) fn open(name: &str) -> Result<(File, String)> {
+    let (file, name) = attach(name, Flags::WANTED, None)?;
+    // Nobody else can attach as long as we hold the only queue, so there is no moment between the two.
+    own(&file).doing(|| format!("making the TUN {name} root's"))?;
+    Ok((file, name))
+}
+
+/// Attach to the TUN `name` in the calling thread's network namespace, made if it is not there (with the interface index
+/// `index`, if one is given); what it is called. It belongs to whom it belonged to, a new one to nobody.
+pub(super) fn attach(name: &str, flags: Flags, index: Option<u32>) -> Result<(File, String)> {
     let file =
         OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(PATH);
     let file = match file {
@@ -47,17 +66,37 @@ pub(crate) fn open(name: &str) -> Result<(File, String)> {
         }
         file => file.doing(|| format!("opening {PATH}"))?,
     };
-    let mut request = interface_request(name)?;
-    request.ifr_ifru.ifru_flags = Flags::WANTED.0;
     let what = || format!("opening the TUN {name}");
+    if let Some(index) = index {
+        // SAFETY: TUNSETIFINDEX reads one unsigned int.
+        check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFINDEX, &index) }).doing(what)?;
+    }
+    let mut request = interface_request(name)?;
+    request.ifr_ifru.ifru_flags = flags.0;
     // SAFETY: TUNSETIFF reads and writes one ifreq, which `request` is.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) }).doing(what)?;
-    // Nobody else can attach as long as we hold the only queue, so there is no moment between the two.
-    own(&file).doing(|| format!("making the TUN {name} root's"))?;
     let size = crate::vnet::LEN as libc::c_int;
     // SAFETY: TUNSETVNETHDRSZ reads one int.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ, &size) }).doing(what)?;
     Ok((file, name_in(&request)))
+}
+
+/// Take a queue out of the device's use, or put it back. What waits in it is lost when it is taken out.
+pub(super) fn set_attached(file: &File, attached: bool) -> io::Result<()> {
+    // SAFETY: ifreq is plain old data; all zeroes is a valid value of it.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let flag = if attached { libc::IFF_ATTACH_QUEUE } else { libc::IFF_DETACH_QUEUE };
+    request.ifr_ifru.ifru_flags = flag as libc::c_short;
+    // SAFETY: TUNSETQUEUE reads one ifreq, which `request` is.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETQUEUE, &request) }).map(drop)
+}
+
+/// Let a BPF program of the kind socket filter choose the queue of a packet (its answer, modulo the number of attached
+/// queues); without one the kernel chooses by flow.
+pub(super) fn set_steering(file: &File, program: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let program = program.map_or(-1, |program| program.as_raw_fd());
+    // SAFETY: TUNSETSTEERINGEBPF reads one int: -1, or a descriptor that is open here. The device keeps the program by itself.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETSTEERINGEBPF, &program) }).map(drop)
 }
 
 /// Give the device behind a descriptor to root.
@@ -68,7 +107,7 @@ pub(super) fn own(file: &File) -> io::Result<()> {
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETGROUP, GROUP) }).map(drop)
 }
 
-/// Let a BPF program of the kind socket filter decide what comes into the queue: the octets of a packet that stay, 0 for none.
+/// Let a BPF program of the kind socket filter decide what comes into the device's queues: the octets of a packet that stay, 0 for none.
 pub(super) fn set_filter(file: &File, program: BorrowedFd<'_>) -> io::Result<()> {
     let program = program.as_raw_fd();
     // SAFETY: TUNSETFILTEREBPF reads one int, a descriptor that is open here. The device keeps the program by itself.

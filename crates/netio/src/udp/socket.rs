@@ -44,13 +44,22 @@ impl Pair {
     }
 }
 
-/// Sockets that another daemon handed over, in any order, sorted by what they are.
+/// Sockets that another daemon handed over, in any order, sorted by what they are. Two of one kind are refused: which of
+/// them receives is not known.
 pub(super) fn sort(fds: Vec<OwnedFd>) -> Result<(Option<Pair>, Option<Pair>)> {
     let mut found: [[Option<Socket>; 2]; 2] = Default::default();
     for fd in fds {
         let socket = Socket::from(fd);
         let (ipv6, fragmenting) = kind(&socket).doing(|| "looking at a handed-over socket".into())?;
-        found[usize::from(ipv6)][usize::from(fragmenting)] = Some(socket);
+        let place = &mut found[usize::from(ipv6)][usize::from(fragmenting)];
+        if place.replace(socket).is_some() {
+            let family = if ipv6 { "IPv6" } else { "IPv4" };
+            let sends = if fragmenting { "fragments" } else { "sends whole packets" };
+            return Err(Error::unfit(
+                format!("two {family} sockets of the hand-over are of one kind ({sends})"),
+                "hand over between daemons of the same version, or start the daemon without --take-over",
+            ));
+        }
     }
     let pair = |[whole, fragmenting]: [Option<Socket>; 2]| match (whole, fragmenting) {
         (Some(whole), Some(fragmenting)) => Ok(Some(Pair { whole, fragmenting })),

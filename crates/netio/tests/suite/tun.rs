@@ -4,7 +4,7 @@
 use netio::enc::EncDevice;
 use netio::link::{Links, TunOwner};
 use netio::netns::Netns;
-use netio::tun::{self, FromTun, MAX_PACKET, PREFIX_LEN, Tun, TunConfig, TunOptions};
+use netio::tun::{self, FromTun, MAX_PACKET, PREFIX_LEN, Queues, Tun, TunConfig, TunOptions};
 use netio::{clock, poll, sysctl};
 use std::io::Write;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -63,7 +63,7 @@ fn it_is_configured_persists_and_goes() {
             assert_eq!(addresses.len(), 1, "no generated address: {addresses:?}");
             assert_eq!((addresses[0].prefix_len, addresses[0].link_scope), (32, true));
             assert_eq!(sysctl::get("net/ipv4/conf/rvl0/rp_filter").unwrap(), "2");
-            let owner = TunOwner { user: Some(0), group: Some(0), several_queues: false };
+            let owner = TunOwner { user: Some(0), group: Some(0), several_queues: true, held: 1 };
             assert_eq!((link.tun_owner, tun::owner_fault(&link)), (Some(owner), None));
             assert!(!link.multicast, "nobody's groups");
             assert!(tun.carries_udp_super_packets(), "Linux 6.2 or newer is what these tests run on");
@@ -104,7 +104,7 @@ fn the_enc_device_is_roots() {
 
 #[test]
 fn the_name_of_a_device_is_checked() {
-    for bad in ["", "a-name-that-is-too-long", "a/b"] {
+    for bad in ["", "a-name-that-is-too-long", "a/b", "rvl%d"] {
         assert!(Tun::open(bad, &TunOptions::default()).is_err(), "{bad}");
     }
 }
@@ -146,7 +146,8 @@ fn what_has_no_record_is_named_and_dropped() {
 fn a_packet_with_a_record_is_read_whole() {
     fresh("nt-tun-record")
         .run(|| {
-            let tun = Tun::open("rvl%d", &TunOptions::default()).unwrap();
+            let options = TunOptions { queues: Queues::One, ..TunOptions::default() };
+            let tun = Tun::open("rvl%d", &options).unwrap();
             assert_eq!(tun.name(), NAME, "the kernel's name, not the pattern");
             tun.configure(&config()).unwrap();
             let record =

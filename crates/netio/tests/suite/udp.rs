@@ -317,6 +317,11 @@ fn sockets_are_handed_over() {
     assert!(UdpTransport::from_fds(Vec::new()).is_err());
     let one = heir.fd(Family::V4).unwrap().try_clone_to_owned().unwrap();
     assert!(UdpTransport::from_fds(vec![one]).unwrap_err().to_string().contains("missing"));
+    // A socket more would be dropped, or the first one, which receives.
+    let twice = heir.fds().into_iter().chain(heir.fds().into_iter().skip(3));
+    let twice = twice.map(|fd| fd.try_clone_to_owned().unwrap()).collect();
+    let refused = UdpTransport::from_fds(twice).unwrap_err().to_string();
+    assert!(refused.contains("two IPv6 sockets of the hand-over are of one kind (fragments)"), "{refused}");
 }
 
 #[test]

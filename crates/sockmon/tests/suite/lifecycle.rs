@@ -101,6 +101,35 @@ fn detach_takes_everything_down() {
     assert_eq!(sockmon::detach(&world.name).unwrap(), sockmon::Detached::default());
 }
 
+/// Before its TUN is replaced a start says that there is none, and until the new one has its programs there is none.
+#[test]
+fn without_a_tun_what_must_be_protected_is_refused_until_one_has_its_programs() {
+    let mut world = usual_world("no-tun");
+    world.wire();
+    let mut program = world.start("strict");
+    program.run(&["open s udp4", "sendto s 10.99.0.2:9 5"]);
+    assert!(world.seen_within(SOON).is_some());
+    let before = world.counter("egress_no_tun");
+    sockmon::forget_tun(&world.name).unwrap();
+    program.run(&["sendto s 10.99.0.2:9 5"]);
+    assert!(world.seen().is_none());
+    assert_eq!(world.counter("egress_no_tun"), before + 1);
+    assert_eq!(world.wire().len(), 0);
+
+    // The programs cannot be attached to a TUN that is not there: nothing is redirected to its index.
+    drop(world.sockmon.take());
+    let mut options = world.options();
+    options.tun_ifindex = 4_000_000;
+    world.alice.run(move || Sockmon::attach(&options)).unwrap_err();
+    program.run(&["sendto s 10.99.0.2:9 5"]);
+    assert_eq!(world.wire().len(), 0);
+    world.attach();
+    assert_eq!(world.counter("egress_no_tun"), before + 2, "refused, not sent to nobody");
+    program.run(&["sendto s 10.99.0.2:9 5"]);
+    assert!(world.seen_within(SOON).is_some(), "the TUN is back");
+    assert_eq!(sockmon::forget_tun("nobody-is-called-so").ok(), Some(()));
+}
+
 #[test]
 fn a_failed_attach_leaves_nothing() {
     let mut world = World::new("failed");
