@@ -19,7 +19,7 @@ use sadb::{FlowCache, FlowKey, OutboundSad, PacketKey, SaIndex};
 use wire::ip::{self, Headers};
 use wire::plain::Plain;
 use wire::stage::Inner;
-use wire::{AppId, DropReason, Flow, Meta, Packet, ScrubId, Services, record};
+use wire::{AggregateId, AppId, DropReason, Flow, Meta, Packet, ScrubId, Services, record};
 
 use super::origin::{self, asked};
 use super::outcome::Outcome;
@@ -61,6 +61,7 @@ pub(super) struct RouteHit {
     pub association: SaIndex,
     pub rule: u32,
     pub services: Services,
+    pub aggregate: AggregateId,
 }
 
 impl Decider {
@@ -140,7 +141,8 @@ impl Decider {
             return None;
         }
         let (selection, rule) = (Selection::protected(association), route.decision.rule().0);
-        Some(RouteHit { selection, association, rule, services })
+        let aggregate = route.decision.terms.class;
+        Some(RouteHit { selection, association, rule, services, aggregate })
     }
 
     /// The reason to drop a packet before anything is known of it but its record; `None`: somebody may decide about it.
@@ -151,7 +153,8 @@ impl Decider {
         nobody_decides.then(|| origin::unruled(meta))
     }
 
-    /// Decide about a whole packet. Its `meta` gets the rule, the services and the profile by which it is scrubbed.
+    /// Decide about a whole packet. Its `meta` gets the rule, the services, the class and the profile by which it is
+    /// scrubbed.
     ///
     /// # Errors
     /// The reason why the packet does not leave now.
@@ -243,6 +246,7 @@ impl Decider {
             Action::Discard => Err(DropReason::PolicyDiscard),
             Action::Protect { services, level } => {
                 meta.services = services;
+                meta.aggregate = route.decision.terms.class;
                 match (route.sa, level) {
                     (Ok(sa), _) => {
                         meta.scrub = route.scrub;
@@ -367,6 +371,7 @@ fn raise(decision: Decision, asked: Services) -> Decision {
         Action::Bypass => asked,
         Action::Protect { services, .. } => services.raised_to(asked),
     };
-    let terms = Terms { suite: decision.terms.suite, ..Terms::of(Level::Mandatory) };
+    let Terms { suite, class, .. } = decision.terms;
+    let terms = Terms { suite, class, ..Terms::of(Level::Mandatory) };
     Decision { action: Action::Protect { services, level: Level::Mandatory }, terms, ..decision }
 }

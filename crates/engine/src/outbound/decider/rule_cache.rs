@@ -6,7 +6,7 @@ use sadb::spd::Level;
 use sadb::{FlowCache, PacketKey, SaIndex};
 use wire::ip::Headers;
 use wire::stage::Inner;
-use wire::{DropReason, Packet, ScrubId, Services, record};
+use wire::{AggregateId, DropReason, Packet, ScrubId, Services, record};
 
 use crate::outbound::origin;
 use crate::rules::Rules;
@@ -22,6 +22,8 @@ pub(super) struct RuleDecision {
     pub services: Services,
     /// The profile by which the rule says that its packets are scrubbed.
     pub scrub: ScrubId,
+    /// The class that the rule gives its packets.
+    pub class: AggregateId,
     pub disposition: RuleDisposition,
 }
 
