@@ -84,6 +84,9 @@ pub struct Decision {
     /// What would become of the flow if the network were not only watched (`observe`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<String>,
+    /// The class of the graph that the flow's packets are in, if the item says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
     /// The profile by which the flow's packets are scrubbed where they are protected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub: Option<ScrubbedBy>,
@@ -289,6 +292,7 @@ mod tests {
             item: None,
             line: None,
             observed: None,
+            class: None,
             scrub: None,
         };
         let text = serde_json::to_string(&decision).unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::sa_options::{Encapsulation, Headers, LifeState, Lifetime, SaType, WordOr};
 use crate::{Keymat, Spi, SpiRequest};
@@ -128,8 +128,13 @@ pub struct SaAdd {
     pub next: Option<Spi>,
     /// The fields that an inbound association is found by: `spi` (default), `spi+dst` or `spi+dst+src`; the longest
     /// match comes first.
-    #[serde(default, rename = "match", alias = "class", skip_serializing_if = "Option::is_none")]
-    pub class: Option<String>,
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub found_by: Option<String>,
+    /// The class of the graph that its packets are in; none of its own if absent. In this version `spi`, `spi+dst` and
+    /// `spi+dst+src` still mean `match`, whose other name the field was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub class: Option<ClassOrMatch>,
     /// The sequence number of the first packet sent, or the highest one received. Only `ravelin replay` takes it; a
     /// daemon refuses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,6 +168,59 @@ pub struct SaAdd {
     /// wiped after use.
     #[serde(default)]
     pub keymat: Keymat,
+}
+
+/// The value of `class` in a request for an association: a class, or what an association is found by.
+///
+/// The field was another name of `match` before there were classes. In this version the words of `match` keep that
+/// meaning, so a class of such a name cannot be named here. Behind this version every value is a class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClassOrMatch {
+    /// The name of a class of the graph.
+    Class(String),
+    /// A word of `match`.
+    Match(String),
+}
+
+impl ClassOrMatch {
+    /// The meaning of this value.
+    pub fn of(text: String) -> ClassOrMatch {
+        match text.as_str() {
+            "spi" | "spi+dst" | "spi+dst+src" => ClassOrMatch::Match(text),
+            _ => ClassOrMatch::Class(text),
+        }
+    }
+}
+
+impl Serialize for ClassOrMatch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (ClassOrMatch::Class(text) | ClassOrMatch::Match(text)) = self;
+        serializer.serialize_str(text)
+    }
+}
+
+impl<'de> Deserialize<'de> for ClassOrMatch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ClassOrMatch, D::Error> {
+        String::deserialize(deserializer).map(ClassOrMatch::of)
+    }
+}
+
+impl SaAdd {
+    /// The word that says what an inbound association is found by, in whichever field it stands.
+    pub fn match_word(&self) -> Option<&str> {
+        match (&self.found_by, &self.class) {
+            (Some(word), _) | (None, Some(ClassOrMatch::Match(word))) => Some(word),
+            (None, _) => None,
+        }
+    }
+
+    /// The name of the class that the association is to be in.
+    pub fn class_name(&self) -> Option<&str> {
+        match &self.class {
+            Some(ClassOrMatch::Class(name)) => Some(name),
+            Some(ClassOrMatch::Match(_)) | None => None,
+        }
+    }
 }
 
 /// The answer to [`SaAdd`].
@@ -221,6 +279,9 @@ pub struct SaInfo {
     pub next: Option<Spi>,
     /// The fields that an inbound association is found by, if not by its SPI alone.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub found_by: Option<String>,
+    /// The class of the graph that its packets are in, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// The outer address of this host.
     pub local: IpAddr,
@@ -332,6 +393,31 @@ mod tests {
     }
 
     #[test]
+    fn a_class_is_named_and_the_words_of_match_keep_their_meaning() {
+        let read = |fields: &str| {
+            let text = REQUEST.replacen('{', &format!("{{{fields},"), 1);
+            serde_json::from_str::<SaAdd>(&text)
+        };
+        for (fields, match_word, class) in [
+            (r#""class":"voice""#, None, Some("voice")),
+            (r#""class":"spi""#, Some("spi"), None),
+            (r#""class":"spi+dst""#, Some("spi+dst"), None),
+            (r#""class":"spi+dst+src""#, Some("spi+dst+src"), None),
+            (r#""class":"spi-destination""#, None, Some("spi-destination")),
+            (r#""class":"SPI""#, None, Some("SPI")),
+            (r#""match":"spi+dst""#, Some("spi+dst"), None),
+            (r#""match":"spi+dst","class":"voice""#, Some("spi+dst"), Some("voice")),
+            (r#""match":null,"class":null"#, None, None),
+        ] {
+            let request = read(fields).unwrap();
+            assert_eq!((request.match_word(), request.class_name()), (match_word, class), "{fields}");
+            let again: SaAdd = serde_json::from_str(&serde_json::to_string(&request).unwrap()).unwrap();
+            assert_eq!(again, request, "{fields}");
+        }
+        assert!(read(r#""class":7"#).is_err() && read(r#""class":["voice"]"#).is_err());
+    }
+
+    #[test]
     fn unknown_and_missing_fields_are_refused() {
         let extra = REQUEST.replacen('{', "{\"replay\":32,", 1);
         assert!(serde_json::from_str::<SaAdd>(&extra).unwrap_err().to_string().contains("`replay`"));
@@ -353,6 +439,7 @@ mod tests {
             lifetime: Lifetime::default(),
             state: LifeState::Mature,
             next: None,
+            found_by: None,
             class: None,
             local: "192.0.2.1".parse().unwrap(),
             remote: "192.0.2.2".parse().unwrap(),

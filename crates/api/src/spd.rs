@@ -64,6 +64,9 @@ pub struct SpdAdd {
     /// `standard` or `strict`; not scrubbed if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub: Option<String>,
+    /// The class of the graph that matching packets are in; none if absent. A rule that discards has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
 }
 
 /// The packets that a rule decided.
@@ -103,6 +106,9 @@ pub struct SpdRule {
     /// The scrub profile of the packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub: Option<String>,
+    /// The class of the graph that the packets are in, if the rule says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
     /// The outbound packets that the rule decided.
     pub outbound: SpdCount,
     /// The inbound packets that the rule decided.
@@ -137,7 +143,8 @@ mod tests {
     #[test]
     fn a_request_has_defaults_and_refuses_what_it_does_not_know() {
         let rule: SpdAdd = serde_json::from_str(r#"{"selectors":["any"],"action":"bypass"}"#).unwrap();
-        assert!(!serde_json::to_string(&rule).unwrap().contains("scrub"));
+        let text = serde_json::to_string(&rule).unwrap();
+        assert!(!text.contains("scrub") && !text.contains("class"), "{text}");
         assert_eq!((rule.direction, rule.name, rule.scrub), (SpdDirection::Both, None, None));
         assert!(serde_json::from_str::<SpdAdd>(r#"{"selectors":[],"action":"bypass","key":1}"#).is_err());
         assert!(serde_json::from_str::<SpdAdd>(r#"{"action":"bypass"}"#).is_err());

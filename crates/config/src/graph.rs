@@ -72,6 +72,12 @@ pub enum GraphError {
 }
 
 impl LoadedGraph {
+    /// The numbers of the instance, of which this graph has its own classes and no others.
+    pub fn classes(&self) -> Aggregates {
+        let classes = &self.description.classes;
+        self.aggregates.clone().only(|name| classes.iter().any(|class| class.name.value == name))
+    }
+
     /// Check a text, which messages call `source`.
     ///
     /// # Errors

@@ -50,6 +50,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use ::qos::graph::Aggregates;
+
 /// The port of ESP in UDP (RFC 3948 section 2.1).
 pub const ESP_PORT: u16 = 4500;
 /// Seconds of silence behind which a keepalive is sent (RFC 3948 section 4).
@@ -215,6 +217,14 @@ impl Config {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         Config::parse(path, &text)
+    }
+
+    /// The classes that policy, rules and associations may name: those of the graph that `[qos]` names. There is none
+    /// without a graph, or if it is broken, which [`load_graph`] tells. Whatever reads a policy or rules beside a
+    /// configuration takes them from here.
+    pub fn aggregates(&self) -> Aggregates {
+        let loaded = load_graph(self).ok().flatten();
+        loaded.map_or_else(Aggregates::without_graph, |graph| graph.classes())
     }
 
     /// The ciphers of one's own in a configuration file, whatever else is in it: for whoever checks a policy.

@@ -27,6 +27,7 @@ use wire::{Buf, Coalesced, DropReason, Meta, Packet, Prefix, ScrubId, fragment, 
 
 use crate::device::Device;
 use config::{Config, GatewayConfig};
+use documents::classes::Classes;
 
 /// The ICMP errors for this host that are believed from those networks.
 pub(crate) fn inside_icmp(config: &Config) -> InsideIcmp {
@@ -372,7 +373,7 @@ pub(crate) fn checks(config: &Config) -> Vec<Check> {
         ),
         check(
             "gateway: rules",
-            first_rules(config, None)
+            first_rules(config, &Classes::Of(config.aggregates()), None)
                 .map(|book| format!("{} at the start", book.documents().len()))
                 .map_err(|error| error.to_string()),
             "correct the file; ravelin(1), REPLAY, describes its lines",

@@ -11,6 +11,7 @@
 
 mod audit_log;
 mod capture;
+pub mod classes;
 pub mod datapath;
 pub mod denials;
 pub mod detach;

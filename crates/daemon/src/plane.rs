@@ -45,6 +45,7 @@ use wire::Time;
 
 use context::Context;
 
+use crate::classes::ClassCatalogue;
 use crate::graphs::GraphInForce;
 use crate::monitor::Monitor;
 use config::Config;
@@ -63,6 +64,8 @@ pub struct Plane {
     monitor: Monitor,
     /// The host that the daemon is on.
     host: Host,
+    /// The classes of the graph in force, which policy, rules and associations may name.
+    classes: ClassCatalogue,
     /// The rules of the SPD.
     rules: Rules,
     /// The keys and selectors of associations.
@@ -112,7 +115,8 @@ impl Plane {
         observers: Observers,
     ) -> Plane {
         Plane {
-            rules: Rules::new(config.gateway.is_some(), &config.crypto.ciphers.suites),
+            rules: Rules::new(config.gateway.is_some(), &config.crypto.ciphers.suites, policy.classes()),
+            classes: policy.classes().clone(),
             started: netio::clock::monotonic(),
             config,
             halves,
@@ -156,6 +160,11 @@ impl Plane {
         &self.host
     }
 
+    /// The classes of the graph in force.
+    pub(crate) fn classes(&self) -> &ClassCatalogue {
+        &self.classes
+    }
+
     /// The rules of the SPD.
     pub(crate) fn rules(&self) -> &Rules {
         &self.rules
@@ -183,19 +192,19 @@ impl Plane {
 
     /// The owners that a verb of the associations or of the observers looks at.
     fn context(&self) -> Context<'_> {
-        let Plane { config, halves, monitor, policy, rules, host, .. } = self;
-        Context { config, halves, monitor, policy, rules, host }
+        let Plane { config, halves, monitor, policy, rules, host, classes, .. } = self;
+        Context { config, halves, monitor, policy, rules, host, classes }
     }
 
     /// The associations, and the owners that a change of theirs asks.
     fn associations_in_context(&mut self) -> (&mut Associations, Context<'_>) {
-        let Plane { config, halves, monitor, policy, rules, host, associations, .. } = self;
-        (associations, Context { config, halves, monitor, policy, rules, host })
+        let Plane { config, halves, monitor, policy, rules, host, classes, associations, .. } = self;
+        (associations, Context { config, halves, monitor, policy, rules, host, classes })
     }
 
     /// The observers, and the owners that they watch.
     fn observers_in_context(&mut self) -> (&mut Observers, Context<'_>) {
-        let Plane { config, halves, monitor, policy, rules, host, observers, .. } = self;
-        (observers, Context { config, halves, monitor, policy, rules, host })
+        let Plane { config, halves, monitor, policy, rules, host, classes, observers, .. } = self;
+        (observers, Context { config, halves, monitor, policy, rules, host, classes })
     }
 }

@@ -17,6 +17,7 @@ use policy::{AppTable, Compiled, Executables, Image, Parsed};
 use sadb::spd::{Order, RuleId};
 use wire::{AppId, Flow};
 
+use crate::classes::ClassCatalogue;
 use crate::{last_policy, names};
 use documents::decision::{block_position, decision, rule_position};
 use host_files::HostFiles;
@@ -53,6 +54,8 @@ pub struct PolicyStore {
     file: PathBuf,
     /// The suites that a policy may name.
     suites: Suites,
+    /// The classes that a policy may name.
+    classes: ClassCatalogue,
     numbers: Option<PathBuf>,
     table: AppTable,
     renamed: Renamed,
@@ -91,7 +94,12 @@ impl PolicyStore {
     ///
     /// # Errors
     /// If the numbers of an earlier daemon are there and cannot be read: its marks would then change their meaning.
-    pub fn new(file: &Path, run_dir: Option<&Path>, suites: &Suites) -> Result<PolicyStore, Unreadable> {
+    pub fn new(
+        file: &Path,
+        run_dir: Option<&Path>,
+        suites: &Suites,
+        classes: &ClassCatalogue,
+    ) -> Result<PolicyStore, Unreadable> {
         let numbers = run_dir.map(|dir| dir.join(NUMBERS));
         let table = match &numbers {
             Some(path) => read_numbers(path).map_err(|source| Unreadable { path: path.clone(), source })?,
@@ -120,6 +128,7 @@ impl PolicyStore {
             sound: true,
             file: file.to_owned(),
             suites: suites.clone(),
+            classes: classes.clone(),
             numbers,
             compiled,
             table,
@@ -130,6 +139,11 @@ impl PolicyStore {
             loaded: 0,
             last_error: None,
         })
+    }
+
+    /// The classes that a policy may name, which rules and associations may name too.
+    pub fn classes(&self) -> &ClassCatalogue {
+        &self.classes
     }
 
     /// The path of the policy file.
@@ -159,7 +173,8 @@ impl PolicyStore {
     /// If the text's own tests speak against it.
     pub fn read_text(&self, name: &str, octets: &[u8]) -> Result<Candidate, Unreadable> {
         let unreadable = |text| Unreadable { path: name.into(), source: io::Error::other(text) };
-        let parsed = policy::parse_over(name, octets, &HostFiles::here(&self.suites), &self.compiled);
+        let host = HostFiles::here(&self.suites, &self.classes.get());
+        let parsed = policy::parse_over(name, octets, &host, &self.compiled);
         if parsed.tests_failed() {
             let text = format!("its tests fail, so nothing of it is loaded\n{}", parsed.render(false));
             return Err(unreadable(text));

@@ -24,6 +24,7 @@ use sockmon::Sockmon;
 use tokio::sync::oneshot;
 
 use crate::audit_log::Auditor;
+use crate::classes::ClassCatalogue;
 use crate::datapath::{self, EventReceiver, InboundHalf, InboundThread, OutboundHalf, OutboundThread};
 use crate::device::Device;
 use crate::flows::{self, FlowLog};
@@ -104,12 +105,14 @@ pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> 
     let run_dir = state::make(&config.instance, options.take_over)?;
     // A daemon that runs goes on with its policy, where the one that would take over has none.
     let fall_back = !options.take_over;
-    let mut first = First::read(&config.policy, &config.crypto.ciphers.suites, &run_dir, fall_back)?;
+    let classes = ClassCatalogue::new(config.aggregates());
+    let suites = &config.crypto.ciphers.suites;
+    let mut first = First::read(&config.policy, suites, &classes, &run_dir, fall_back)?;
     let outputs = Outputs::open(&config, &run_dir)?;
     if options.take_over {
         rehearsal::rehearse(&config, &run_dir, &uplinks, &mut first.candidate)?;
     }
-    let (lock, taken) = become_the_daemon(&config, &run_dir, options, &registry)?;
+    let (lock, taken) = become_the_daemon(&config, &run_dir, options, &registry, &classes)?;
     let is_taken = taken.is_some();
     let instance = config.instance.clone();
     let up = first.settle_trial(fall_back).and_then(|()| {
@@ -256,7 +259,7 @@ fn bring_up(
     let path_mtu = uplinks::path_mtu(&config, &uplinks);
     let insides = gateway::insides(&config)?;
     let handed = state.as_ref().map(|state| HandedRules::read(&state.rules)).transpose()?;
-    let rules = gateway::first_rules(&config, handed.as_ref())?;
+    let rules = gateway::first_rules(&config, &store.classes().of_documents(), handed.as_ref())?;
     let known: Vec<u32> =
         uplinks.iter().map(|u| u.index).chain(insides.iter().map(|inside| inside.index)).collect();
     let surveyed = Surveyed::look(&config, &known)?;
@@ -376,6 +379,7 @@ fn become_the_daemon(
     run_dir: &Path,
     options: RunOptions,
     registry: &Registry,
+    classes: &ClassCatalogue,
 ) -> Result<(Lock, Option<TakenOver>), RunError> {
     if !options.take_over {
         return match socket::lock(run_dir) {
@@ -390,7 +394,8 @@ fn become_the_daemon(
         handover::Request::new(&config.instance, &config.tun.name, config.esp.port).with_ciphers(registry);
     let taken = handover::take(run_dir, &request, registry.suites(), |rules| {
         let handed = HandedRules::read(rules).map_err(|refused| refused.to_string())?;
-        gateway::first_rules(config, Some(&handed)).map(drop).map_err(|error| error.to_string())
+        let classes = classes.of_documents();
+        gateway::first_rules(config, &classes, Some(&handed)).map(drop).map_err(|error| error.to_string())
     })?;
     Ok((socket::lock(run_dir)?, Some(taken)))
 }

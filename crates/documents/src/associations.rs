@@ -12,15 +12,17 @@ pub use options::{check_lifetime, class, limits, state};
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use api::{Direction, Mode, SaAdd, SaCounters, SaInfo, SaType, SelectorInfo, SpiRequest};
+use api::{ClassOrMatch, Direction, Mode, SaAdd, SaCounters, SaInfo, SaType, SelectorInfo, SpiRequest};
 use crypto::{Secret, SuiteId, Suites, UnknownSuite};
+use qos::graph::Aggregates;
 use sadb::sa::{DEFAULT_PATH_MTU, DEFAULT_REPLAY_WINDOW, LifeState, Padding};
 use sadb::{Endpoints, InboundSa, OutboundSa, SaConfig, Selectors, Spi};
-use wire::{AppId, DropReason, Prefix, Time};
+use wire::{AggregateId, AppId, DropReason, Prefix, Time};
 use zeroize::Zeroizing;
 
 use crate::api_error::{ApiError, Blame};
 use crate::ciphers::isolation_of;
+use crate::classes::{Classes, class_name};
 use config::{CiphersConfig, KEEPALIVE};
 
 /// The suite of a chain's member without key; it is never used.
@@ -110,7 +112,13 @@ fn contradictions(request: &SaAdd) -> Result<(), ApiError> {
         return Err(bad("a replay window belongs to inbound associations: an outbound one only counts")
             .remedy("leave \"replay_window\" (`--replay-window`) out here"));
     }
-    if !inbound && request.class.is_some() {
+    if request.found_by.is_some() && matches!(request.class, Some(ClassOrMatch::Match(_))) {
+        return Err(bad(
+            "\"match\" is there, and \"class\" with one of its words, which still means the same",
+        )
+        .remedy("leave \"class\" out, or name a class of the graph in it"));
+    }
+    if !inbound && request.match_word().is_some() {
         return Err(bad("\"match\" says what an inbound association is found by; an outbound one is found by its selectors")
             .remedy("leave it out here"));
     }
@@ -138,7 +146,8 @@ fn contradictions(request: &SaAdd) -> Result<(), ApiError> {
 /// Whether a daemon could take the request; what depends on its state (an application's name, an SPI or key in use) it says
 /// itself.
 ///
-/// Without `suites`, a suite that is no standard one is left to the daemon, which knows the ciphers of one's own.
+/// Without `suites`, a suite that is no standard one is left to the daemon, which knows the ciphers of one's own. So is
+/// the class, for the daemon knows its graph.
 ///
 /// # Errors
 /// What is wrong with the request.
@@ -164,6 +173,7 @@ pub fn check(request: &SaAdd, suites: Option<&Suites>) -> Result<(), ApiError> {
         spi,
         &Defaults {
             suites,
+            classes: &Classes::OfWhoeverTakesIt,
             path_mtu: None,
             keepalive: KEEPALIVE,
             app: &app,
@@ -239,6 +249,7 @@ pub struct SaView {
     info: SaInfo,
     app: Option<AppId>,
     served: Selectors,
+    aggregate: AggregateId,
 }
 
 impl SaView {
@@ -265,9 +276,15 @@ impl SaView {
         self.app
     }
 
-    /// What is told about the association, with the name of its application and the place of its cipher.
-    pub fn named(self, name: impl FnOnce(AppId) -> String, ciphers: &CiphersConfig) -> SaInfo {
+    /// What is told about the association, with the names of its application and its class, and the place of its cipher.
+    pub fn named(
+        self,
+        name: impl FnOnce(AppId) -> String,
+        ciphers: &CiphersConfig,
+        classes: &Aggregates,
+    ) -> SaInfo {
         let mut info = self.info;
+        info.class = class_name(classes, self.aggregate);
         info.selectors.app = self.app.map(name);
         info.isolation = isolation_of(ciphers, &info.suite).map(str::to_owned);
         info
@@ -292,7 +309,8 @@ impl SaView {
             lifetime: options::lifetime_info(config.options.lifetime),
             state: options::state(life),
             next: config.options.next.map(|spi| api::Spi(spi.0)),
-            class: options::class_word(config.options.class),
+            found_by: options::class_word(config.options.class),
+            class: None,
             local: config.endpoints.local,
             remote: config.endpoints.remote,
             local_port: config.endpoints.local_port,
@@ -324,7 +342,7 @@ impl SaView {
                 drops: counters.drops().map(|(reason, count)| (reason.name().to_owned(), count)).collect(),
             },
         };
-        SaView { info, app: selectors.app, served: selectors }
+        SaView { info, app: selectors.app, served: selectors, aggregate: config.options.aggregate }
     }
 }
 
@@ -359,6 +377,7 @@ mod tests {
             follow_peer: false,
             takes_over: false,
             next: None,
+            found_by: None,
             class: None,
             sequence: None,
             local_ports: None,
@@ -382,6 +401,8 @@ mod tests {
     }
 
     fn configure(request: SaAdd) -> Result<SaConfig, ApiError> {
+        let mut graph = Aggregates::default().only(|name| name == "ef");
+        graph.number("voice").unwrap();
         let app = |name: &str| (name == "curl").then_some(AppId(7));
         let spi = requested_spi(&request)?.unwrap_or(Spi(4096));
         configuration(
@@ -389,6 +410,7 @@ mod tests {
             spi,
             &Defaults {
                 suites: &Suites::standard(),
+                classes: &Classes::Of(graph),
                 path_mtu: Some(1400),
                 keepalive: 20,
                 app: &app,
@@ -443,10 +465,19 @@ mod tests {
     #[test]
     fn what_would_do_nothing_is_refused() {
         type Edit = fn(&mut SaAdd);
-        let cases: [(Edit, &str); 10] = [
+        let cases: [(Edit, &str); 12] = [
             (|r| (r.direction, r.next) = (Direction::In, Some(api::Spi(0x1001))), "outbound associations"),
             (|r| r.replay_window = Some(1024), "inbound associations"),
-            (|r| r.class = Some("spi".into()), "found by its selectors"),
+            (|r| r.found_by = Some("spi".into()), "found by its selectors"),
+            (|r| r.class = Some(ClassOrMatch::of("spi".into())), "found by its selectors"),
+            (
+                |r| {
+                    r.direction = Direction::In;
+                    r.found_by = Some("spi".into());
+                    r.class = Some(ClassOrMatch::of("spi+dst".into()));
+                },
+                "\"match\" is there",
+            ),
             (|r| r.sequence = Some(1 << 32), "extended sequence numbers"),
             (|r| (r.direction, r.sequence) = (Direction::In, Some(1 << 32)), "extended sequence numbers"),
             (|r| r.sequence = Some(0), "never sent"),
@@ -464,6 +495,37 @@ mod tests {
         // With the longer numbers it is one.
         let extended = SaAdd { esn: true, sequence: Some(1 << 32), ..request() };
         assert!(configure(extended).is_ok());
+    }
+
+    #[test]
+    fn an_association_is_in_the_class_that_it_names() {
+        let named = |class: &str| SaAdd { class: Some(ClassOrMatch::of(class.into())), ..request() };
+        let mut graph = Aggregates::default().only(|name| name == "ef");
+        let voice = graph.number("voice").unwrap();
+        for (request, aggregate, told) in [
+            (request(), AggregateId::DEFAULT, None),
+            (named("ef"), AggregateId(2), Some("ef")),
+            (named("voice"), voice, Some("voice")),
+        ] {
+            let config = configure(request).unwrap();
+            assert_eq!(config.options.aggregate, aggregate);
+            let view = SaView::new(&config, 0, LifeState::Mature, &sadb::Counters::default());
+            let info = view.named(|_| String::new(), &CiphersConfig::default(), &graph);
+            assert_eq!((info.class.as_deref(), info.found_by), (told, None));
+        }
+        // The words of `match` are still these words, and name no class.
+        let old = configure(SaAdd { direction: Direction::In, ..named("spi+dst") }).unwrap();
+        assert_eq!(old.options.class, sadb::sa::KeyClass::SpiDestination);
+        assert_eq!(old.options.aggregate, AggregateId::DEFAULT);
+        for name in ["be", "vioce", "spi-destination"] {
+            let refused = configure(named(name)).unwrap_err();
+            assert_eq!(refused.fault, Blame::NotFound, "{refused:?}");
+            assert!(refused.remedy.unwrap().contains("it has ef, voice"), "{name}");
+            // A command has no graph to ask: the daemon says so.
+            assert!(
+                check(&named(name), None).is_ok() && check(&named(name), Some(&Suites::standard())).is_ok()
+            );
+        }
     }
 
     #[test]

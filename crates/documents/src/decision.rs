@@ -56,6 +56,7 @@ pub fn decision(explanation: &policy::Explanation) -> Decision {
         protection: explanation.protection.clone(),
         item,
         observed: explanation.observed.clone(),
+        class: explanation.class.clone(),
         scrub: explanation.scrub.as_ref().map(|by| api::ScrubbedBy {
             profile: by.profile.clone(),
             application: by.application.clone(),

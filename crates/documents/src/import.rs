@@ -230,6 +230,7 @@ fn association(add: &AddStatement, direction: Direction, bundles: &Bundles) -> R
             Direction::Out => bundles.next(add).map(|spi| Spi(spi.0)),
             Direction::In => None,
         },
+        found_by: None,
         class: None,
         sequence: None,
         selector_local: all.clone(),
@@ -260,6 +261,7 @@ fn rule(policy: &PolicyStatement, number: usize, bundles: &Bundles) -> Result<Sp
         bundle: Vec::new(),
         suite: None,
         scrub: None,
+        class: None,
     };
     match &policy.action {
         PolicyAction::Bypass => {}

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`associations`] | a request for an association, checked, and an association as it is listed |
 //! | [`rules`], [`users`] | the rules of the operator, and the users that they name |
+//! | [`classes`] | the classes of the graph, by name |
 //! | [`import`] | files of associations and rules: JSON lines, or the language of setkey(8) |
 //! | [`decision`] | why policy decides what it decides |
 //! | [`scrub_record`], [`scrub_report`], [`scrub_changes`] | packets that rules of a scrubber met, and what was changed in them |
@@ -21,6 +22,7 @@
 pub mod api_error;
 pub mod associations;
 pub mod ciphers;
+pub mod classes;
 pub mod crypto_units;
 pub mod decision;
 pub mod import;

@@ -19,6 +19,7 @@ use scrub::Profile;
 use wire::{ScrubId, Services, protocol};
 
 use crate::api_error::{ApiError, Blame};
+use crate::classes::{Classes, class_name};
 use crate::users;
 
 /// The longest name of a rule.
@@ -35,6 +36,8 @@ pub struct SpdRules {
     bypass_the_rest: bool,
     /// The suites that rules may name.
     suites: Suites,
+    /// The classes that rules may name.
+    classes: Classes,
 }
 
 /// What each rule decided, both ways.
@@ -55,14 +58,25 @@ impl Default for SpdRules {
             next: 1,
             bypass_the_rest: false,
             suites: Suites::standard(),
+            classes: Classes::default(),
         }
     }
 }
 
 impl SpdRules {
-    /// No rules yet, and these suites that they may name.
-    pub fn with_suites(suites: &Suites) -> SpdRules {
-        SpdRules { suites: suites.clone(), ..SpdRules::default() }
+    /// No rules yet, and these suites and classes that they may name.
+    pub fn naming(suites: &Suites, classes: Classes) -> SpdRules {
+        SpdRules { suites: suites.clone(), classes, ..SpdRules::default() }
+    }
+
+    /// The classes that rules may name.
+    pub fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    /// Set the classes that rules may name from now on. Those that are there stay.
+    pub fn set_classes(&mut self, classes: Classes) {
+        self.classes = classes;
     }
 
     /// Add a rule; its name.
@@ -89,7 +103,7 @@ impl SpdRules {
                 .remedy("choose another name, or delete that rule first"));
         }
         let place = self.place(request.place.as_deref())?;
-        let rule = Rule { label: name.clone(), ..rule(key, request, &self.suites)? };
+        let rule = Rule { label: name.clone(), ..rule(key, request, &self.suites, &self.classes)? };
         users::check(&rule)?;
         if is_new {
             check_ports(&rule)?;
@@ -203,8 +217,9 @@ impl SpdRules {
         named
             .enumerate()
             .map(|(position, rule)| {
-                let SpdAdd { direction, selectors, action, service, level, suite, bundle, scrub, .. } =
-                    document(rule);
+                let SpdAdd {
+                    direction, selectors, action, service, level, suite, bundle, scrub, class, ..
+                } = self.document(rule);
                 SpdRule {
                     position,
                     name: rule.label.clone(),
@@ -216,6 +231,7 @@ impl SpdRules {
                     suite,
                     bundle,
                     scrub,
+                    class,
                     outbound: count(&outbound, rule.key),
                     inbound: count(&inbound, rule.key),
                 }
@@ -225,19 +241,28 @@ impl SpdRules {
 
     /// The requests that make these rules again, in order.
     pub fn documents(&self) -> Vec<SpdAdd> {
-        self.table.list().map(document).collect()
+        self.table.list().map(|rule| self.document(rule)).collect()
     }
 
     /// The rules that [`SpdRules::documents`] told of.
     ///
     /// # Errors
     /// What is wrong with one.
-    pub fn of(documents: &[SpdAdd], suites: &Suites) -> Result<SpdRules, ApiError> {
-        let mut book = SpdRules::with_suites(suites);
+    pub fn of(documents: &[SpdAdd], suites: &Suites, classes: Classes) -> Result<SpdRules, ApiError> {
+        let mut book = SpdRules::naming(suites, classes);
         for document in documents {
             book.put(document, false)?;
         }
         Ok(book)
+    }
+
+    /// The request that makes this rule.
+    fn document(&self, rule: &Rule) -> SpdAdd {
+        let class = match &self.classes {
+            Classes::Of(classes) => class_name(classes, rule.class),
+            Classes::OfWhoeverTakesIt => None,
+        };
+        SpdAdd { class, ..document(rule) }
     }
 
     fn key(&self, name: &str) -> Result<RuleKey, ApiError> {
@@ -296,7 +321,7 @@ fn word_error(field: &str, word: &str, allowed: &str) -> ApiError {
     ApiError::new(Blame::BadRequest, format!("{field} cannot be {word:?}")).remedy(format!("write {allowed}"))
 }
 
-fn rule(key: RuleKey, request: &SpdAdd, suites: &Suites) -> Result<Rule, ApiError> {
+fn rule(key: RuleKey, request: &SpdAdd, suites: &Suites, classes: &Classes) -> Result<Rule, ApiError> {
     let bad = |text: String| ApiError::new(Blame::BadRequest, text);
     // A variable that a script left empty must not make a rule for every packet.
     if request.selectors.iter().any(|text| text.trim().is_empty()) {
@@ -346,8 +371,12 @@ fn rule(key: RuleKey, request: &SpdAdd, suites: &Suites) -> Result<Rule, ApiErro
         SpdDirection::Out => Direction::Out,
         SpdDirection::Both => Direction::Both,
     };
-    let scrub = scrub_of(request)?;
-    Ok(Rule { key, label: String::new(), names: Vec::new(), direction, selectors, action, scrub })
+    if request.class.is_some() && request.action == Verdict::Discard {
+        return Err(bad("packets of a rule that discards are in no class".to_owned())
+            .remedy("leave class out, or make the action protect or bypass"));
+    }
+    let (scrub, class) = (scrub_of(request)?, classes.number(request.class.as_deref())?);
+    Ok(Rule { key, label: String::new(), names: Vec::new(), direction, selectors, action, scrub, class })
 }
 
 /// The suite that a rule demands, with the word `alone` behind it where integrity rests on a cipher of one's own.
@@ -415,7 +444,7 @@ fn scrub_of(request: &SpdAdd) -> Result<ScrubId, ApiError> {
     Ok(profile.id())
 }
 
-/// The request that makes this rule.
+/// The request that makes this rule, without its class, which the graph names.
 fn document(rule: &Rule) -> SpdAdd {
     let (action, protection) = match &rule.action {
         Action::Bypass => (Verdict::Bypass, None),
@@ -439,12 +468,15 @@ fn document(rule: &Rule) -> SpdAdd {
         suite: protection.and_then(|p| p.suite).map(suite_text),
         bundle: protection.map(|p| p.bundle.iter().map(ToString::to_string).collect()).unwrap_or_default(),
         scrub: Profile::of_id(rule.scrub).map(|profile| profile.name().to_owned()),
+        class: None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use qos::graph::Aggregates;
+    use wire::AggregateId;
 
     fn request(name: &str, place: &str) -> SpdAdd {
         SpdAdd {
@@ -458,7 +490,15 @@ mod tests {
             bundle: vec!["esp/tunnel/192.0.2.1-192.0.2.2".into(), "0x1001".into()],
             suite: None,
             scrub: None,
+            class: None,
         }
+    }
+
+    /// A graph with the classes `ef` and `voice`.
+    fn graph() -> Classes {
+        let mut graph = Aggregates::default().only(|name| name == "ef");
+        graph.number("voice").unwrap();
+        Classes::Of(graph)
     }
 
     #[test]
@@ -472,13 +512,13 @@ mod tests {
             ..request("site", "last")
         };
         for suite in ["aes256gcm", "maes512ctr-sha256", "maes512ctr-aes256gcm", "maes512gcm alone"] {
-            let mut book = SpdRules::with_suites(&suites);
+            let mut book = SpdRules::naming(&suites, Classes::default());
             book.add(&asks(suite, "encryption")).unwrap();
             assert_eq!(book.documents()[0].suite.as_deref(), Some(suite));
             // A daemon that takes over reads the same, if it has the cipher.
-            let again = SpdRules::of(&book.documents(), &suites).unwrap();
+            let again = SpdRules::of(&book.documents(), &suites, Classes::default()).unwrap();
             assert_eq!(again.documents(), book.documents());
-            let elsewhere = SpdRules::of(&book.documents(), &Suites::standard());
+            let elsewhere = SpdRules::of(&book.documents(), &Suites::standard(), graph());
             assert_eq!(elsewhere.is_err(), suite.starts_with("maes"), "{suite}");
         }
         for (suite, service, want) in [
@@ -488,7 +528,8 @@ mod tests {
             ("rot13", "encryption", "no cipher is called"),
             ("null-sha256", "encryption", "does not encrypt"),
         ] {
-            let refused = SpdRules::with_suites(&suites).add(&asks(suite, service)).unwrap_err();
+            let refused =
+                SpdRules::naming(&suites, Classes::default()).add(&asks(suite, service)).unwrap_err();
             assert!(refused.message.contains(want), "{suite}: {}", refused.message);
             assert!(refused.remedy.is_some(), "{suite}");
         }
@@ -512,13 +553,14 @@ mod tests {
         assert_eq!(order(&book), ["a", "b", "f", "c", "d", "e"]);
         let unnamed = SpdAdd { name: None, ..request("x", "last") };
         assert_eq!(book.add(&unnamed).unwrap(), "rule-7");
-        let again = SpdRules::of(&book.documents(), &Suites::standard()).unwrap();
+        let again = SpdRules::of(&book.documents(), &Suites::standard(), graph()).unwrap();
         assert_eq!(again.documents(), book.documents());
         assert_eq!(again.documents()[0].bundle[0], "esp/tunnel/192.0.2.1-192.0.2.2");
         // An earlier daemon may have taken what is refused now.
         let old = SpdAdd { selectors: vec!["proto gre remote-port 80".into()], ..request("old", "last") };
         assert!(book.add(&old).is_err());
-        assert_eq!(SpdRules::of(std::slice::from_ref(&old), &Suites::standard()).unwrap().len(), 1);
+        let taken = SpdRules::of(std::slice::from_ref(&old), &Suites::standard(), Classes::default());
+        assert_eq!(taken.unwrap().len(), 1);
         book.remove("f").unwrap();
         assert_eq!(order(&book).len(), 6);
         assert_eq!(book.remove("f").unwrap_err().fault, Blame::NotFound);
@@ -584,6 +626,47 @@ mod tests {
     }
 
     #[test]
+    fn the_class_of_a_rule_is_told_and_survives_a_hand_over() {
+        let of = |name: &str, class: &str| SpdAdd { class: Some(class.into()), ..request(name, "last") };
+        let clear = |name: &str, action: Verdict| SpdAdd { action, bundle: Vec::new(), ..of(name, "ef") };
+        let selectors = vec!["remote 198.51.100.0/24".to_owned()];
+        let mut book = SpdRules::naming(&Suites::standard(), graph());
+        book.add(&request("plain", "last")).unwrap();
+        book.add(&of("calls", "voice")).unwrap();
+        book.add(&SpdAdd { selectors: selectors.clone(), ..clear("clear", Verdict::Bypass) }).unwrap();
+        let again = SpdRules::of(&book.documents(), &Suites::standard(), graph()).unwrap();
+        for book in [&book, &again] {
+            let ids: Vec<AggregateId> = book.in_order().iter().map(|rule| rule.class).collect();
+            assert_eq!(ids, [AggregateId::DEFAULT, AggregateId(8), AggregateId(2)]);
+            let told: Vec<_> = book.list(&RuleCounts::default()).into_iter().map(|rule| rule.class).collect();
+            assert_eq!(told, [None, Some("voice".to_owned()), Some("ef".to_owned())]);
+        }
+        for (request, classes, fault, text) in [
+            (of("x", "vioce"), graph(), Blame::NotFound, "the graph has no class \"vioce\""),
+            (of("x", "be"), graph(), Blame::NotFound, "the graph has no class \"be\""),
+            (of("x", "ef"), Classes::default(), Blame::NotFound, "no graph is configured"),
+            (
+                SpdAdd { selectors, ..clear("x", Verdict::Discard) },
+                graph(),
+                Blame::BadRequest,
+                "a rule that discards",
+            ),
+        ] {
+            let refused = SpdRules::naming(&Suites::standard(), classes).add(&request).unwrap_err();
+            assert!(refused.fault == fault && refused.message.contains(text), "{refused:?}");
+            assert!(refused.remedy.is_some(), "{refused:?}");
+        }
+        // A daemon without the graph takes over no rule of which it could not keep the class.
+        let without = SpdRules::of(&book.documents(), &Suites::standard(), Classes::default());
+        assert!(without.unwrap_err().message.contains("no graph is configured"));
+        // Rules that are there keep their class when the graph loses it, and its name is told.
+        book.set_classes(Classes::default());
+        assert_eq!(book.documents()[1].class.as_deref(), Some("#8"));
+        assert_eq!(book.documents()[2].class.as_deref(), Some("ef"));
+        assert!(book.add(&of("late", "voice")).is_err());
+    }
+
+    #[test]
     fn the_profile_of_a_rule_is_told_and_survives_a_hand_over() {
         let mut book = SpdRules::default();
         book.add(&request("plain", "last")).unwrap();
@@ -592,7 +675,7 @@ mod tests {
         let selectors = vec!["remote 198.51.100.0/24".to_owned()];
         let clear = SpdAdd { selectors, action, bundle, ..request("clear", "last") };
         book.add(&SpdAdd { scrub: Some("observe".into()), ..clear }).unwrap();
-        let again = SpdRules::of(&book.documents(), &Suites::standard()).unwrap();
+        let again = SpdRules::of(&book.documents(), &Suites::standard(), graph()).unwrap();
         for book in [&book, &again] {
             let ids: Vec<ScrubId> = book.in_order().iter().map(|rule| rule.scrub).collect();
             assert_eq!(ids, [ScrubId::NONE, Profile::Strict.id(), Profile::Observe.id()]);

@@ -61,6 +61,7 @@ mod tests {
             bundle: Vec::new(),
             suite: None,
             scrub: None,
+            class: None,
         }
     }
 

@@ -9,6 +9,7 @@ use crate::foreign::Asker;
 use crate::programs::{Listings, Programs};
 use crypto::Suites;
 use policy::ProgramFile;
+use qos::graph::Aggregates;
 
 /// Where unit files are looked for, the first that has one first (systemd.unit(5)).
 const UNIT_DIRECTORIES: [&str; 5] = [
@@ -26,22 +27,24 @@ pub struct HostFiles {
     /// Programs may be in directories of others, which need not answer.
     programs: Arc<Mutex<Asker>>,
     suites: Suites,
+    aggregates: Aggregates,
     /// What the standard directories held when they were first looked at.
     listings: Arc<Listings>,
 }
 
 impl HostFiles {
-    /// The files of this host, for a policy that may name `suites`.
-    pub fn here(suites: &Suites) -> HostFiles {
-        HostFiles::under(Path::new("/"), suites)
+    /// The files of this host, for a policy that may name `suites`, and classes of `aggregates`.
+    pub fn here(suites: &Suites, aggregates: &Aggregates) -> HostFiles {
+        HostFiles::under(Path::new("/"), suites, aggregates)
     }
 
     /// The host whose files are under `root`.
-    pub fn under(root: &Path, suites: &Suites) -> HostFiles {
+    pub fn under(root: &Path, suites: &Suites, aggregates: &Aggregates) -> HostFiles {
         HostFiles {
             root: root.to_owned(),
             programs: Arc::default(),
             suites: suites.clone(),
+            aggregates: aggregates.clone(),
             listings: Arc::default(),
         }
     }
@@ -88,6 +91,10 @@ impl HostFiles {
 impl policy::Host for HostFiles {
     fn suites(&self) -> &Suites {
         &self.suites
+    }
+
+    fn aggregates(&self) -> &Aggregates {
+        &self.aggregates
     }
 
     fn user(&self, name: &str) -> Option<u32> {
@@ -139,7 +146,7 @@ mod tests {
         write("etc/systemd/system/web.service.d/20-x.conf", "[Service]\nSlice=c.slice\n");
         write("etc/systemd/system/web.service.d/10-x.conf", "[Service]\n");
         write("lib/systemd/system/worker@.service", "[Service]\nSlice=d.slice\n");
-        let host = HostFiles::under(&root, &Suites::standard());
+        let host = HostFiles::under(&root, &Suites::standard(), &Aggregates::without_graph());
         assert_eq!(
             ["root", "alice", "bad", "carol"].map(|u| host.user(u)),
             [Some(0), Some(1000), None, None]

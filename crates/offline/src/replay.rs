@@ -36,6 +36,7 @@ use wire::{AppId, Buf, Meta, Packet, Pool, Time, protocol, record};
 
 use crate::text::different;
 use config::{Config, ESP_PORT};
+use documents::classes::Classes;
 use documents::rules::SpdRules;
 pub use error::ReplayError;
 use error::Write;
@@ -155,6 +156,7 @@ impl Replay {
                 )));
             }
         };
+        let classes = config.map_or_else(Classes::default, |config| Classes::Of(config.aggregates()));
         let esp_port = config.map_or(ESP_PORT, |config| config.esp.port);
         let mut replay = Replay {
             // The same seed every time: so is the output.
@@ -164,7 +166,7 @@ impl Replay {
             },
             inbound: Inbound::new(esp_port),
             policy,
-            rules: SpdRules::with_suites(registry.suites()),
+            rules: SpdRules::naming(registry.suites(), classes),
             app,
             way: options.way,
             hex: options.hex,
@@ -422,7 +424,8 @@ fn policy_of(config: &Config) -> Result<Compiled, ReplayError> {
     let bad = |text: String| ReplayError::BadInput(text);
     let name = config.policy.display().to_string();
     let octets = std::fs::read(&config.policy).map_err(|source| bad(format!("{name}: {source}")))?;
-    let parsed = policy::parse_bytes_for(&name, &octets, &HostFiles::here(&config.crypto.ciphers.suites));
+    let host = HostFiles::here(&config.crypto.ciphers.suites, &config.aggregates());
+    let parsed = policy::parse_bytes_for(&name, &octets, &host);
     if parsed.tests_failed() {
         let text = parsed.render(false);
         return Err(bad(format!("{name}: its tests fail, so nothing of it is loaded\n{text}")));

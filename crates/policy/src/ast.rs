@@ -9,8 +9,8 @@ use std::net::IpAddr;
 
 pub use crate::lexer::Span;
 pub use item::{
-    Demand, Item, Service, failure_word, level_word, negotiating_word, port_text, ports_text, protocol_text,
-    same_level,
+    Aggregate, Demand, Item, Service, failure_word, level_word, negotiating_word, port_text, ports_text,
+    protocol_text, same_level,
 };
 pub use limit::{Limit, Limited, Quantity};
 pub use name::{Name, quoted};
@@ -68,6 +68,11 @@ impl Block {
             observed: None,
             is_guard: false,
         }
+    }
+
+    /// The items of its protections, in order.
+    pub fn items(&self) -> impl Iterator<Item = &Item> {
+        self.protections.iter().flat_map(|protection| &protection.items)
     }
 
     /// The header of the block on one line.

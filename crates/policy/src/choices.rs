@@ -2,6 +2,7 @@
 //! statement.
 
 use crypto::{SuiteId, Suites};
+use qos::graph::Aggregates;
 use scrub::Profile;
 
 use crate::lexer::Kind;
@@ -15,9 +16,10 @@ const TYPES: [&str; 3] = ["protected", "trusted", "untrusted"];
 const WATCHED_OR_NOT: [&str; 4] = ["observe", "protected", "trusted", "untrusted"];
 const ITEM: [&str; 6] = ["authentication", "encryption", "localport", "never", "protocol", "remoteport"];
 const LEVELS: [&str; 5] = ["accept-only", "mandatory", "optional", "prefer", "require"];
-const OPTIONS: [&str; 3] = ["on-failure", "suite", "while-negotiating"];
+/// The options of an item; `class` needs a graph.
+const OPTIONS: [&str; 4] = ["class", "on-failure", "suite", "while-negotiating"];
 /// The options of an item in whose level nothing passes in clear.
-const OPTIONS_PROTECTED: [&str; 4] = ["on-failure", "scrub", "suite", "while-negotiating"];
+const OPTIONS_PROTECTED: [&str; 5] = ["class", "on-failure", "scrub", "suite", "while-negotiating"];
 const QUALIFIERS: [&str; 5] = ["cgroup", "from", "sha256", "uid", "unit"];
 const LINE: [&str; 6] = ["cgroup", "from", "from-program", "to", "uid", "unit"];
 const WANTS: [&str; 6] = ["authentication", "encryption", "localport", "never", "trusted", "untrusted"];
@@ -33,8 +35,8 @@ enum Construct {
 }
 
 /// The words that can stand where the word at `offset` stands or would start, in alphabetical order. `text` is that of
-/// the tree, and `suites` is what it may name behind `suite`.
-pub fn choices(tree: &Tree, text: &str, offset: usize, suites: &Suites) -> Vec<String> {
+/// the tree; `suites` and `classes` are what it may name behind `suite` and `class`.
+pub fn choices(tree: &Tree, text: &str, offset: usize, suites: &Suites, classes: &Aggregates) -> Vec<String> {
     let mut inside = vec![Construct::File];
     let mut words: Vec<&str> = Vec::new();
     // Where the last of them ends: what stands behind it may be in no statement yet.
@@ -102,7 +104,7 @@ pub fn choices(tree: &Tree, text: &str, offset: usize, suites: &Suites) -> Vec<S
             _ => Vec::new(),
         },
         (Construct::Block, _) => Vec::new(),
-        (Construct::Protection, _) => item(&words, suites),
+        (Construct::Protection, _) => item(&words, suites, classes),
         (Construct::Test, None) => Vec::new(),
         (Construct::Test, _) => match last {
             Some("encryption" | "authentication") => fixed(&LEVELS),
@@ -113,7 +115,11 @@ pub fn choices(tree: &Tree, text: &str, offset: usize, suites: &Suites) -> Vec<S
 }
 
 /// The words of an item that can follow these words.
-fn item(words: &[&str], suites: &Suites) -> Vec<String> {
+fn item(words: &[&str], suites: &Suites, classes: &Aggregates) -> Vec<String> {
+    let options = |list: &[&str]| {
+        let there = list.iter().filter(|word| **word != "class" || !classes.is_empty());
+        there.map(ToString::to_string).collect()
+    };
     let fixed = |list: &[&str]| list.iter().map(ToString::to_string).collect();
     let selector = words.iter().rev().find(|word| matches!(**word, "protocol" | "localport" | "remoteport"));
     match (words.last().copied(), selector.copied()) {
@@ -127,13 +133,14 @@ fn item(words: &[&str], suites: &Suites) -> Vec<String> {
         }
         (Some("while-negotiating"), _) => fixed(&["drop", "hold", "pass"]),
         (Some("on-failure"), _) => fixed(&["drop", "pass"]),
+        (Some("class"), _) => sorted(classes.iter().map(|(_, name)| name.to_string()).collect()),
         (Some("scrub"), _) => sorted(Profile::ALL.map(|profile| profile.name().to_string()).to_vec()),
         // Nothing else may stand behind a suite that rests on the cipher of one's own alone.
         (Some(word), _) if words.iter().rev().nth(1) == Some(&"suite") && needs_alone(suites, word) => {
             fixed(&["alone"])
         }
-        _ if words.iter().any(|word| matches!(*word, "mandatory" | "require")) => fixed(&OPTIONS_PROTECTED),
-        _ if words.iter().any(|word| LEVELS.contains(word)) => fixed(&OPTIONS),
+        _ if words.iter().any(|word| matches!(*word, "mandatory" | "require")) => options(&OPTIONS_PROTECTED),
+        _ if words.iter().any(|word| LEVELS.contains(word)) => options(&OPTIONS),
         _ => fixed(&ITEM),
     }
 }

@@ -17,7 +17,7 @@ use crate::ports;
 /// Compares `a` with `b`. Discard is stricter than everything, and everything is stricter than bypass. Between
 /// protections, each of these must be at least as strict: `mandatory` over `optional` over `accept-only`; encryption
 /// (which implies authentication) over authentication; a suite over any; keeping packets in over letting them pass in
-/// clear. The scrub profile of a flow makes none stricter.
+/// clear. The scrub profile of a flow makes none stricter, and neither does its class.
 pub fn compare(a: &AppPolicy, b: &AppPolicy) -> Order {
     PartitionedPolicy::of(a).compare(&PartitionedPolicy::of(b))
 }
@@ -233,9 +233,9 @@ fn strictness(level: Level) -> u8 {
 
 fn at_least_terms(a: &Terms, b: &Terms) -> bool {
     // Without `..`, so that a new term does not compile until it has its place in the order. Scrubbing has an order of
-    // its own: see `scrubs_at_least`.
-    let Terms { suite: a_suite, negotiating: a_negotiating, failure: a_failure, scrub: _ } = *a;
-    let Terms { suite: b_suite, negotiating: b_negotiating, failure: b_failure, scrub: _ } = *b;
+    // its own: see `scrubs_at_least`. Classes have none: they say when a packet leaves, and not whether it may.
+    let Terms { suite: a_suite, negotiating: a_negotiating, failure: a_failure, scrub: _, class: _ } = *a;
+    let Terms { suite: b_suite, negotiating: b_negotiating, failure: b_failure, scrub: _, class: _ } = *b;
     let waits = |negotiating| negotiating != Negotiating::Pass;
     let ends = |failure| failure != Failure::Pass;
     (b_suite.is_none() || a_suite == b_suite)

@@ -263,7 +263,7 @@ fn class(by_name: &HashMap<&str, usize>, kind: &NetworkKind) -> Class {
 
 /// The services, level and terms of a demand in the tables.
 pub(crate) fn demand(demand: &Demand) -> (Services, Level, Terms) {
-    let Demand::Protect { service, level, suite, negotiating, failure, scrub } = *demand else {
+    let &Demand::Protect { service, level, suite, negotiating, failure, ref class, scrub } = demand else {
         return (Services::NONE, Level::AcceptOnly, Terms::of(Level::AcceptOnly));
     };
     let services = match service {
@@ -276,6 +276,7 @@ pub(crate) fn demand(demand: &Demand) -> (Services, Level, Terms) {
         negotiating: negotiating.unwrap_or(usual.negotiating),
         failure: failure.unwrap_or(usual.failure),
         scrub: scrub.map_or(usual.scrub, Profile::id),
+        class: class.as_ref().map_or(usual.class, |class| class.id),
     };
     (terms.demanding(services), level, terms)
 }

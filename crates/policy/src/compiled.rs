@@ -2,6 +2,7 @@
 //!
 //! [`crate::compile`] makes it. What it answers about itself stands here and in the modules below.
 
+mod classes;
 mod explain;
 mod observe;
 mod resolve;

@@ -118,7 +118,7 @@ codes! {
     TooManyApplications "RVL-P308" Error "too many applications";
     RepeatedPart "RVL-P309" Error "part given twice";
     Contradiction "RVL-P310" Error "parts of an item contradict one another";
-    NoClass "RVL-P311" Error "QoS class that nothing enforces";
+    NoClass "RVL-P311" Error "no such class in the graph";
     NoScrub "RVL-P312" Error "scrub profile that cannot be enforced here";
     UnknownUser "RVL-P313" Error "user is not known on this host";
     AmbiguousUsers "RVL-P314" Error "users overlap in part";

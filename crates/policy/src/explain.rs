@@ -23,6 +23,11 @@ pub(crate) mod sentences {
     pub const OBSERVED: &str =
         "the network is observed: its traffic passes in clear, and what would become of it is counted";
     pub const UNTRUSTED: &str = "the network is untrusted: its traffic is refused";
+    pub fn class(name: &str) -> String {
+        format!(
+            "class {name}: the graph says how long its packets may wait, and before which others they leave"
+        )
+    }
     pub const NO_ITEM: &str = "what no item matches is refused, since clear would be a guess";
     pub const fn limit(limited: Limited) -> &'static str {
         match limited {
@@ -120,6 +125,9 @@ pub struct Explanation {
     /// What happens to the flow when there will be no association, if it asks for one: `drop` or `pass`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<String>,
+    /// The class of the graph that the packets are in, if the item says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
     /// The profile by which the packets are scrubbed where they are protected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub: Option<ScrubbedBy>,
@@ -234,6 +242,7 @@ pub(crate) fn answer(
         suite: protect.and(decision.terms.suite).map(|suite| suite.to_string()),
         while_negotiating: asks.map(|()| negotiating_word(decision.terms.negotiating).into()),
         on_failure: asks.map(|()| failure_word(decision.terms.failure).into()),
+        class: protect.and_then(|()| compiled.class(decision.item)).map(str::to_owned),
         scrub: scrubbed.map(|by| ScrubbedBy {
             profile: by.profile.name().into(),
             application: named(by.app),
@@ -253,6 +262,7 @@ pub(crate) fn answer(
         notes: Vec::new(),
     };
     out.why = why(&out, &decision, flow);
+    out.why.extend(out.class.as_deref().map(sentences::class));
     out.why.extend(scrubbed.map(|by| scrubbed_why(&out, id, &by)));
     if let Some(text) = by_name(compiled, &decision, flow) {
         let behind = out.why.len().min(2);

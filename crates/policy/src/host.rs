@@ -1,15 +1,25 @@
 //! The questions that a policy asks about the host it is meant for. This crate reads no file: the caller answers.
 
+use std::sync::LazyLock;
+
 use crypto::Suites;
+use qos::graph::Aggregates;
 
 /// The suites of a host about which nothing is known.
 static STANDARD: Suites = Suites::standard();
+/// The classes of a host about which nothing is known: it has none.
+static NO_GRAPH: LazyLock<Aggregates> = LazyLock::new(Aggregates::without_graph);
 
 /// Answers to questions about one host.
 pub trait Host {
     /// The catalogue of suites: the standard ones, and those of the ciphers that this host has configured.
     fn suites(&self) -> &Suites {
         &STANDARD
+    }
+
+    /// The catalogue of classes: those of the graph that this host has in force, or none.
+    fn aggregates(&self) -> &Aggregates {
+        &NO_GRAPH
     }
 
     /// The number of a user.

@@ -208,13 +208,14 @@ fn items(protection: &Protection) -> Vec<String> {
 }
 
 fn of_item(item: &Item) -> Vec<String> {
-    let Demand::Protect { service, .. } = item.demand else {
+    let &Demand::Protect { service, .. } = &item.demand else {
         return vec![
             "never protected: clear, and a packet that arrives protected is accepted all the same".into(),
         ];
     };
     let (_, level, terms) = crate::compile::demand(&item.demand);
     let mut lines = demanded(level, &terms);
+    lines.extend(item.class().map(|class| sentences::class(&class.name)));
     lines.extend(Profile::of_id(terms.scrub).map(crate::scrubbed::said));
     let mut flows = String::from("of the flows of its networks those");
     if let Some(number) = item.protocol {

@@ -197,11 +197,31 @@ impl Rules {
         Some(source.rule(place, &source.statement(place)?))
     }
 
+    /// The item of a rule; `None` if the rule is no item.
+    pub(crate) fn item(&self, id: RuleId) -> Option<&Item> {
+        let source = self.of.get(&AppId((id.0 >> 16) as u16))?;
+        match source.statement((id.0 & 0xffff) as usize)? {
+            Statement::Item(_, _, item) => Some(item),
+            Statement::Network(_) => None,
+        }
+    }
+
     /// The sources of all rules, by number.
     pub fn iter(&self) -> impl Iterator<Item = RuleSource> + '_ {
         self.of.values().flat_map(|source| {
             let numbered = source.statements().enumerate();
             numbered.map(|(index, statement)| source.rule(index + 1, &statement))
+        })
+    }
+
+    /// The classes that items name, with these items, by number.
+    pub(crate) fn named_classes(&self) -> impl Iterator<Item = (String, RuleSource)> + '_ {
+        let sources = self.of.values().filter(|source| source.unit.has_classes);
+        sources.flat_map(|source| {
+            source.statements().enumerate().filter_map(|(index, statement)| {
+                let Statement::Item(_, _, item) = &statement else { return None };
+                Some((item.class()?.name.clone(), source.rule(index + 1, &statement)))
+            })
         })
     }
 

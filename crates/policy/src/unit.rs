@@ -15,6 +15,8 @@ pub(crate) struct Unit {
     pub extent: Extent,
     /// Whether some of its networks are host names.
     pub has_hosts: bool,
+    /// Whether some of its items name classes, which are those of the graph in force when it was read.
+    pub has_classes: bool,
     /// What stands in for reading and checking it; `None` if it is read and checked in each text.
     pub findings: Option<BlockFindings>,
     lines: OnceLock<Lines>,
@@ -103,8 +105,10 @@ impl Unit {
     /// Makes the unit of a block of this text.
     pub fn new(block: Block, text: &str, findings: Option<BlockFindings>) -> Unit {
         let has_hosts = block.networks.iter().any(|network| matches!(network.range, AddressRange::Host(_)));
+        let has_classes = block.items().any(|item| item.class().is_some());
         let findings = findings.filter(|findings| findings.is_within(block.span));
-        Unit { extent: Extent::of(block.span.of(text)), block, has_hosts, findings, lines: OnceLock::new() }
+        let extent = Extent::of(block.span.of(text));
+        Unit { extent, block, has_hosts, has_classes, findings, lines: OnceLock::new() }
     }
 
     /// Number of octets of the block.

@@ -1,10 +1,13 @@
-//! The suites that a command without a daemon may name: the standard ones, and those of the ciphers in a configuration file.
+//! The names that a command without a daemon may use: suites, the standard ones and those of the ciphers in a configuration
+//! file, and classes of the graph that the file names.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use config::Config;
 use crypto::Suites;
+use host_files::HostFiles;
+use qos::graph::Aggregates;
 
 use crate::cmd::run::bad_config;
 
@@ -29,6 +32,20 @@ impl Catalogue {
     /// Whether a configuration file was named on the command line.
     pub fn is_named(&self) -> bool {
         self.config.is_some()
+    }
+
+    /// The classes that may be named: those of the graph that the configuration file names.
+    pub fn aggregates(&self) -> Aggregates {
+        let config = self.file().and_then(|path| Config::load(path).ok());
+        config.map_or_else(Aggregates::without_graph, |config| config.aggregates())
+    }
+
+    /// This host, for a policy that may use these names.
+    ///
+    /// # Errors
+    /// What is wrong with a file that was named on the command line.
+    pub fn host(&self) -> anyhow::Result<HostFiles> {
+        Ok(HostFiles::here(&self.suites()?, &self.aggregates()))
     }
 
     /// The suites that may be named. A cipher that is not known is told of on standard error.

@@ -17,6 +17,7 @@ use clap::Args;
 use crypto::Suites;
 use lsp_server::{ErrorCode, Message, Notification, Request, Response};
 use lsp_types as lsp;
+use qos::graph::Aggregates;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -61,6 +62,7 @@ impl Lsp {
             output: io::stdout(),
             connect: self.connect,
             suites: self.catalogue.suites()?,
+            classes: self.catalogue.aggregates(),
             encoding: Encoding::Utf16,
             state: State::New,
             documents: BTreeMap::new(),
@@ -97,6 +99,8 @@ struct Server<W> {
     connect: Connect,
     /// The suites that a policy may name, as of the start.
     suites: Suites,
+    /// The classes that it may name, as of the start.
+    classes: Aggregates,
     encoding: Encoding,
     state: State,
     /// The open documents, by their URIs as the client wrote them.
@@ -259,7 +263,7 @@ impl<W: Write> Server<W> {
         self.documents
             .get_mut(uri.as_str())
             .ok_or_else(unknown)?
-            .analysed(uri.as_str(), &self.suites)
+            .analysed(uri.as_str(), &self.suites, &self.classes)
             .ok_or_else(lost)
     }
 
@@ -345,7 +349,7 @@ impl<W: Write> Server<W> {
             let Ok(uri) = name.parse::<lsp::Uri>() else { continue };
             let version = document.version;
             let list = document
-                .analysed(name, &self.suites)
+                .analysed(name, &self.suites, &self.classes)
                 .map(|(text, analysis)| answers::diagnostics(&uri, text, analysis));
             shown.push((uri, Some(version), list.unwrap_or_default()));
         }

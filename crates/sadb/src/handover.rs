@@ -6,7 +6,7 @@
 //!
 //! Big-endian: magic (8), version (4), length of all (8), key of the fingerprints, used keys, inbound, outbound
 //! associations, rules, what scrubbers know, CRC-64 (8). Lists have a 32-bit count in front, octet strings a 16-bit
-//! length.
+//! length. The version before is read too: its associations have no class.
 
 mod crc;
 mod error;
@@ -25,7 +25,7 @@ use crate::{
     Direction, Endpoints, KeyBook, MAX_SAS, Mode, ReplayState, ReplayWindow, SaConfig, Selectors, Spi,
 };
 pub use error::HandOverError;
-use form::{FOOT, HEAD, MAGIC, VERSION};
+use form::{FOOT, HEAD, MAGIC, OLDEST, VERSION};
 use octets::{Reader, Writer};
 
 /// An upper bound of the octets of one association without its keying material and replay window.
@@ -111,7 +111,8 @@ impl HandOver {
         out.finish()
     }
 
-    /// Read what [`HandOver::to_bytes`] wrote. Associations may have what `suites` has.
+    /// Read what [`HandOver::to_bytes`] wrote, here or in a program of the version before. Associations may have what
+    /// `suites` has.
     ///
     /// # Errors
     /// [`HandOverError`].
@@ -122,7 +123,7 @@ impl HandOver {
         }
         let short = |_| HandOverError::Length { said: (HEAD + FOOT) as u64, got: bytes.len() as u64 };
         let version = head.u32("version").map_err(short)?;
-        if version != VERSION {
+        if !(OLDEST..=VERSION).contains(&version) {
             return Err(HandOverError::Version { got: version });
         }
         let said = head.u64("length").map_err(short)?;
@@ -135,7 +136,7 @@ impl HandOver {
             return Err(HandOverError::Checksum);
         }
         let body = covered.get(HEAD..).ok_or(HandOverError::Field("length"))?;
-        read_body(&mut Reader::new(body), suites)
+        read_body(&mut Reader::new(body), &Source { version, suites })
     }
 
     /// An upper bound of the octets that [`HandOver::to_bytes`] needs. A buffer that grew would leave keys behind.
@@ -155,11 +156,19 @@ impl HandOver {
     }
 }
 
-fn read_body(body: &mut Reader<'_>, suites: &Suites) -> Result<HandOver, HandOverError> {
+/// What is known of the octets that are read.
+struct Source<'s> {
+    /// The version of their form.
+    version: u32,
+    /// The suites that associations may have.
+    suites: &'s Suites,
+}
+
+fn read_body(body: &mut Reader<'_>, source: &Source<'_>) -> Result<HandOver, HandOverError> {
     let fingerprint_key = Secret::new(body.string("fingerprint key")?.to_vec());
     let used_keys = body.list("used keys", KeyBook::CAPACITY, |r| r.array("used keys"))?;
-    let inbound = body.list("inbound associations", MAX_SAS, |r| read_inbound(r, suites))?;
-    let outbound = body.list("outbound associations", MAX_SAS, |r| read_outbound(r, suites))?;
+    let inbound = body.list("inbound associations", MAX_SAS, |r| read_inbound(r, source))?;
+    let outbound = body.list("outbound associations", MAX_SAS, |r| read_outbound(r, source))?;
     let rules = body.list("rules", MAX_RULES_OCTETS, |r| r.u8("rules"))?;
     let scrubbed = body.list("scrubbers", MAX_SCRUBBERS, |r| {
         let profile = ScrubId(r.u8("scrubbers")?);
@@ -183,9 +192,9 @@ fn put_inbound(out: &mut Writer, state: &InboundState) {
     options::put_life(out, state.added, state.first_used, state.life);
 }
 
-fn read_inbound(r: &mut Reader<'_>, suites: &Suites) -> Result<InboundState, HandOverError> {
+fn read_inbound(r: &mut Reader<'_>, source: &Source<'_>) -> Result<InboundState, HandOverError> {
     const WORDS: usize = (ReplayWindow::MAX / u64::BITS) as usize;
-    let config = read_config(r, suites)?;
+    let config = read_config(r, source)?;
     let size = r.u32("replay window")?;
     let top = r.u64("replay window")?;
     let seen = r.list("replay window", WORDS, |r| r.u64("replay window"))?;
@@ -202,8 +211,8 @@ fn put_outbound(out: &mut Writer, state: &OutboundState) {
     options::put_life(out, state.added, state.first_used, state.life);
 }
 
-fn read_outbound(r: &mut Reader<'_>, suites: &Suites) -> Result<OutboundState, HandOverError> {
-    let config = read_config(r, suites)?;
+fn read_outbound(r: &mut Reader<'_>, source: &Source<'_>) -> Result<OutboundState, HandOverError> {
+    let config = read_config(r, source)?;
     let next_sequence = r.u64("sequence number")?;
     let (packets, bytes, last_used) = read_use(r)?;
     let (added, first_used, life) = options::read_life(r)?;
@@ -248,7 +257,7 @@ fn read_suite(r: &mut Reader<'_>, suites: &Suites) -> Result<SuiteId, HandOverEr
     suites.find(name).map_err(|error| HandOverError::Suite(error.to_string()))
 }
 
-fn read_config(r: &mut Reader<'_>, suites: &Suites) -> Result<SaConfig, HandOverError> {
+fn read_config(r: &mut Reader<'_>, source: &Source<'_>) -> Result<SaConfig, HandOverError> {
     Ok(SaConfig {
         spi: Spi(r.u32("SPI")?),
         direction: match r.u8("direction")? {
@@ -262,7 +271,7 @@ fn read_config(r: &mut Reader<'_>, suites: &Suites) -> Result<SaConfig, HandOver
             3 => Mode::Beet,
             _ => return Err(HandOverError::Field("mode")),
         },
-        suite: read_suite(r, suites)?,
+        suite: read_suite(r, source.suites)?,
         keymat: Secret::new(r.string("keying material")?.to_vec()),
         endpoints: Endpoints {
             local: read_addr(r)?,
@@ -273,7 +282,7 @@ fn read_config(r: &mut Reader<'_>, suites: &Suites) -> Result<SaConfig, HandOver
         selectors: read_selectors(r)?,
         replay_window: r.u32("replay window")?,
         path_mtu: r.u16("path MTU")?,
-        options: options::read(r)?,
+        options: options::read(r, source.version)?,
     })
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crypto::SuiteId;
-use wire::{AppId, Flow, Prefix, ScrubId, Services, addr, protocol};
+use wire::{AggregateId, AppId, Flow, Prefix, ScrubId, Services, addr, protocol};
 
 mod rival_suite;
 
@@ -121,6 +121,8 @@ pub struct Terms {
     pub failure: Failure,
     /// The profile by which the flow is scrubbed.
     pub scrub: ScrubId,
+    /// The class of the graph that the flow's packets are in; the default: no item says.
+    pub class: AggregateId,
 }
 
 impl Terms {
@@ -132,12 +134,14 @@ impl Terms {
                 negotiating: Negotiating::Hold,
                 failure: Failure::Drop,
                 scrub: ScrubId::NONE,
+                class: AggregateId::DEFAULT,
             },
             Level::Optional | Level::AcceptOnly => Terms {
                 suite: None,
                 negotiating: Negotiating::Pass,
                 failure: Failure::Pass,
                 scrub: ScrubId::NONE,
+                class: AggregateId::DEFAULT,
             },
         }
     }
@@ -153,6 +157,12 @@ impl Terms {
     #[must_use]
     pub const fn scrubbed(self, scrub: ScrubId) -> Terms {
         Terms { scrub, ..self }
+    }
+
+    /// The same terms with this class.
+    #[must_use]
+    pub const fn classed(self, class: AggregateId) -> Terms {
+        Terms { class, ..self }
     }
 }
 

@@ -12,6 +12,7 @@ use super::error::GatewayError;
 use config::{Config, GatewayConfig};
 use crypto::Suites;
 use documents::api_error::{ApiError, Blame};
+use documents::classes::Classes;
 use documents::import::{self, Ends, ImportItem};
 use documents::rules::SpdRules;
 
@@ -44,10 +45,14 @@ impl HandedRules {
 ///
 /// # Errors
 /// If the file cannot be read, or a line of it is wrong, or what was handed over is.
-pub fn first_rules(config: &Config, handed: Option<&HandedRules>) -> Result<SpdRules, GatewayError> {
+pub fn first_rules(
+    config: &Config,
+    classes: &Classes,
+    handed: Option<&HandedRules>,
+) -> Result<SpdRules, GatewayError> {
     let suites = &config.crypto.ciphers.suites;
     let file = match &config.gateway {
-        Some(GatewayConfig { rules: Some(file), .. }) => Some(read_file(file, suites)),
+        Some(GatewayConfig { rules: Some(file), .. }) => Some(read_file(file, suites, classes)),
         _ => None,
     };
     let stays = |handed: &&HandedRules| file.is_none() || handed.gateway && !handed.rules.is_empty();
@@ -56,7 +61,7 @@ pub fn first_rules(config: &Config, handed: Option<&HandedRules>) -> Result<SpdR
             if let Some(difference) = difference(handed, file.as_ref().map(Result::as_ref)) {
                 tracing::warn!("{difference}");
             }
-            SpdRules::of(&handed.rules, suites)
+            SpdRules::of(&handed.rules, suites, classes.clone())
                 .map_err(|refused| GatewayError::Handed(refused.in_a_line()))?
         }
         (None, Some(file)) => {
@@ -67,7 +72,7 @@ pub fn first_rules(config: &Config, handed: Option<&HandedRules>) -> Result<SpdR
             }
             file?
         }
-        (None, None) => SpdRules::with_suites(suites),
+        (None, None) => SpdRules::naming(suites, classes.clone()),
     };
     book.set_bypass_the_rest(config.gateway.as_ref().is_some_and(|gateway| gateway.bypass_the_rest));
     Ok(book)
@@ -90,18 +95,18 @@ fn difference(handed: &HandedRules, file: Option<Result<&SpdRules, &GatewayError
     ))
 }
 
-fn read_file(file: &std::path::Path, suites: &Suites) -> Result<SpdRules, GatewayError> {
+fn read_file(file: &std::path::Path, suites: &Suites, classes: &Classes) -> Result<SpdRules, GatewayError> {
     let fault = |text: String| GatewayError::Rules { file: file.display().to_string(), text };
     let mut text = String::new();
     let read = File::open(file).and_then(|f| f.take(import::MAX_FILE).read_to_string(&mut text));
     read.map_err(|error| fault(error.to_string()))?;
-    rules_of(&text, suites)
+    rules_of(&text, suites, classes)
         .map_err(|(line, text)| GatewayError::Rules { file: format!("{}:{line}", file.display()), text })
 }
 
 /// The rules of a text, or the first line that is wrong.
-pub(super) fn rules_of(text: &str, suites: &Suites) -> Result<SpdRules, (usize, String)> {
-    let mut book = SpdRules::with_suites(suites);
+pub(super) fn rules_of(text: &str, suites: &Suites, classes: &Classes) -> Result<SpdRules, (usize, String)> {
+    let mut book = SpdRules::naming(suites, classes.clone());
     let entries = import::read(text, Ends::Both, suites).map_err(|error| (error.line, error.text))?;
     for entry in entries {
         match entry.what {
@@ -138,7 +143,7 @@ mod tests {
     fn handed(gateway: bool, prefixes: &[&str]) -> HandedRules {
         let line = |prefix: &&str| FILE.replace("10.2.0.0/16", prefix);
         let text = prefixes.iter().map(line).collect::<Vec<_>>().join("\n");
-        let rules = rules_of(&text, &Suites::standard()).unwrap().documents();
+        let rules = rules_of(&text, &Suites::standard(), &Classes::default()).unwrap().documents();
         let handed = HandedRules { gateway, rules };
         HandedRules::read(&serde_json::to_vec(&handed).unwrap()).unwrap()
     }
@@ -153,7 +158,7 @@ mod tests {
         std::fs::write(&path, FILE).unwrap();
         let with = config(Some(&path));
         let first = |config: &Config, handed: Option<HandedRules>| {
-            let book = first_rules(config, handed.as_ref()).unwrap();
+            let book = first_rules(config, &Classes::default(), handed.as_ref()).unwrap();
             // The rest, which the file is to be an exception of, is bypassed in any case.
             assert_eq!(book.in_order().len(), book.len() + 1);
             selectors(&book)
@@ -165,7 +170,10 @@ mod tests {
         assert_eq!(first(&with, Some(handed(false, &["10.9.0.0/16"]))), of_file);
         assert_eq!(first(&with, Some(handed(true, &["10.9.0.0/16"]))), other);
         std::fs::remove_file(&path).unwrap();
-        assert!(first_rules(&with, None).is_err() && first_rules(&with, Some(&handed(true, &[]))).is_err());
+        assert!(
+            first_rules(&with, &Classes::default(), None).is_err()
+                && first_rules(&with, &Classes::default(), Some(&handed(true, &[]))).is_err()
+        );
         assert_eq!(first(&with, Some(handed(true, &["10.9.0.0/16"]))), other);
         let without = config(None);
         assert_eq!(first(&without, Some(handed(false, &["10.9.0.0/16"]))), other);
@@ -175,10 +183,15 @@ mod tests {
     #[test]
     fn a_file_that_does_not_count_is_said_where_it_differs() {
         let (same, more) = (handed(true, &["10.2.0.0/16"]), handed(true, &["10.9.0.0/16", "10.2.0.0/16"]));
-        let mut file = rules_of(FILE, &crypto::Suites::standard()).unwrap();
+        let mut file = rules_of(FILE, &crypto::Suites::standard(), &Classes::default()).unwrap();
         assert_eq!(difference(&same, Some(Ok(&file))), None);
         // Commands may have taken rules away before, so the numbers in their names differ.
-        file = rules_of(&format!("{FILE}\n{}", FILE.replace("10.2", "10.3")), &Suites::standard()).unwrap();
+        file = rules_of(
+            &format!("{FILE}\n{}", FILE.replace("10.2", "10.3")),
+            &Suites::standard(),
+            &Classes::default(),
+        )
+        .unwrap();
         file.remove("rule-1").unwrap();
         assert!(difference(&same, Some(Ok(&file))).is_some());
         assert!(difference(&more, Some(Ok(&file))).unwrap().contains("not put in force"));

@@ -21,6 +21,7 @@ fn request(selector: &str, action: Verdict, direction: SpdDirection) -> SpdAdd {
         bundle: Vec::new(),
         suite: None,
         scrub: None,
+        class: None,
     }
 }
 
@@ -86,17 +87,24 @@ fn without_rules_nothing_passes_unless_the_rest_does() {
 #[test]
 fn a_file_holds_rules_and_no_keys() {
     let text = "spdadd 10.1.0.0/16 10.2.0.0/16 any -P out discard;\n";
-    assert_eq!(rules_of(text, &crypto::Suites::standard()).unwrap().documents().len(), 1);
+    assert_eq!(
+        rules_of(text, &crypto::Suites::standard(), &Default::default()).unwrap().documents().len(),
+        1
+    );
     let line = r#"{"rule":{"direction":"both","selectors":["any"],"action":"bypass"}}"#;
-    assert_eq!(rules_of(line, &crypto::Suites::standard()).unwrap().documents().len(), 1);
+    assert_eq!(
+        rules_of(line, &crypto::Suites::standard(), &Default::default()).unwrap().documents().len(),
+        1
+    );
     let (at, text) = rules_of(
         "spdflush;\nadd 10.0.0.1 10.0.0.2 esp 0x1001 -E null \"\" -A null;\n",
         &crypto::Suites::standard(),
+        &Default::default(),
     )
     .unwrap_err();
     assert_eq!(at, 2, "{text}");
     let same = format!("{line}\n{}", line.replace("bypass", "bypas"));
-    assert_eq!(rules_of(&same, &crypto::Suites::standard()).unwrap_err().0, 2);
+    assert_eq!(rules_of(&same, &crypto::Suites::standard(), &Default::default()).unwrap_err().0, 2);
 }
 
 fn prefixes() -> impl Strategy<Value = String> {

@@ -17,6 +17,7 @@ use control::answer::{Answer, Doc};
 use control::extract::Query;
 use documents::api_error::{ApiError, Blame};
 use documents::associations::{SaView, protocol, protocol_word};
+use documents::classes::class_name;
 use subject::application;
 
 pub(super) async fn explain(
@@ -225,8 +226,9 @@ async fn judged(
     if asked != Services::NONE {
         out.effect.push_str(" (the socket asks for protection itself)");
     }
+    let classes = plane.classes().get();
     let name = |view: SaView| -> SaInfo {
-        view.named(|id| plane.policy().app_name(id), &plane.config().crypto.ciphers)
+        view.named(|id| plane.policy().app_name(id), &plane.config().crypto.ciphers, &classes)
     };
     if protect {
         out.sa_out = found.ok().map(name);
@@ -248,7 +250,9 @@ fn rule_note(plane: &Plane, flow: &Flow) -> Option<String> {
         Some(rule) => {
             let scrubbed = scrub::Profile::of_id(rule.scrub);
             let scrubbed = scrubbed.map_or_else(String::new, |by| format!(" (scrubbed: {})", by.name()));
-            format!("rule {} of the SPD is the first that matches{scrubbed}", rule.label)
+            let class = class_name(&plane.classes().get(), rule.class);
+            let class = class.map_or_else(String::new, |class| format!(" (class: {class})"));
+            format!("rule {} of the SPD is the first that matches{scrubbed}{class}", rule.label)
         }
         None => "no rule of the SPD matches, so it would be discarded".to_owned(),
     };

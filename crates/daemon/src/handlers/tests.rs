@@ -145,7 +145,8 @@ pub(crate) fn plane(config: Config, run_dir: Option<&std::path::Path>) -> Plane 
 
 /// A control plane over this kernel half.
 pub(crate) fn plane_over(kernel_half: Recorder, config: Config, run_dir: Option<&std::path::Path>) -> Plane {
-    let mut policy = PolicyStore::new(&config.policy, run_dir, &crypto::Suites::standard()).unwrap();
+    let mut policy =
+        PolicyStore::new(&config.policy, run_dir, &crypto::Suites::standard(), &Default::default()).unwrap();
     let candidate = policy.read().unwrap();
     let spd = Arc::new(candidate.compiled.spd.clone());
     policy.adopt(candidate, 1);

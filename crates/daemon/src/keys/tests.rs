@@ -38,6 +38,7 @@ fn config(key: u8) -> SaConfig {
     }));
     let defaults = Defaults {
         suites: &crypto::Suites::standard(),
+        classes: &Default::default(),
         path_mtu: None,
         keepalive: 20,
         app: &|_| None,

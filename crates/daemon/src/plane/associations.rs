@@ -163,7 +163,7 @@ impl Associations {
     }
 
     async fn add_as(&mut self, request: SaAdd, spi: Spi, context: Context<'_>) -> Result<SaView, ApiError> {
-        let Context { config: settings, halves, policy, host, .. } = context;
+        let Context { config: settings, halves, policy, host, classes, .. } = context;
         let (direction, takes_over) = (request.direction, request.takes_over);
         if request.sequence.is_some() {
             return Err(ApiError::new(Blame::BadRequest, "a daemon counts from 1, never from elsewhere")
@@ -171,8 +171,10 @@ impl Associations {
         }
         let config = {
             let app = |name: &str| policy.app(name);
+            let classes = classes.of_documents();
             let defaults = Defaults {
                 suites: self.keys.registry.suites(),
+                classes: &classes,
                 path_mtu: Some(settings.esp.path_mtu.unwrap_or(match direction {
                     // The route says how much less.
                     Direction::Out => u16::MAX,

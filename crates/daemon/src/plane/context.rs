@@ -3,6 +3,7 @@
 use api::SaInfo;
 
 use super::{Halves, Host, PolicyInForce, Rules};
+use crate::classes::ClassCatalogue;
 use crate::monitor::Monitor;
 use config::Config;
 use documents::associations::SaView;
@@ -22,11 +23,13 @@ pub(super) struct Context<'p> {
     pub(super) rules: &'p Rules,
     /// The host that the daemon is on.
     pub(super) host: &'p Host,
+    /// The classes of the graph in force.
+    pub(super) classes: &'p ClassCatalogue,
 }
 
 impl Context<'_> {
-    /// The association for people, with its application by name.
+    /// The association for people, with its application and its class by name.
     pub(super) fn named(self, view: SaView) -> SaInfo {
-        view.named(|id| self.policy.app_name(id), &self.config.crypto.ciphers)
+        view.named(|id| self.policy.app_name(id), &self.config.crypto.ciphers, &self.classes.get())
     }
 }

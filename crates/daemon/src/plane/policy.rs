@@ -23,6 +23,7 @@ use policy::Compiled;
 use sadb::spd::{RuleId, Spd};
 use wire::{AppId, Flow};
 
+use crate::classes::ClassCatalogue;
 use crate::monitor::Monitor;
 use crate::policy_store::{self, Candidate, Exchanged, Executable, PolicyStore, Trial};
 use crate::translation::Translator;
@@ -60,6 +61,11 @@ impl PolicyInForce {
             hosts,
             translator: None,
         }
+    }
+
+    /// The classes that the policy may name.
+    pub(super) fn classes(&self) -> &ClassCatalogue {
+        self.store.classes()
     }
 
     /// The path of the policy file.

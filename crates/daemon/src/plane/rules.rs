@@ -12,6 +12,7 @@ use sadb::rules::Snapshot;
 use sockmon::Span;
 
 use super::halves::{Halves, by_rules};
+use crate::classes::ClassCatalogue;
 use crate::gateway::{self, HandedRules};
 use crate::monitor::Monitor;
 use documents::api_error::{ApiError, Blame};
@@ -22,14 +23,17 @@ use documents::users::users;
 #[derive(Debug)]
 pub struct Rules {
     book: SpdRules,
+    /// The classes that new rules may name.
+    classes: ClassCatalogue,
     /// Whether packets are forwarded, so that the kernel half has spans.
     gateway: bool,
 }
 
 impl Rules {
-    /// No rules yet, which may name these suites; `gateway`: packets are forwarded.
-    pub(crate) fn new(gateway: bool, suites: &Suites) -> Rules {
-        Rules { book: SpdRules::with_suites(suites), gateway }
+    /// No rules yet, which may name these suites and classes; `gateway`: packets are forwarded.
+    pub(crate) fn new(gateway: bool, suites: &Suites, classes: &ClassCatalogue) -> Rules {
+        let book = SpdRules::naming(suites, classes.of_documents());
+        Rules { book, classes: classes.clone(), gateway }
     }
 
     /// The number of rules.
@@ -95,6 +99,7 @@ impl Rules {
         monitor: &Monitor,
     ) -> Result<SpdRule, ApiError> {
         let mut book = self.book.clone();
+        book.set_classes(self.classes.of_documents());
         let name = book.add(request)?;
         self.put_in_force(book, halves, monitor).await?;
         let added = self.book.list(&RuleCounts::default()).into_iter().find(|rule| rule.name == name);
@@ -216,6 +221,7 @@ mod tests {
             bundle: Vec::new(),
             suite: None,
             scrub: None,
+            class: None,
         }
     }
 
@@ -225,7 +231,7 @@ mod tests {
         let recorder = Recorder::default();
         let plane = plane_over(recorder.clone(), folder.config(), None);
         let monitor = Monitor::new(recorder.clone());
-        let mut rules = Rules::new(false, &Suites::standard());
+        let mut rules = Rules::new(false, &Suites::standard(), &ClassCatalogue::default());
         rules.add(&request("uid 1000", Verdict::Discard), &plane.halves, &monitor).await.unwrap();
         let first = vec![RangeInclusive::new(1000, 1000)];
         assert_eq!(recorder.users(), first);
@@ -244,12 +250,36 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_rule_may_name_the_classes_of_the_graph_that_is_in_force_then() {
+        let folder = Folder::new("classes");
+        let recorder = Recorder::default();
+        let plane = plane_over(recorder.clone(), folder.config(), None);
+        let monitor = Monitor::new(recorder);
+        let classes = ClassCatalogue::default();
+        let mut rules = Rules::new(false, &Suites::standard(), &classes);
+        let halves = &plane.halves;
+        let of = |class: &str| SpdAdd {
+            class: Some(class.to_owned()),
+            ..request("remote 192.0.2.0/24", Verdict::Bypass)
+        };
+        let refused = rules.add(&of("ef"), halves, &monitor).await.unwrap_err();
+        assert!(refused.message.contains("no graph is configured"), "{refused:?}");
+        classes.set(qos::graph::Aggregates::default().only(|name| name == "ef"));
+        let added = rules.add(&of("ef"), halves, &monitor).await.unwrap();
+        assert_eq!(added.class.as_deref(), Some("ef"));
+        assert!(rules.add(&of("be"), halves, &monitor).await.unwrap_err().message.contains("has no class"));
+        let shown = rules.list(halves).await.unwrap();
+        assert_eq!((shown.len(), shown[0].class.as_deref()), (1, Some("ef")));
+        assert_eq!(rules.snapshot().unwrap().iter().map(|(_, rule)| rule.class.0).collect::<Vec<_>>(), [2]);
+    }
+
+    #[tokio::test]
     async fn spans_are_narrowed_before_the_engine_has_the_rules_and_set_behind_it() {
         let folder = Folder::new("spans");
         let recorder = Recorder::default();
         let plane = plane_over(recorder.clone(), folder.config(), None);
         let monitor = Monitor::new(recorder.clone());
-        let mut rules = Rules::new(true, &Suites::standard());
+        let mut rules = Rules::new(true, &Suites::standard(), &ClassCatalogue::default());
         let bypass =
             SpdAdd { direction: SpdDirection::Both, ..request("remote 192.0.2.0/24", Verdict::Bypass) };
         rules.add(&bypass, &plane.halves, &monitor).await.unwrap();
@@ -260,7 +290,7 @@ mod tests {
         let calls = [Call::NarrowSpans(Vec::new()), Call::SetUsers(Vec::new()), Call::SetSpans(Vec::new())];
         assert_eq!(recorder.take_calls(), calls);
         // A daemon that forwards nothing has no spans.
-        rules = Rules::new(false, &Suites::standard());
+        rules = Rules::new(false, &Suites::standard(), &ClassCatalogue::default());
         rules.add(&bypass, &plane.halves, &monitor).await.unwrap();
         assert_eq!(recorder.take_calls(), [Call::SetUsers(Vec::new())]);
     }

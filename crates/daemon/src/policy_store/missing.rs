@@ -7,6 +7,7 @@ use std::path::Path;
 use api::MissingProgram;
 use crypto::Suites;
 use policy::{Code, Compiled, Executables, Host, Image, ProgramFile};
+use qos::graph::Aggregates;
 
 use super::{Executable, candidates};
 use documents::decision::block_position;
@@ -19,7 +20,7 @@ const TOLD: usize = 64;
 pub fn missing(compiled: &Compiled, executables: &[Executable]) -> Vec<MissingProgram> {
     let there: BTreeSet<&Path> = executables.iter().map(|executable| executable.path.as_path()).collect();
     let is_there = |image: &Image| candidates(image).iter().any(|path| there.contains(path.as_path()));
-    let host = HostFiles::here(&Suites::standard());
+    let host = HostFiles::here(&Suites::standard(), &Aggregates::without_graph());
     let mut out = Vec::new();
     for app in &compiled.applications {
         let own = match &app.selector.executables {

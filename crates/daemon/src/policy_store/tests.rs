@@ -11,7 +11,13 @@ impl Scene {
     fn new(name: &str) -> Scene {
         let dir = std::env::temp_dir().join(format!("ravelin-policy-{}-{name}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
-        let store = PolicyStore::new(&dir.join("policy"), Some(&dir), &crypto::Suites::standard()).unwrap();
+        let store = PolicyStore::new(
+            &dir.join("policy"),
+            Some(&dir),
+            &crypto::Suites::standard(),
+            &Default::default(),
+        )
+        .unwrap();
         Scene { dir, store }
     }
 
@@ -50,6 +56,35 @@ fn every_subject_is_taken() {
     }
     let candidate = scene.load(&(text + "default { network ::/0 trusted; }"));
     assert_eq!((candidate.errors, candidate.compiled.applications.len()), (0, 7));
+}
+
+#[test]
+fn a_policy_may_name_the_classes_that_are_in_force_when_it_is_read() {
+    let mut scene = Scene::new("classes");
+    let text = "application curl { network 0.0.0.0/0, ::/0 protected P; protection P { encryption require class ef; } }";
+    let candidate = scene.load(text);
+    assert_eq!(
+        (candidate.errors, candidate.compiled.applications.len()),
+        (1, 0),
+        "{}",
+        candidate.diagnostics
+    );
+    assert!(candidate.diagnostics.contains("RVL-P311") && candidate.diagnostics.contains("no graph"));
+    let classes = qos::graph::Aggregates::default();
+    scene.store.classes().set(classes.clone().only(|name| name == "ef"));
+    scene.put(text);
+    assert_eq!(scene.store.refused.len(), 0);
+    let of = |scene: &Scene| {
+        let app = scene.store.app("curl").unwrap();
+        scene.store.compiled.spd.get(app).unwrap().protections()[0][0].terms.class
+    };
+    assert_eq!(of(&scene), classes.find("ef").unwrap());
+    // The next graph lacks it: the same text is broken, and what protects stays in force.
+    scene.store.classes().set(classes.only(|name| name == "be"));
+    let candidate = scene.load(text);
+    assert!(candidate.errors == 1 && candidate.diagnostics.contains("the graph has no class `ef`"));
+    scene.store.adopt(candidate, 2);
+    assert_eq!((scene.store.kept.len(), scene.store.compiled.spd.apps().count()), (1, 1));
 }
 
 #[test]
@@ -159,8 +194,13 @@ fn numbers_outlive_the_store_and_are_not_given_out_twice() {
     let mut scene = Scene::new("numbers");
     scene.put(GOOD);
     let wget = scene.store.app("wget").unwrap();
-    let mut later =
-        PolicyStore::new(scene.store.file(), Some(&scene.dir), &crypto::Suites::standard()).unwrap();
+    let mut later = PolicyStore::new(
+        scene.store.file(),
+        Some(&scene.dir),
+        &crypto::Suites::standard(),
+        &Default::default(),
+    )
+    .unwrap();
     fs::write(
         scene.store.file(),
         "application new { network 0.0.0.0/0 trusted; }\napplication wget { network 0.0.0.0/0 trusted; }",
@@ -172,7 +212,15 @@ fn numbers_outlive_the_store_and_are_not_given_out_twice() {
     assert_eq!(later.app("wget"), Some(wget));
     assert!(later.app("new").unwrap().0 > 2);
     fs::write(scene.dir.join(NUMBERS), "not json").unwrap();
-    assert!(PolicyStore::new(scene.store.file(), Some(&scene.dir), &crypto::Suites::standard()).is_err());
+    assert!(
+        PolicyStore::new(
+            scene.store.file(),
+            Some(&scene.dir),
+            &crypto::Suites::standard(),
+            &Default::default()
+        )
+        .is_err()
+    );
 }
 
 #[test]
@@ -213,7 +261,13 @@ fn a_renamed_application_lends_its_policy_to_its_old_number() {
     scene.store.adopt(candidate, 1);
 
     // Once more, and by a later daemon.
-    let later = PolicyStore::new(scene.store.file(), Some(&scene.dir), &crypto::Suites::standard()).unwrap();
+    let later = PolicyStore::new(
+        scene.store.file(),
+        Some(&scene.dir),
+        &crypto::Suites::standard(),
+        &Default::default(),
+    )
+    .unwrap();
     let mut again = later.read().unwrap();
     again.follow(&[]);
     assert_eq!(again.compiled.spd.get(curl), again.compiled.spd.get(path));

@@ -11,6 +11,7 @@ use super::{
     Before, First, RunError, RunOptions, become_the_daemon, explained, filter_queue, fit, left_out,
     note_host, note_tun, open_tun, take_back, translation, unified,
 };
+use crate::classes::ClassCatalogue;
 use crate::keys::Keys;
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink, UplinkError};
@@ -43,7 +44,8 @@ pub fn boot(config: &Config) -> Result<Booted, RunError> {
     privileges::begin().map_err(|source| RunError::System { doing: "giving up privileges", source })?;
     fit(doctor::quick_checks(None))?;
     let run_dir = state::make(&config.instance, false)?;
-    let (lock, _) = become_the_daemon(config, &run_dir, RunOptions::default(), &Registry::new())?;
+    let classes = ClassCatalogue::new(config.aggregates());
+    let (lock, _) = become_the_daemon(config, &run_dir, RunOptions::default(), &Registry::new(), &classes)?;
     let before = Before::look(config, &run_dir)?;
     if before.pins {
         return Ok(Booted::Already);
@@ -95,13 +97,14 @@ fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Boote
 fn last(config: &Config, run_dir: &Path) -> Result<(PathBuf, First), RunError> {
     let kept = last_policy::path(&config.policy);
     let suites = &config.crypto.ciphers.suites;
+    let classes = ClassCatalogue::new(config.aggregates());
     if kept.exists() {
-        match First::read(&kept, suites, run_dir, false) {
+        match First::read(&kept, suites, &classes, run_dir, false) {
             Ok(first) => return Ok((kept, first)),
             Err(error) => tracing::warn!("the policy of the last daemon: {error}; going on with the file"),
         }
     }
-    Ok((config.policy.clone(), First::read(&config.policy, suites, run_dir, false)?))
+    Ok((config.policy.clone(), First::read(&config.policy, suites, &classes, run_dir, false)?))
 }
 
 /// The devices that are there already.

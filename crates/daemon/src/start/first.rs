@@ -5,6 +5,7 @@ use std::path::Path;
 use crypto::Suites;
 
 use super::error::RunError;
+use crate::classes::ClassCatalogue;
 use crate::last_policy;
 use crate::policy_store::{Candidate, PolicyStore};
 
@@ -24,11 +25,12 @@ impl First {
     pub(super) fn read(
         file: &Path,
         suites: &Suites,
+        classes: &ClassCatalogue,
         run_dir: &Path,
         fall_back: bool,
     ) -> Result<First, RunError> {
         let read = |error: crate::policy_store::Unreadable| RunError::Policy(error.to_string());
-        let store = PolicyStore::new(file, Some(run_dir), suites).map_err(read)?;
+        let store = PolicyStore::new(file, Some(run_dir), suites, classes).map_err(read)?;
         let (candidate, instead) = choose(&store, fall_back)?;
         if candidate.compiled.applications.is_empty() {
             tracing::warn!("{} names no application: nothing is protected", candidate.compiled.file);

@@ -5,11 +5,14 @@ use sadb::sa::Padding;
 use wire::AppId;
 
 use crate::api_error::{ApiError, Blame};
+use crate::classes::Classes;
 
 /// What a request leaves to its surroundings.
 pub struct Defaults<'d> {
     /// The suites that a request may name.
     pub suites: &'d Suites,
+    /// The classes that a request may name.
+    pub classes: &'d Classes,
     /// The MTU for requests that name none.
     pub path_mtu: Option<u16>,
     /// Seconds of silence for requests that ask for keepalives and say no number.

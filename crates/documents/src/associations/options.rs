@@ -58,7 +58,8 @@ pub fn read(request: &SaAdd, defaults: &Defaults<'_>) -> Result<SaOptions, ApiEr
         tfc,
         padding,
         next: request.next.map(|spi| sadb::Spi(spi.0)),
-        class: class(request.class.as_deref())?,
+        class: class(request.match_word())?,
+        aggregate: defaults.classes.number(request.class_name())?,
         keepalive: match &request.keepalive {
             None => 0,
             Some(WordOr::Value(0)) => {

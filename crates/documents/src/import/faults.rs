@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 
 use api::{
-    Direction, Encapsulation, Headers, Keymat, Lifetime, Mode, ReplaceOne, SaType, SpdDirection, Spi,
-    SpiRequest, Verdict, WordOr,
+    ClassOrMatch, Direction, Encapsulation, Headers, Keymat, Lifetime, Mode, ReplaceOne, SaType,
+    SpdDirection, Spi, SpiRequest, Verdict, WordOr,
 };
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -84,7 +84,7 @@ pub const ASSOCIATION: &[Field] = &[
     field("takes_over", is::<bool>, YES_NO),
     field("next", is::<Option<Spi>>, AN_SPI),
     field("match", is::<Option<String>>, "\"spi\", \"spi+dst\" or \"spi+dst+src\""),
-    field("class", is::<Option<String>>, "\"spi\", \"spi+dst\" or \"spi+dst+src\""),
+    field("class", is::<Option<ClassOrMatch>>, "the name of a class of the graph, as \"voice\""),
     field("sequence", is::<Option<u64>>, "a number"),
     field("selector_local", is::<Option<String>>, PREFIX),
     field("selector_remote", is::<Option<String>>, PREFIX),
@@ -109,6 +109,7 @@ pub(super) const RULE: &[Field] = &[
     field("suite", is::<Option<String>>, "the name of a suite, as \"aes256gcm\""),
     field("bundle", is::<Vec<String>>, "a list: [\"esp/transport\", \"0x1001\"]"),
     field("scrub", is::<Option<String>>, "\"observe\", \"minimal\", \"standard\" or \"strict\""),
+    field("class", is::<Option<String>>, "the name of a class of the graph, as \"voice\""),
 ];
 
 /// The fields of a replacement, and of each of its halves.
@@ -154,8 +155,7 @@ pub fn fault(text: &str, fields: &[Field], error: &serde_json::Error) -> String 
     let Some(given) = split(text) else { return place() };
     for (at, (name, value)) in given.iter().enumerate() {
         let Some(known) = fields.iter().find(|field| field.name == *name) else {
-            let names: Vec<_> =
-                fields.iter().map(|field| field.name).filter(|name| *name != "class").collect();
+            let names: Vec<_> = fields.iter().map(|field| field.name).collect();
             return format!("there is no field {}; the fields are {}", shown(name), names.join(", "));
         };
         if given.iter().take(at).any(|(before, _)| before == name) {

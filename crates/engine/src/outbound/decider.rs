@@ -60,6 +60,7 @@ pub(super) struct RouteHit {
     pub association: SaIndex,
     pub rule: u32,
     pub services: Services,
+    pub aggregate: AggregateId,
 }
 
 impl Decider {
@@ -139,7 +140,8 @@ impl Decider {
             return None;
         }
         let (selection, rule) = (Selection::protected(association), route.decision.rule().0);
-        Some(RouteHit { selection, association, rule, services })
+        let aggregate = route.decision.terms.class;
+        Some(RouteHit { selection, association, rule, services, aggregate })
     }
 
     /// The association that a decision of before gives packets of this flow, if one is remembered, for the queues in
@@ -163,11 +165,11 @@ impl Decider {
                 RuleDisposition::Protect(association) => Some(association),
                 _ => None,
             };
-            return Some((AggregateId::DEFAULT, association));
+            return Some((ruled.class, association));
         }
         let key = FlowKey::new(packet.meta.app, flow, asked(packet.meta.mark).bits());
         let route = self.routes.get(epoch, &key)?;
-        Some((AggregateId::DEFAULT, route.sa.ok()))
+        Some((route.decision.terms.class, route.sa.ok()))
     }
 
     /// The reason to drop a packet before anything is known of it but its record; `None`: somebody may decide about it.
@@ -178,7 +180,8 @@ impl Decider {
         nobody_decides.then(|| origin::unruled(meta))
     }
 
-    /// Decide about a whole packet. Its `meta` gets the rule, the services and the profile by which it is scrubbed.
+    /// Decide about a whole packet. Its `meta` gets the rule, the services, the class and the profile by which it is
+    /// scrubbed.
     ///
     /// # Errors
     /// The reason why the packet does not leave now.
@@ -270,6 +273,7 @@ impl Decider {
             Action::Discard => Err(DropReason::PolicyDiscard),
             Action::Protect { services, level } => {
                 meta.services = services;
+                meta.aggregate = route.decision.terms.class;
                 match (route.sa, level) {
                     (Ok(sa), _) => {
                         meta.scrub = route.scrub;
@@ -394,6 +398,7 @@ fn raise(decision: Decision, asked: Services) -> Decision {
         Action::Bypass => asked,
         Action::Protect { services, .. } => services.raised_to(asked),
     };
-    let terms = Terms { suite: decision.terms.suite, ..Terms::of(Level::Mandatory) };
+    let Terms { suite, class, .. } = decision.terms;
+    let terms = Terms { suite, class, ..Terms::of(Level::Mandatory) };
     Decision { action: Action::Protect { services, level: Level::Mandatory }, terms, ..decision }
 }

@@ -78,6 +78,7 @@ impl Stages {
             return FastPath::No;
         }
         (packet.meta.rule, packet.meta.services) = (remembered.rule, remembered.services);
+        packet.meta.aggregate = remembered.aggregate;
         packet.buf_mut().truncate(plain.total_len);
         let turn = seam::turn_of_selected(&remembered.selection);
         if !is_large {

@@ -64,6 +64,8 @@ pub struct OutboundGraph {
     pub(super) ended: Vec<Ended<Ticket>>,
     pub(super) given: Vec<Assigned>,
     pub(super) began: Time,
+    /// The class of the packet that had the last turn.
+    pub(super) last: AggregateId,
     pub(super) hash: FlowHash,
     pub(super) random: Random,
     /// The nanoseconds that a packet took lately, for one whose association is not known yet.
@@ -134,6 +136,7 @@ impl OutboundGraph {
             ended: Vec::with_capacity(ROOM as usize),
             given: Vec::with_capacity(MOST_JOBS),
             began: Time::default(),
+            last: AggregateId::DEFAULT,
             hash: FlowHash::new(seed),
             random: Random::new(seed.rotate_left(29)),
             usual: 1_000,

@@ -295,6 +295,10 @@ impl Stages {
         chosen.packet.meta.received = now;
         chosen.packet.meta.aggregate = meta.aggregate;
         queues.copy(&chosen.packet, cx.out.len());
+        // A burst has packets of one class: where a unit fails, no class pays for another.
+        if std::mem::replace(&mut queues.last, meta.aggregate) != meta.aggregate {
+            self.protector.flush(cx);
+        }
         if chosen.epoch != self.decider.epoch(self.protector.sad()) {
             return self.decide_again(&grant, chosen, meta, cx);
         }

@@ -1,5 +1,6 @@
 //! The tests of `engine`, one program: each module is about one kind of truth.
 
+mod aggregate;
 mod audit;
 #[path = "../../../ipsec/tests/suite/support/auth.rs"]
 mod auth;

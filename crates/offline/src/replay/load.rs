@@ -74,9 +74,9 @@ impl Replay {
         let sequence = request.sequence;
         // As other implementations pad, so that packets can be compared.
         let padding = Padding::Least;
-        let suites = registry.suites();
-        let defaults =
-            Defaults { suites, path_mtu, keepalive: config::KEEPALIVE, app: &app, random: 0, padding };
+        let (suites, classes) = (registry.suites(), self.rules.classes());
+        let keepalive = config::KEEPALIVE;
+        let defaults = Defaults { suites, classes, path_mtu, keepalive, app: &app, random: 0, padding };
         let config = associations::configuration(request, spi, &defaults)?;
         match config.direction {
             sadb::Direction::Inbound => {
@@ -121,7 +121,7 @@ fn widen(entries: &mut [Entry]) {
     let place = |what: &ImportItem| match what {
         ImportItem::Sa(sa)
             if sa.direction == Direction::In
-                && sa.class.is_none()
+                && sa.match_word().is_none()
                 && !sa.follow_peer
                 && sa.kind != SaType::Ipip =>
         {
@@ -137,7 +137,7 @@ fn widen(entries: &mut [Entry]) {
         let shared =
             place(&entry.what).is_some_and(|(spi, _)| places.get(&spi).is_some_and(|at| at.len() > 1));
         if let (true, ImportItem::Sa(sa)) = (shared, &mut entry.what) {
-            sa.class = Some("spi+dst+src".to_owned());
+            sa.found_by = Some("spi+dst+src".to_owned());
         }
     }
 }

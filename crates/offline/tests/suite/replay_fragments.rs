@@ -153,6 +153,7 @@ fn seal_each(line: &Line, pieces: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let nobody = |_: &str| None;
     let defaults = Defaults {
         suites: &crypto::Suites::standard(),
+        classes: &Default::default(),
         path_mtu: None,
         keepalive: 20,
         app: &nobody,

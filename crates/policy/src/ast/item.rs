@@ -3,8 +3,9 @@
 use crypto::SuiteId;
 use sadb::spd::{Failure, Level, Negotiating, PortRange};
 use scrub::Profile;
-use wire::protocol;
+use wire::{AggregateId, protocol};
 
+use super::name::quoted;
 use crate::lexer::Span;
 
 /// An item: `protocol=P localport=L remoteport=L SERVICE LEVEL OPTIONS;` (paper 000 section 3.3.2, docs/design/0010).
@@ -22,8 +23,17 @@ pub struct Item {
     pub span: Span,
 }
 
+/// A class of the graph, as an item names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aggregate {
+    /// The number of the class.
+    pub id: AggregateId,
+    /// The name of the class in the graph.
+    pub name: String,
+}
+
 /// The treatment that an item demands for its flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Demand {
     /// The flows pass in clear.
     Never,
@@ -39,6 +49,8 @@ pub enum Demand {
         negotiating: Option<Negotiating>,
         /// What happens when there will be no association, if the item says so.
         failure: Option<Failure>,
+        /// The class of the graph that the packets are in, if the item says so.
+        class: Option<Box<Aggregate>>,
         /// The profile by which the packets are scrubbed, if they are.
         scrub: Option<Profile>,
     },
@@ -125,6 +137,14 @@ pub fn ports_text(ports: &[PortRange]) -> String {
 }
 
 impl Item {
+    /// The class that the item gives its flows, if it says so.
+    pub fn class(&self) -> Option<&Aggregate> {
+        match &self.demand {
+            Demand::Protect { class, .. } => class.as_deref(),
+            Demand::Never => None,
+        }
+    }
+
     /// The pairs of this host's and the peer's ports: each of one list with each of the other, in order.
     pub fn pairs(&self) -> impl Iterator<Item = (PortRange, PortRange)> + '_ {
         const ANY: [PortRange; 1] = [PortRange::ANY];
@@ -150,16 +170,17 @@ impl Item {
         if !self.remote.is_empty() {
             words.push(format!("remoteport={}", ports_text(&self.remote)));
         }
-        match self.demand {
+        match &self.demand {
             Demand::Never => words.push("never".into()),
-            Demand::Protect { service, level, suite, negotiating, failure, scrub } => {
-                words.push(format!("{} {}", service.word(), level_word(level)));
+            Demand::Protect { service, level, suite, negotiating, failure, class, scrub } => {
+                words.push(format!("{} {}", service.word(), level_word(*level)));
                 words.extend(suite.map(|suite| {
                     let alone = if suite.is_alone() { " alone" } else { "" };
                     format!("suite {suite}{alone}")
                 }));
                 words.extend(negotiating.map(|n| format!("while-negotiating {}", negotiating_word(n))));
                 words.extend(failure.map(|f| format!("on-failure {}", failure_word(f))));
+                words.extend(class.iter().map(|class| format!("class {}", quoted(&class.name))));
                 words.extend(scrub.map(|profile| format!("scrub {}", profile.name())));
             }
         }

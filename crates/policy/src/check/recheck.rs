@@ -27,6 +27,9 @@ pub(super) fn recheck(placed: &PlacedBlock, sink: &mut Sink, state: &mut CheckSt
     if placed.unit.has_hosts && !names::check(block, sink, state) {
         return false;
     }
+    if placed.unit.has_classes && !state.knows_classes(block) {
+        return false;
+    }
     placed.replay(&findings.checked, sink);
     true
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::MAX_APPLICATIONS;
-use crate::ast::{Group, Program, Span, Subject, Users, executables};
+use crate::ast::{Block, Group, Item, Program, Span, Subject, Users, executables};
 use crate::diagnostic::{Code, Diagnostic, Sink, show};
 use crate::digest::Digest;
 use crate::host::{Host, ProgramFile, is_unit};
@@ -50,6 +50,13 @@ pub(super) struct CheckState<'h> {
 }
 
 impl<'h> CheckState<'h> {
+    /// Whether the graph still has each class that the block's items name, under the same number.
+    pub(super) fn knows_classes(&self, block: &Block) -> bool {
+        let classes = self.host.aggregates();
+        let mut named = block.items().filter_map(Item::class);
+        named.all(|class| classes.find(&class.name) == Some(class.id))
+    }
+
     pub(super) fn new(host: &'h dyn Host) -> CheckState<'h> {
         CheckState {
             host,

@@ -5,7 +5,9 @@ use sadb::spd::{Failure, Level, Negotiating, PortRange};
 use scrub::Profile;
 
 use super::{Abandon, Parser, Step};
-use crate::ast::{Demand, Item, Service, Span, Syntax, failure_word, negotiating_word, quoted, same_level};
+use crate::ast::{
+    Aggregate, Demand, Item, Service, Span, Syntax, failure_word, negotiating_word, quoted, same_level,
+};
 use crate::diagnostic::{Code, Diagnostic, show};
 use crate::lexer::Kind;
 use crate::unit::Parts;
@@ -15,7 +17,8 @@ const ITEM_HELP: &str = "an item reads `localport=PORT remoteport=PORT TYPE LEVE
                          as in `localport=any remoteport=22 encryption mandatory;`";
 const SELECTORS: [&str; 3] = ["protocol", "localport", "remoteport"];
 const OPTIONS: [&str; 5] = ["suite", "while-negotiating", "on-failure", "class", "scrub"];
-const OPTIONS_SHOWN: [&str; 5] = ["`suite`", "`while-negotiating`", "`on-failure`", "`scrub`", "`;`"];
+const OPTIONS_SHOWN: [&str; 6] =
+    ["`suite`", "`while-negotiating`", "`on-failure`", "`class`", "`scrub`", "`;`"];
 const NEGOTIATING: [Negotiating; 3] = [Negotiating::Hold, Negotiating::Pass, Negotiating::Drop];
 const FAILURE: [Failure; 2] = [Failure::Drop, Failure::Pass];
 
@@ -33,7 +36,8 @@ struct Options {
     suite: Option<(SuiteId, Span)>,
     negotiating: Option<(Negotiating, Span)>,
     failure: Option<(Failure, Span)>,
-    class: Option<((), Span)>,
+    /// The class; inside, nothing if the graph has none of this name, which is an error.
+    class: Option<(Option<Box<Aggregate>>, Span)>,
     scrub: Option<(Profile, Span)>,
 }
 
@@ -65,6 +69,7 @@ impl Parser<'_> {
                     suite: options.suite.map(|o| o.0),
                     negotiating: options.negotiating.map(|o| o.0),
                     failure: options.failure.map(|o| o.0),
+                    class: options.class.and_then(|o| o.0),
                     scrub: options.scrub.map(|o| o.0),
                 }
             }
@@ -77,6 +82,12 @@ impl Parser<'_> {
                 for span in spans.into_iter().flatten() {
                     let message = "`never` negotiates nothing and uses no suite".to_string();
                     self.contradiction(span, message, "leave this out, or demand a service and a level");
+                }
+                if let Some((_, span)) = options.class {
+                    let message = "flows of a `never` item are in clear, and have no class".to_string();
+                    let help =
+                        "leave this out: packets in clear are classified by DSCP and packet mark alone";
+                    self.contradiction(span, message, help);
                 }
                 self.in_clear(options.scrub, demand, "flows of a `never` item are in clear");
                 Demand::Never
@@ -355,8 +366,8 @@ impl Parser<'_> {
                     self.set(&mut options.scrub, got, keyword, near);
                 }
                 _ => {
-                    self.class(keyword)?;
-                    self.set(&mut options.class, (), keyword, near);
+                    let got = self.class(keyword)?;
+                    self.set(&mut options.class, got, keyword, near);
                 }
             }
         }
@@ -483,18 +494,34 @@ impl Parser<'_> {
         Err(Abandon)
     }
 
-    /// Refuses `class NAME`, a promise that nothing would keep.
-    fn class(&mut self, keyword: Span) -> Step<()> {
+    /// Reads the name of a class; `None` if the graph has none of this name, which is reported.
+    fn class(&mut self, keyword: Span) -> Step<Option<Box<Aggregate>>> {
         let Some(name) = self.name() else {
-            return Err(self.unexpected(Code::ExpectedOption, &["a name"], "name a QoS class"));
+            let help = "name a class of the graph that `[qos]` in ravelin.toml says";
+            return Err(self.unexpected(Code::ExpectedOption, &["a class"], help));
         };
-        let message = format!("`class {}`: nothing enforces a QoS class yet", show(&quoted(&name.text)));
+        let classes = self.host.aggregates();
+        if let Some(id) = classes.find(&name.text) {
+            return Ok(Some(Box::new(Aggregate { id, name: name.text })));
+        }
+        let shown = show(&quoted(&name.text));
+        let (message, help) = if classes.is_empty() {
+            let help = "leave it out, or configure a graph that has the class: `[qos]` in ravelin.toml";
+            (format!("`class {shown}`: no graph is configured"), help.to_owned())
+        } else {
+            let near = suggest::nearest(&name.text, classes.iter().map(|(_, name)| name));
+            let meant = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+            let all: Vec<String> = classes.iter().map(|(_, name)| format!("`{name}`")).collect();
+            let help =
+                format!("{meant}the graph has {}; `[qos]` in ravelin.toml says which graph", all.join(", "));
+            (format!("the graph has no class `{shown}`"), help)
+        };
         self.error(
             Diagnostic::new(Code::NoClass, keyword.to(name.span), message)
-                .label("would be without effect")
-                .help("leave it out until this version enforces it"),
+                .label("no such class in the graph")
+                .help(help),
         );
-        Ok(())
+        Ok(None)
     }
 
     /// Refuses `scrub` where packets may pass in clear. On a host these go past user space, and a scrubber must see

@@ -5,9 +5,47 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use policy::ast::{AddressRange, Block, Demand, Item, NetworkKind, Service, Span};
+use policy::{Host, Parsed, parse_for};
 use proptest::prelude::*;
+use qos::graph::Aggregates;
 use sadb::spd::{Action, Failure, Level, Negotiating};
-use wire::{Flow, Services, addr};
+use wire::{AggregateId, Flow, Services, addr};
+
+/// A host of which nothing is known but that it has a graph.
+pub struct WithGraph(pub Aggregates);
+
+impl WithGraph {
+    /// A graph with these classes.
+    pub fn of(classes: &[&str]) -> WithGraph {
+        let mut catalogue = Aggregates::without_graph();
+        for class in classes {
+            catalogue.number(class).unwrap();
+        }
+        WithGraph(catalogue)
+    }
+}
+
+impl Host for WithGraph {
+    fn aggregates(&self) -> &Aggregates {
+        &self.0
+    }
+
+    fn user(&self, _: &str) -> Option<u32> {
+        None
+    }
+
+    fn unit_file(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+/// The classes that random items name, with their numbers.
+pub const CLASSES: [(&str, AggregateId); 2] = [("ef", AggregateId(2)), ("voice", AggregateId(8))];
+
+/// Reads a text of random items: for a host whose graph has their classes.
+pub fn parse(file: &str, text: &str) -> Parsed {
+    parse_for(file, text, &WithGraph::of(&CLASSES.map(|(name, _)| name)))
+}
 
 /// What the evaluator says: the action, and the statements that led to it.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,6 +53,8 @@ pub struct Answer {
     pub action: Action,
     pub suite: Option<String>,
     pub scrub: Option<&'static str>,
+    /// The class as the item writes it.
+    pub class: Option<String>,
     /// Whether packets pass in clear while an association is negotiated, and when there will be none; where it is
     /// protected.
     pub passes: (bool, bool),
@@ -74,7 +114,7 @@ pub fn evaluate(block: &Block, flow: &Flow) -> Answer {
 }
 
 fn plain(action: Action, network: Option<Span>) -> Answer {
-    Answer { action, suite: None, scrub: None, passes: (false, false), network, item: None }
+    Answer { action, suite: None, scrub: None, class: None, passes: (false, false), network, item: None }
 }
 
 /// Whether an item speaks of the flow: ICMP has no ports here, and is one protocol.
@@ -93,7 +133,8 @@ fn matches(item: &Item, flow: &Flow) -> bool {
 }
 
 fn demanded(item: &Item, network: Option<Span>) -> Answer {
-    let Demand::Protect { service, level, suite, negotiating, failure, scrub } = item.demand else {
+    let Demand::Protect { service, level, suite, negotiating, failure, class, scrub } = item.demand.clone()
+    else {
         return plain(Action::Bypass, network);
     };
     let services = match service {
@@ -108,7 +149,8 @@ fn demanded(item: &Item, network: Option<Span>) -> Answer {
     );
     let suite = suite.map(|suite| suite.to_string());
     let scrub = scrub.map(scrub::Profile::name);
-    Answer { suite, scrub, passes, ..plain(Action::Protect { services, level }, network) }
+    let class = class.map(|class| class.name);
+    Answer { suite, scrub, class, passes, ..plain(Action::Protect { services, level }, network) }
 }
 
 /// Address ranges from a small world, so that they meet.
@@ -160,12 +202,15 @@ fn demand() -> impl Strategy<Value = String> {
     let any = prop::sample::select(vec!["", " while-negotiating hold", " while-negotiating pass"]);
     let fails = prop::sample::select(vec!["", " on-failure drop", " on-failure pass"]);
     let scrub = || prop::sample::select(vec!["", "", " scrub observe", " scrub strict"]);
+    let class = || prop::sample::select(vec!["", "", " class ef", " class \"voice\""]);
     prop_oneof![
         6 => (service(), paper).prop_map(|(service, level)| format!("{service} {level}")),
         1 => Just("never".to_string()),
         1 => (service(), suite()).prop_map(|(service, suite)| format!("{service} accept-only{suite}")),
-        1 => (service(), suite(), holds, scrub()).prop_map(|(s, suite, n, scrub)| format!("{s} require{n}{suite}{scrub}")),
-        2 => (service(), suite(), any, fails).prop_map(|(s, suite, n, f)| format!("{s} prefer{suite}{f}{n}")),
+        1 => (service(), suite(), holds, scrub(), class())
+            .prop_map(|(s, suite, n, scrub, c)| format!("{s} require{n}{c}{suite}{scrub}")),
+        2 => (service(), suite(), any, fails, class())
+            .prop_map(|(s, suite, n, f, c)| format!("{s} prefer{suite}{f}{n}{c}")),
     ]
 }
 

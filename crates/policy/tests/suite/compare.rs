@@ -2,8 +2,8 @@
 
 use crate::common;
 
-use common::{PROTOCOLS, flow_of, parts, peers, ports_of, strict};
-use policy::{AppTable, compare, compile, parse};
+use common::{PROTOCOLS, flow_of, parse, parts, peers, ports_of, strict};
+use policy::{AppTable, compare, compile};
 use proptest::prelude::*;
 use sadb::spd::{Action, AppPolicy, Decision, Failure, Negotiating, Order};
 use wire::AppId;

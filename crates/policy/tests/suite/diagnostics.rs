@@ -2,15 +2,26 @@
 //! read the difference before you keep it.
 #![allow(clippy::disallowed_methods, reason = "a test reads its own data files")]
 
+use std::sync::LazyLock;
+
 use policy::{
     Code, Host, MAX_DIAGNOSTICS, MAX_STATEMENTS, MAX_SUBJECTS, MAX_TEXT, ProgramFile, Severity, parse,
     parse_bytes, parse_for,
 };
+use qos::graph::Aggregates;
 
-/// A host that lacks one program, and has a script in place of another.
+/// The classes of the host's graph.
+static CLASSES: LazyLock<Aggregates> =
+    LazyLock::new(|| Aggregates::default().only(|name| matches!(name, "be" | "control" | "ef")));
+
+/// A host that lacks one program, has a script in place of another, and has a graph.
 struct ThisHost;
 
 impl Host for ThisHost {
+    fn aggregates(&self) -> &Aggregates {
+        &CLASSES
+    }
+
     fn user(&self, _: &str) -> Option<u32> {
         None
     }

@@ -6,8 +6,8 @@ use crate::common;
 
 use std::collections::BTreeMap;
 
-use common::{PROTOCOLS, Parts, blocks, flow_of, item, join, parts, peers, ports_of};
-use policy::{AppTable, Compiled, compile, parse};
+use common::{PROTOCOLS, Parts, blocks, flow_of, item, join, parse, parts, peers, ports_of};
+use policy::{AppTable, Compiled, compile};
 use proptest::prelude::*;
 
 /// Each application's table as bytes, by name.

@@ -3,8 +3,8 @@
 
 use crate::common;
 
-use common::{blocks, join};
-use policy::{AppTable, compile, format, parse};
+use common::{blocks, join, parse};
+use policy::{AppTable, compile, format};
 use proptest::prelude::*;
 
 /// The comments of a text, by a scan that shares nothing with the lexer.

@@ -1,6 +1,7 @@
 //! The tests of `policy`, one program: each module is about one kind of truth.
 
 mod broken;
+mod class;
 mod common;
 mod compare;
 #[path = "common/counting.rs"]

@@ -5,8 +5,8 @@ use crate::common;
 
 use std::net::IpAddr;
 
-use common::{PORTS, blocks, evaluate, flow, join, peers};
-use policy::{AppTable, Compiled, Names, Source, Target, compile, explain, parse};
+use common::{PORTS, blocks, evaluate, flow, join, parse, peers};
+use policy::{AppTable, Compiled, Names, Source, Target, compile, explain};
 use proptest::prelude::*;
 use sadb::spd::{Action, Class, Order, Spd};
 

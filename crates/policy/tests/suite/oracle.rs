@@ -3,8 +3,8 @@
 
 use crate::common;
 
-use common::{PROTOCOLS, blocks, evaluate, flow_of, join, peers, ports_of};
-use policy::{AppTable, compile, parse};
+use common::{CLASSES, PROTOCOLS, blocks, evaluate, flow_of, join, parse, peers, ports_of};
+use policy::{AppTable, compile};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use sadb::spd::{Failure, Negotiating, RuleId};
@@ -46,8 +46,11 @@ proptest! {
                                 (terms.negotiating == Negotiating::Pass, terms.failure == Failure::Pass);
                             let suite = terms.suite.map(|suite| suite.to_string());
                             let scrub = scrub::Profile::of_id(terms.scrub).map(scrub::Profile::name);
-                            let want = (want.suite, want.passes, want.scrub);
-                            prop_assert_eq!((suite, passes, scrub), want, "{}", text);
+                            let class = CLASSES.iter().find(|(_, id)| *id == terms.class);
+                            let class = class.map(|(name, _)| (*name).to_owned());
+                            prop_assert_eq!(compiled.class(got.item).map(str::to_owned), class.clone());
+                            let want = (want.suite, want.passes, want.scrub, want.class);
+                            prop_assert_eq!((suite, passes, scrub, class), want, "{}", text);
                         }
                     }
                   }

@@ -24,7 +24,7 @@ fn everything(parsed: &Parsed) {
     }
 }
 
-const SOUP: [&str; 70] = [
+const SOUP: [&str; 71] = [
     "application",
     "network",
     "protection",
@@ -84,6 +84,7 @@ const SOUP: [&str; 70] = [
     "while-negotiating hold",
     "on-failure pass",
     "class",
+    "class voice",
     "scrub strict",
     "scrub",
     "anonymous",

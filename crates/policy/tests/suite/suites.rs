@@ -3,6 +3,7 @@
 use crypto::Suites;
 use crypto::custom::{CustomDescription, Primitive};
 use policy::{AppTable, Host, Parsed, Target, choices, compile, explain, format, parse, parse_for};
+use qos::graph::Aggregates;
 
 /// A host that has configured `maes512`, also for suites that rest on it alone.
 struct Configured(Suites);
@@ -123,7 +124,13 @@ fn an_editor_is_offered_what_is_configured() {
     let offered = |options: &str, alone| {
         let text = policy(options);
         let before = &text[..text.find(options).unwrap() + options.len()];
-        choices(&parse("p", before).tree, before, before.len(), &Configured::new(alone).0)
+        choices(
+            &parse("p", before).tree,
+            before,
+            before.len(),
+            &Configured::new(alone).0,
+            &Aggregates::without_graph(),
+        )
     };
     let suites = offered("suite ", false);
     assert!(suites.iter().any(|suite| suite == "maes512ctr-sha256"));

@@ -4,9 +4,9 @@
 
 use crate::common;
 
-use common::{blocks, join};
+use common::{blocks, join, parse};
+use policy::format;
 use policy::tree::{Element, NodeKind, Tree};
-use policy::{format, parse};
 use proptest::prelude::*;
 
 /// Every token is a leaf once and in order, children lie inside their parents, and what is broken is marked.

@@ -13,16 +13,18 @@ pub const MOST: usize = 64;
 /// The names that every instance numbers alike.
 pub const WELL_KNOWN: &[&str] = &["be", "control", "ef", "af1", "af2", "af3", "af4", "le"];
 
-/// The names of classes with their numbers.
+/// The names of classes with their numbers, and which of them the graph in force has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aggregates {
     /// The name of each number. A name never moves.
     names: Vec<String>,
+    /// The numbers whose classes the graph in force lacks, one bit each. They keep their names.
+    absent: u64,
 }
 
 impl Default for Aggregates {
     fn default() -> Aggregates {
-        Aggregates { names: WELL_KNOWN.iter().map(|name| (*name).to_owned()).collect() }
+        Aggregates { names: WELL_KNOWN.iter().map(|name| (*name).to_owned()).collect(), absent: 0 }
     }
 }
 
@@ -43,7 +45,20 @@ impl Aggregates {
         let sound = names.iter().all(|name| is_name(name, SHORT_NAME));
         let apart = names.iter().enumerate().all(|(i, name)| !names.iter().take(i).any(|n| n == name));
         let counts = (WELL_KNOWN.len()..=MOST).contains(&names.len());
-        (known && sound && apart && counts).then_some(Aggregates { names })
+        (known && sound && apart && counts).then_some(Aggregates { names, absent: 0 })
+    }
+
+    /// The catalogue of an instance without a graph: names have their numbers, and there is no class.
+    pub fn without_graph() -> Aggregates {
+        Aggregates::default().only(|_| false)
+    }
+
+    /// The same numbers and names, of which the graph in force has the classes that `has` takes and no others.
+    #[must_use]
+    pub fn only(mut self, has: impl Fn(&str) -> bool) -> Aggregates {
+        let absent = self.names.iter().enumerate().filter(|(_, name)| !has(name));
+        self.absent = absent.map(|(place, _)| 1_u64 << place).fold(0, |set, bit| set | bit);
+        self
     }
 
     /// The record to carry over: one name a line, in the order of the numbers.
@@ -51,20 +66,21 @@ impl Aggregates {
         self.names.iter().map(|name| format!("{name}\n")).collect()
     }
 
-    /// The number of a name.
+    /// The number of a class that the graph in force has.
     pub fn find(&self, name: &str) -> Option<AggregateId> {
-        let place = self.names.iter().position(|known| known == name)?;
-        u8::try_from(place).ok().map(AggregateId)
+        let (id, _) = self.iter().find(|(_, known)| *known == name)?;
+        Some(id)
     }
 
-    /// The number of a name, which gets one if it has none.
+    /// The number of a name, which gets one if it has none. The class counts as one that the graph has.
     ///
     /// # Errors
     ///
     /// The text cannot be a name, or every number is taken.
     pub fn number(&mut self, name: &str) -> Result<AggregateId, CatalogueFault> {
-        if let Some(id) = self.find(name) {
-            return Ok(id);
+        if let Some(place) = self.names.iter().position(|known| known == name) {
+            self.absent &= !(1 << place);
+            return u8::try_from(place).map(AggregateId).map_err(|_| CatalogueFault::Full);
         }
         if !is_name(name, SHORT_NAME) {
             return Err(CatalogueFault::BadName);
@@ -77,14 +93,20 @@ impl Aggregates {
         Ok(AggregateId(id))
     }
 
-    /// The name of a number.
+    /// The name of a number, whether or not the graph in force has the class.
     pub fn name(&self, id: AggregateId) -> Option<&str> {
         self.names.get(usize::from(id.0)).map(String::as_str)
     }
 
-    /// Every name with its number.
+    /// Every class that the graph in force has: its number, and its name.
     pub fn iter(&self) -> impl Iterator<Item = (AggregateId, &str)> {
-        (0..=u8::MAX).map(AggregateId).zip(self.names.iter().map(String::as_str))
+        let all = (0..=u8::MAX).map(AggregateId).zip(self.names.iter().map(String::as_str));
+        all.filter(|(id, _)| self.absent & 1 << id.0 == 0)
+    }
+
+    /// Whether there is no class, because no graph is in force.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
     }
 
     /// The count of numbers that are taken.

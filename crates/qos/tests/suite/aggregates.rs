@@ -32,6 +32,32 @@ fn a_name_keeps_its_number_over_exchanges_and_restarts() {
 }
 
 #[test]
+fn a_class_that_the_graph_lacks_is_not_found_and_keeps_name_and_number() {
+    let mut catalogue = Aggregates::default();
+    let video = catalogue.number("video").unwrap();
+    let shown =
+        |catalogue: &Aggregates| catalogue.iter().map(|(_, name)| name.to_owned()).collect::<Vec<_>>();
+    let mut graph = catalogue.clone().only(|name| matches!(name, "ef" | "video"));
+    assert_eq!(shown(&graph), ["ef", "video"]);
+    assert_eq!((graph.find("be"), graph.find("video")), (None, Some(video)));
+    assert_eq!(graph.name(AggregateId::DEFAULT), Some("be"));
+    // What the next graph has again has the number that it had.
+    assert_eq!(graph.number("be"), Ok(AggregateId::DEFAULT));
+    assert_eq!(graph.find("be"), Some(AggregateId::DEFAULT));
+    assert_eq!(graph.record(), catalogue.record());
+    let none = Aggregates::without_graph();
+    assert!(none.is_empty() && none.find("be").is_none() && !graph.is_empty());
+    assert_eq!(none.name(AggregateId(2)), Some("ef"));
+    // The last number of 64 is one bit as the others are.
+    for n in catalogue.count()..MOST {
+        catalogue.number(&format!("class-{n}")).unwrap();
+    }
+    let last = catalogue.clone().only(|name| name == "class-63");
+    assert_eq!(last.find("class-63"), Some(AggregateId(63)));
+    assert_eq!((last.iter().count(), last.count()), (1, MOST));
+}
+
+#[test]
 fn an_instance_numbers_64_classes_at_most() {
     let mut catalogue = Aggregates::default();
     for n in catalogue.count()..MOST {

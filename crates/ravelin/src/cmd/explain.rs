@@ -149,9 +149,10 @@ fn socket_text(socket: &SocketExplained) -> String {
     }
     let _ = writeln!(out, "  effect       {}", socket.effect);
     for sa in socket.sa_out.iter().chain(&socket.sa_in) {
+        let class = sa.class.as_ref().map_or_else(String::new, |class| format!(", class {class}"));
         let _ = writeln!(
             out,
-            "  sa {:<9} {} {} {}, sequence {}, {} packets, {}",
+            "  sa {:<9} {} {} {}{class}, sequence {}, {} packets, {}",
             sa.direction.to_string(),
             sa.spi,
             output::suite(sa),
@@ -176,6 +177,9 @@ pub fn decision_text(decision: &Decision) -> String {
         if let Some(at) = at {
             let _ = writeln!(out, "  {name:<12} {at}: {}", at.text);
         }
+    }
+    if let Some(class) = &decision.class {
+        let _ = writeln!(out, "  class        {class}");
     }
     for why in &decision.why {
         let _ = writeln!(out, "  why          {why}");

@@ -16,6 +16,7 @@ use clap::Args;
 use crypto::Suites;
 use documents::api_error::{ApiError, Blame};
 use documents::associations;
+use documents::classes::Classes;
 use documents::import::{self, Ends, Entry, ImportItem, MAX_FILE, SETKEY_RULE};
 use documents::rules::SpdRules;
 use zeroize::Zeroizing;
@@ -237,7 +238,7 @@ impl Import {
 /// What the association of a request is found by; two of a file cannot have the same. `None`: the daemon chooses its SPI.
 fn found_by(request: &SaAdd) -> Option<(Direction, Spi, Option<IpAddr>, Option<IpAddr>)> {
     let SpiRequest::This(spi) = request.spi else { return None };
-    let (local, remote) = match (request.direction, request.class.as_deref()) {
+    let (local, remote) = match (request.direction, request.match_word()) {
         (Direction::Out, _) => (None, Some(request.remote)),
         (Direction::In, Some("spi+dst")) => (Some(request.local), None),
         (Direction::In, Some("spi+dst+src")) => (Some(request.local), Some(request.remote)),
@@ -248,7 +249,7 @@ fn found_by(request: &SaAdd) -> Option<(Direction, Spi, Option<IpAddr>, Option<I
 
 /// Whether a daemon could take every entry; what depends on its state (a name, an SPI in use) it says itself.
 fn check(name: &str, entries: &[Entry], suites: &Suites) -> anyhow::Result<()> {
-    let mut book = SpdRules::with_suites(suites);
+    let mut book = SpdRules::naming(suites, Classes::OfWhoeverTakesIt);
     let mut named = HashMap::new();
     for entry in entries {
         let checked = match &entry.what {

@@ -17,6 +17,7 @@ use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
 use host_files::HostFiles;
 use policy::{AppTable, Host, Parsed, Process, ProgramFile, RunningProgram, Target, counted};
+use qos::graph::Aggregates;
 
 use crypto::Suites;
 
@@ -160,7 +161,7 @@ fn read(file: &Path) -> anyhow::Result<(String, Vec<u8>)> {
 
 fn parse(file: &Path, catalogue: &Catalogue) -> anyhow::Result<Parsed> {
     let (name, octets) = read(file)?;
-    Ok(policy::parse_bytes_for(&name, &octets, &HostFiles::here(&catalogue.suites()?)))
+    Ok(policy::parse_bytes_for(&name, &octets, &catalogue.host()?))
 }
 
 impl Check {
@@ -236,7 +237,7 @@ fn some(names: &[String]) -> String {
 impl Explain {
     /// The process asked about, if more than its program is said.
     fn process(&self) -> anyhow::Result<Option<Process>> {
-        let host = HostFiles::here(&Suites::standard());
+        let host = HostFiles::here(&Suites::standard(), &Aggregates::without_graph());
         if self.parent.is_empty() && self.cgroup.is_none() && self.unit.is_none() && self.uid.is_none() {
             return Ok(None);
         }
@@ -258,7 +259,7 @@ impl Explain {
 
     /// What the program asked about is on this host, if no process has it as its executable.
     fn on_this_host(&self) -> Option<String> {
-        let host = HostFiles::here(&Suites::standard());
+        let host = HostFiles::here(&Suites::standard(), &Aggregates::without_graph());
         let near = || host.near_program(&self.app);
         match host.program(&self.app) {
             _ if self.app == "anonymous" => None,
@@ -319,7 +320,7 @@ impl Explain {
 impl Fmt {
     fn execute(self) -> anyhow::Result<()> {
         let (name, octets) = read(&self.file)?;
-        let parsed = policy::parse_bytes_for(&name, &octets, &HostFiles::here(&self.catalogue.suites()?));
+        let parsed = policy::parse_bytes_for(&name, &octets, &self.catalogue.host()?);
         if parsed.has_errors() {
             eprint!("{}", parsed.render(color::on_stderr()));
         }

@@ -83,6 +83,9 @@ pub struct Add {
     /// To protect or bypass, of both directions: scrub the packets by this profile [default: they are not scrubbed].
     #[arg(long, value_enum, value_name = "PROFILE")]
     scrub: Option<Profile>,
+    /// To protect or bypass: the class of the graph that the packets are in [default: none].
+    #[arg(long, value_name = "NAME")]
+    class: Option<String>,
 }
 
 /// Show the rules in order, with what each decided.
@@ -158,6 +161,7 @@ impl Add {
             suite: self.suite,
             bundle: self.bundle,
             scrub: self.scrub.map(|profile| profile.of_scrubber().name().to_owned()),
+            class: self.class,
         };
         let added: SpdAdded = self.ask.connect.post(path::SPD, &request)?;
         self.ask.show(&added, |added| {
@@ -238,8 +242,9 @@ fn table(rules: &[SpdRule]) -> String {
 fn row(rule: &SpdRule) -> Vec<String> {
     let scrub = rule.scrub.as_ref().map(|profile| format!("scrub {profile}"));
     let suite = rule.suite.as_ref().map(|suite| format!("suite {suite}"));
+    let class = rule.class.as_ref().map(|class| format!("class {class}"));
     let terms: Vec<String> =
-        [rule.service.clone(), rule.level.clone(), suite, scrub].into_iter().flatten().collect();
+        [rule.service.clone(), rule.level.clone(), suite, class, scrub].into_iter().flatten().collect();
     let action = match terms.as_slice() {
         [] => rule.action.to_string(),
         terms => format!("{} ({})", rule.action, terms.join(", ")),
@@ -263,8 +268,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_says_by_which_profile() {
-        let rule = |scrub: Option<&str>, level: Option<&str>| SpdRule {
+    fn the_list_says_by_which_profile_and_in_which_class() {
+        let rule = |scrub: Option<&str>, level: Option<&str>, class: Option<&str>| SpdRule {
             position: 0,
             name: "site".into(),
             direction: SpdDirection::Both,
@@ -275,16 +280,19 @@ mod tests {
             suite: None,
             bundle: Vec::new(),
             scrub: scrub.map(Into::into),
+            class: class.map(Into::into),
             outbound: api::SpdCount::default(),
             inbound: api::SpdCount::default(),
         };
-        for (scrub, level, want) in [
-            (None, None, "bypass"),
-            (Some("observe"), None, "bypass (scrub observe)"),
-            (None, Some("mandatory"), "protect (encryption, mandatory)"),
-            (Some("strict"), Some("mandatory"), "protect (encryption, mandatory, scrub strict)"),
+        let whole = "protect (encryption, mandatory, class voice, scrub strict)";
+        for (scrub, level, class, want) in [
+            (None, None, None, "bypass"),
+            (Some("observe"), None, None, "bypass (scrub observe)"),
+            (None, None, Some("voice"), "bypass (class voice)"),
+            (None, Some("mandatory"), None, "protect (encryption, mandatory)"),
+            (Some("strict"), Some("mandatory"), Some("voice"), whole),
         ] {
-            assert_eq!(row(&rule(scrub, level))[3], want);
+            assert_eq!(row(&rule(scrub, level, class))[3], want);
         }
     }
 

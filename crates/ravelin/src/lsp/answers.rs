@@ -199,7 +199,7 @@ pub fn completions(analysis: &Analysis, offset: usize) -> Vec<CompletionItem> {
         ..CompletionItem::default()
     };
     let Parsed { tree, text, .. } = &analysis.parsed;
-    policy::choices(tree, text, offset, &analysis.suites).into_iter().map(item).collect()
+    policy::choices(tree, text, offset, &analysis.suites, &analysis.classes).into_iter().map(item).collect()
 }
 
 /// The whole text in the usual form, if it is not.

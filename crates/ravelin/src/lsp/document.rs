@@ -3,6 +3,7 @@
 use crypto::Suites;
 use lsp_types::{Position, Range, TextDocumentContentChangeEvent};
 use policy::{AppTable, Compiled, Parsed, Span};
+use qos::graph::Aggregates;
 
 /// The longest text that is kept, in octets. All of it is read at each change, so longer ones, which only programs write, are for
 /// `ravelin policy check`.
@@ -149,6 +150,8 @@ pub struct Analysis {
     pub compiled: Compiled,
     /// The suites that the text may name.
     pub suites: Suites,
+    /// The classes that the text may name.
+    pub classes: Aggregates,
 }
 
 /// A document that the client has open.
@@ -167,13 +170,18 @@ impl Document {
     }
 
     /// The text as of now and what is said of it.
-    pub fn analysed(&mut self, name: &str, suites: &Suites) -> Option<(&Text, &Analysis)> {
+    pub fn analysed(
+        &mut self,
+        name: &str,
+        suites: &Suites,
+        classes: &Aggregates,
+    ) -> Option<(&Text, &Analysis)> {
         let text = self.text.as_ref()?;
         let analysis = self.analysis.get_or_insert_with(|| {
-            let host = host_files::HostFiles::here(suites);
+            let host = host_files::HostFiles::here(suites, classes);
             let parsed = policy::parse_for(name, text.as_str(), &host);
             let compiled = policy::compile(&parsed, &mut AppTable::new(), 1);
-            Analysis { parsed, compiled, suites: suites.clone() }
+            Analysis { parsed, compiled, suites: suites.clone(), classes: classes.clone() }
         });
         Some((text, analysis))
     }

@@ -323,6 +323,7 @@ fn what_no_daemon_could_take_is_refused_without_one() {
         ("in", "0x1000", "aes128gcm", &["--replay-window", "100"], key, &["window of 100", "power of two"]),
         ("out", "0x1000", "aes128gcm", &["--replay-window", "64"], key, &["inbound associations"]),
         ("in", "0x1000", "aes128gcm", &["--next", "0x1001"], key, &["outbound associations"]),
+        ("in", "0x1000", "aes128gcm", &["--class", "spi+dst"], key, &["write --match spi+dst"]),
     ] {
         let (code, error) = add(direction, spi, suite, more, key);
         assert_eq!(code, 2, "{error}");
@@ -331,6 +332,8 @@ fn what_no_daemon_could_take_is_refused_without_one() {
     }
     // One that is as it must be goes on to the daemon, which is not there.
     assert_eq!(add("out", "0x1000", "aes128gcm", &[], key).0, 3);
+    // Only the daemon knows the classes of its graph.
+    assert_eq!(add("out", "0x1000", "aes128gcm", &["--class", "voice"], key).0, 3);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The ways in which octets can be no hand-over.
 
-use super::form::VERSION;
+use super::form::{OLDEST, VERSION};
 
 /// Why octets are not a hand-over. Whatever it is, no association is taken over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,7 +13,7 @@ pub enum HandOverError {
     NotOurs,
     /// The hand-over was written by a daemon of another version.
     #[error(
-        "the running daemon hands over in version {got}, this one understands {VERSION}; \
+        "the running daemon hands over in version {got}, this one understands {OLDEST} to {VERSION}; \
          stop it, start without --take-over and add the associations anew"
     )]
     Version {

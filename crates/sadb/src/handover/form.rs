@@ -3,7 +3,9 @@
 /// The octets that a hand-over begins with.
 pub const MAGIC: [u8; 8] = *b"RVLNHAND";
 /// The version of the form.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
+/// The oldest version that is read. In it, associations have no class.
+pub const OLDEST: u32 = 6;
 /// Octets in front of the body: magic, version and length.
 pub const HEAD: usize = 20;
 /// Octets of the CRC at the end.

@@ -1,6 +1,6 @@
 //! The options of an association and where it is in its life.
 
-use wire::Time;
+use wire::{AggregateId, Time};
 
 use super::error::HandOverError;
 use super::octets::{Reader, Writer};
@@ -9,6 +9,11 @@ use crate::sa::{
     DontFragment, Dscp, Encapsulation, Fragmentation, HeaderPolicy, HopLimit, KeyClass, LifeState, Lifetime,
     Limits, Padding, SaOptions, SaProtocol, Tfc,
 };
+
+/// The first version of the form in which associations have a class.
+const WITH_CLASS: u32 = 7;
+/// The number of classes that an instance can have.
+const MOST_CLASSES: u8 = 64;
 
 /// Makes the two functions that write and read one octet for each value of an enum.
 macro_rules! octets {
@@ -87,6 +92,7 @@ pub fn put(out: &mut Writer, options: &SaOptions) {
         padding,
         next,
         class,
+        aggregate,
         keepalive,
         dummy,
         follow_peer,
@@ -133,9 +139,11 @@ pub fn put(out: &mut Writer, options: &SaOptions) {
     out.u16(*keepalive);
     out.u16(*dummy);
     out.u8((*follow_peer).into());
+    out.u8(aggregate.0);
 }
 
-pub fn read(r: &mut Reader<'_>) -> Result<SaOptions, HandOverError> {
+/// Read the options in this version of the form.
+pub fn read(r: &mut Reader<'_>, version: u32) -> Result<SaOptions, HandOverError> {
     Ok(SaOptions {
         protocol: read_protocol(r)?,
         encapsulation: read_encapsulation(r)?,
@@ -174,7 +182,16 @@ pub fn read(r: &mut Reader<'_>) -> Result<SaOptions, HandOverError> {
         keepalive: r.u16("keepalive")?,
         dummy: r.u16("dummy packets")?,
         follow_peer: r.flag("follow peer")?,
+        // Fields are read in the order in which they stand here.
+        aggregate: if version < WITH_CLASS { AggregateId::DEFAULT } else { read_aggregate(r)? },
     })
+}
+
+fn read_aggregate(r: &mut Reader<'_>) -> Result<AggregateId, HandOverError> {
+    match r.u8("class")? {
+        number if number < MOST_CLASSES => Ok(AggregateId(number)),
+        _ => Err(HandOverError::Field("class")),
+    }
 }
 
 fn put_limits(out: &mut Writer, limits: Limits) {

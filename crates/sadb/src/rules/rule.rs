@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crypto::SuiteId;
-use wire::{ScrubId, Services, addr};
+use wire::{AggregateId, ScrubId, Services, addr};
 
 use super::{RuleError, RuleKey, Template};
 use crate::MAX_CHAIN;
@@ -92,6 +92,8 @@ pub struct Rule {
     pub action: Action,
     /// The profile by which the packets are scrubbed. Only a rule for both directions has one.
     pub scrub: ScrubId,
+    /// The class of the graph that the packets are in; the default: the rule does not say.
+    pub class: AggregateId,
 }
 
 impl Rule {
@@ -105,6 +107,7 @@ impl Rule {
             selectors: vec![selector],
             action,
             scrub: ScrubId::NONE,
+            class: AggregateId::DEFAULT,
         }
     }
 

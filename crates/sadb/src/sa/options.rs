@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use wire::{DropReason, Time};
+use wire::{AggregateId, DropReason, Time};
 
 use super::name::Spi;
 
@@ -415,6 +415,8 @@ pub struct SaOptions {
     pub next: Option<Spi>,
     /// The fields by which an inbound association is found.
     pub class: KeyClass,
+    /// The class of the graph that its packets are in; the default: the association does not say.
+    pub aggregate: AggregateId,
     /// The number of seconds of silence after which an outbound association sends a keepalive, so that a NAT on the way
     /// keeps its mapping (RFC 3948 section 4); zero: none.
     pub keepalive: u16,

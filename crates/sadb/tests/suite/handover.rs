@@ -11,7 +11,7 @@ use sadb::sa::{
     Limits, OutboundState, Padding, SaOptions,
 };
 use sadb::{Direction, Endpoints, InboundSa, Mode, OutboundSa, ReplayWindow, SaConfig, Spi};
-use wire::{ScrubId, Time};
+use wire::{AggregateId, ScrubId, Time};
 
 fn any_limits() -> impl Strategy<Value = Limits> {
     any::<[u64; 4]>().prop_map(|[bytes, packets, seconds, seconds_used]| Limits {
@@ -41,21 +41,26 @@ fn any_options() -> impl Strategy<Value = SaOptions> {
     let class =
         prop::sample::select(vec![KeyClass::Spi, KeyClass::SpiDestination, KeyClass::SpiDestinationSource]);
     let peer = (any::<u16>(), any::<u16>(), any::<bool>());
-    (any::<bool>(), any_limits(), any_limits(), any_headers(), prop::option::of(1u32..256), class, peer)
-        .prop_map(|(extended_sequence, soft, hard, headers, next, class, (keepalive, dummy, follow_peer))| {
-            SaOptions {
-                keepalive,
-                dummy,
-                follow_peer,
-                extended_sequence,
-                lifetime: Lifetime { soft, hard },
-                headers,
-                next: next.map(Spi),
-                class,
-                padding: if follow_peer { Padding::Blocks } else { Padding::Least },
-                ..SaOptions::default()
-            }
-        })
+    let classes = (class, 0u8..64);
+    (any::<bool>(), any_limits(), any_limits(), any_headers(), prop::option::of(1u32..256), classes, peer)
+        .prop_map(
+            |(extended_sequence, soft, hard, headers, next, classes, (keepalive, dummy, follow_peer))| {
+                let (class, aggregate) = (classes.0, AggregateId(classes.1));
+                SaOptions {
+                    aggregate,
+                    keepalive,
+                    dummy,
+                    follow_peer,
+                    extended_sequence,
+                    lifetime: Lifetime { soft, hard },
+                    headers,
+                    next: next.map(Spi),
+                    class,
+                    padding: if follow_peer { Padding::Blocks } else { Padding::Least },
+                    ..SaOptions::default()
+                }
+            },
+        )
 }
 
 /// The first use and the stage of an association's life.
@@ -180,7 +185,12 @@ fn any_hand_over() -> impl Strategy<Value = HandOver> {
 
 /// A sealed hand-over: a true length and CRC over whatever the body says.
 fn sealed(body: &[u8]) -> Vec<u8> {
-    let mut octets = b"RVLNHAND\0\0\0\x06".to_vec();
+    sealed_as(7, body)
+}
+
+/// A sealed hand-over in this version of the form.
+fn sealed_as(version: u8, body: &[u8]) -> Vec<u8> {
+    let mut octets = [&b"RVLNHAND\0\0\0"[..], &[version]].concat();
     octets.extend((body.len() as u64 + 28).to_be_bytes());
     octets.extend(body);
     let crc = octets.iter().fold(!0u64, |crc, octet| {
@@ -216,7 +226,9 @@ fn each_kind_of_damage_has_its_name() {
     assert_eq!(HandOver::from_bytes(b"", &Suites::standard()), Err(HandOverError::NotOurs));
     assert_eq!(HandOver::from_bytes(b"RVLNHAN", &Suites::standard()), Err(HandOverError::NotOurs));
     assert_eq!(with(0, b'r'), Err(HandOverError::NotOurs));
-    assert_eq!(with(11, 3), Err(HandOverError::Version { got: 3 }));
+    for got in [3, 5, 8] {
+        assert_eq!(with(11, got), Err(HandOverError::Version { got: got.into() }));
+    }
     assert_eq!(with(19, 51), Err(HandOverError::Length { said: 51, got: 50 }));
     assert_eq!(with(20, 1), Err(HandOverError::Checksum));
     assert_eq!(with(49, !good[49]), Err(HandOverError::Checksum));
@@ -288,10 +300,46 @@ fn an_absent_selector_that_has_a_value_is_refused() {
 }
 
 #[test]
+fn the_version_before_is_read_with_the_default_class() {
+    let of_class = |class: u8| {
+        let mut outbound = common::outbound(common::config(Direction::Outbound, 0x1000)).export();
+        outbound.config.options.aggregate = AggregateId(class);
+        HandOver {
+            fingerprint_key: Secret::new(vec![]),
+            used_keys: vec![],
+            inbound: vec![],
+            outbound: vec![outbound],
+            rules: vec![],
+            scrubbed: vec![],
+        }
+    };
+    let read = |octets: &[u8]| HandOver::from_bytes(octets, &Suites::standard());
+    let octets = of_class(5).to_bytes();
+    assert_eq!(read(octets.expose()), Ok(of_class(5)));
+    let body = &octets.expose()[20..octets.len() - 8];
+    // Behind the class: number 8, use 24, life 18, and two empty lists of 4 each.
+    let at = body.len() - (8 + 24 + 18 + 8) - 1;
+    assert_eq!(body[at], 5);
+    let before = [&body[..at], &body[at + 1..]].concat();
+    assert_eq!(read(&sealed_as(6, &before)), Ok(of_class(0)));
+    // Each version has its own number of octets.
+    assert!(read(&sealed_as(7, &before)).is_err() && read(&sealed_as(6, body)).is_err());
+    for (class, is_read) in [(0, true), (63, true), (64, false), (255, false)] {
+        let mut other = body.to_vec();
+        other[at] = class;
+        let got = read(&sealed(&other));
+        assert_eq!(got.is_ok(), is_read, "{class}");
+        if !is_read {
+            assert_eq!(got, Err(HandOverError::Field("class")));
+        }
+    }
+}
+
+#[test]
 fn every_error_says_what_to_do() {
     for error in [
         HandOverError::NotOurs,
-        HandOverError::Version { got: 7 },
+        HandOverError::Version { got: 8 },
         HandOverError::Length { said: 1, got: 2 },
         HandOverError::Checksum,
         HandOverError::Field("mode"),

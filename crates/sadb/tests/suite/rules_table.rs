@@ -7,7 +7,7 @@ use sadb::rules::{Action, Direction, Name, Place, Protection, RuleError, RuleKey
 use sadb::selector::{PacketKey, SelectorError, TrafficSelector, field};
 use sadb::spd::Level;
 use sadb::{Rule, RuleTable, Spi};
-use wire::Services;
+use wire::{AggregateId, Services};
 use world::discard;
 
 fn any_rule(key: u32) -> Rule {
@@ -178,4 +178,17 @@ proptest! {
             prop_assert_eq!(found, plain.first().copied());
         }
     }
+}
+
+#[test]
+fn a_rule_keeps_its_class_on_every_way() {
+    let class = AggregateId(8);
+    let rule = Rule { class, ..protect("remote 192.0.2.0/24 pfp") };
+    assert_eq!(protect("any").class, AggregateId::DEFAULT);
+    assert_eq!(rule.clone().checked().unwrap().class, class);
+    assert_eq!(rule.for_peer("198.51.100.1".parse().unwrap()).unwrap().class, class);
+    let mut table: RuleTable = RuleTable::new(1);
+    table.add(Place::Last, rule).unwrap();
+    assert_eq!(table.get(RuleKey(1)).unwrap().class, class);
+    assert_eq!(table.snapshot().iter().map(|(_, rule)| rule.class).collect::<Vec<_>>(), [class]);
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use sadb::spd::{
     Action, AppPolicy, Class, DecisionReason, Item, Level, Network, PortRange, RuleId, Spd, Terms,
 };
-use wire::{AppId, Flow, Services};
+use wire::{AggregateId, AppId, Flow, Services};
 
 fn item() -> impl Strategy<Value = Item> {
     // No services: never protected.
@@ -140,4 +140,32 @@ fn ports_include_both_ends() {
     let range = PortRange { first: 10, last: 12 };
     assert_eq!([9, 10, 12, 13].map(|port| range.contains(port)), [false, true, true, false]);
     assert!(PortRange::ANY.contains(0) && PortRange::ANY.contains(65535));
+}
+
+#[test]
+fn a_decision_has_the_class_of_its_item_and_terms_of_two_classes_differ() {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+
+    let level = Level::Mandatory;
+    let item = |ports, class, rule| {
+        let terms = Terms::of(level).classed(AggregateId(class));
+        Item { terms, ..Item::new(PortRange::ANY, ports, Services::ENCRYPTED, level, RuleId(rule)) }
+    };
+    let items = vec![item(PortRange::one(53), 8, 2), item(PortRange::ANY, 63, 3)];
+    let network = Network { prefix: prefix("192.0.2.0/24"), class: Class::Protected(0), rule: RuleId(1) };
+    let policy = AppPolicy::new(vec![network], vec![items]);
+    for (remote, port, class) in [("192.0.2.1", 53, 8), ("192.0.2.1", 54, 63), ("198.51.100.1", 53, 0)] {
+        let decision = policy.decide(&flow("192.0.2.9", remote, 17, 40_000, port));
+        assert_eq!(decision.terms.class, AggregateId(class), "{remote} {port}");
+    }
+    // Tables of the kernel half are shared by the digest of the terms, so a class must be in it.
+    let digest = |class| {
+        let mut hasher = DefaultHasher::new();
+        Terms::of(level).classed(AggregateId(class)).hash(&mut hasher);
+        hasher.finish()
+    };
+    assert!(digest(0) == digest(0) && digest(0) != digest(8) && digest(8) != digest(63));
+    for level in [Level::Mandatory, Level::Optional, Level::AcceptOnly] {
+        assert_eq!(Terms::of(level).class, AggregateId::DEFAULT);
+    }
 }

@@ -12,7 +12,7 @@ use sockmon::abi::{self, Network, NetworkKey, OrderKey, Protection, Wire};
 use sockmon::{LoadStats, SockmonError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use wire::{AppId, Services};
+use wire::{AggregateId, AppId, Services};
 
 type Table = BTreeSet<(u32, [u8; 16], u8, u8, u32)>;
 
@@ -212,6 +212,9 @@ fn random_items(random: &mut Random) -> Vec<Item> {
         // Terms are not the kernel half's, and tell two protections apart all the same.
         if random.below(4) == 0 {
             item.terms.failure = Failure::Pass;
+        }
+        if random.below(4) == 0 {
+            item.terms.class = AggregateId(8);
         }
         item
     };

@@ -146,6 +146,30 @@ fn associations_with_one_spi_are_told_apart_by_their_addresses() {
 }
 
 #[test]
+fn a_class_that_no_graph_has_is_refused_and_the_old_words_still_mean_match() {
+    let daemon = Daemon::start("class");
+    let mut named = request("out", "0x1000", 1);
+    named["class"] = "voice".into();
+    let (status, refused) = daemon.ask("POST", "/v1/sa", &named.to_string());
+    assert_eq!(status, 404, "{refused}");
+    assert_eq!(refused["error"]["message"], "class \"voice\": no graph is configured");
+    assert!(refused["error"]["remedy"].as_str().unwrap().contains("[qos]"), "{refused}");
+    let rule = json!({"selectors": ["any"], "action": "bypass", "class": "voice"});
+    let (status, refused) = daemon.ask("POST", "/v1/spd", &rule.to_string());
+    assert_eq!(status, 404, "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("no graph is configured"), "{refused}");
+    // Nothing was kept of either: the key is free still.
+    assert!(list(&daemon).is_empty());
+    named["class"] = Value::Null;
+    assert_eq!(daemon.ask("POST", "/v1/sa", &named.to_string()).0, 200);
+    let mut old = request("in", "0x1001", 2);
+    (old["class"], old["local"], old["mode"]) = ("spi+dst".into(), "239.1.2.3".into(), "tunnel".into());
+    let (status, added) = daemon.ask("POST", "/v1/sa", &old.to_string());
+    assert_eq!((status, &added["sa"]["match"]), (200, &"spi+dst".into()), "{added}");
+    assert_eq!(added["sa"].get("class"), None, "{added}");
+}
+
+#[test]
 fn keys_are_exported_only_to_those_who_say_that_they_mean_it() {
     let daemon = Daemon::start("export");
     let (status, refused) = daemon.ask("GET", "/v1/export/wireshark?show_keys=true", "");

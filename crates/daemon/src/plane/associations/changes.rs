@@ -475,6 +475,7 @@ mod tests {
             }));
             let defaults = associations::Defaults {
                 suites: &Suites::standard(),
+                classes: &Default::default(),
                 path_mtu: Some(1500),
                 keepalive: 20,
                 app: &|_| None,

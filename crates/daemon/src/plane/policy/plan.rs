@@ -270,7 +270,7 @@ fn said(compiled: &Compiled, action: Action, terms: &Terms, rule: RuleId) -> Pol
             let mut text = format!("{service} {}", level_word(level));
             let usual = Terms::of(level);
             // Without `..`, so that a new term does not compile until a plan names it.
-            let Terms { suite, negotiating, failure, scrub } = *terms;
+            let Terms { suite, negotiating, failure, scrub, class: _ } = *terms;
             if let Some(suite) = suite {
                 text.push_str(&format!(" suite {suite}"));
             }
@@ -279,6 +279,10 @@ fn said(compiled: &Compiled, action: Action, terms: &Terms, rule: RuleId) -> Pol
             }
             if failure != usual.failure {
                 text.push_str(&format!(" on-failure {}", failure_word(failure)));
+            }
+            // The item has the name of the class, which the terms have by number alone.
+            if let Some(class) = compiled.class(rule) {
+                text.push_str(&format!(" class {class}"));
             }
             if let Some(profile) = Profile::of_id(scrub) {
                 text.push_str(&format!(" scrub {}", profile.name()));

@@ -61,6 +61,7 @@ impl Decider {
         let rule = snapshot.rule(slot).ok_or(DropReason::NoSpdEntry)?;
         packet.meta.rule = rules::number(rule.key);
         packet.meta.scrub = rule.scrub;
+        packet.meta.aggregate = rule.class;
         accepts_clear(&rule.action, flow, sad)?;
         match quoted::quoted_by(packet.bytes(), headers) {
             Some(quoted) => quotes_clear(&snapshot, quoted, sad).map(|()| Disposition::Clear),

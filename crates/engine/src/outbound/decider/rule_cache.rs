@@ -5,7 +5,7 @@ use sadb::rules::{RuleKey, Slot};
 use sadb::spd::Level;
 use sadb::{FlowCache, PacketKey, SaIndex};
 use wire::ip::Headers;
-use wire::{DropReason, Packet, ScrubId, Services, record};
+use wire::{AggregateId, DropReason, Packet, ScrubId, Services, record};
 
 use crate::outbound::origin;
 use crate::rules::Rules;
@@ -21,6 +21,8 @@ pub(super) struct RuleDecision {
     pub services: Services,
     /// The profile by which the rule says that its packets are scrubbed.
     pub scrub: ScrubId,
+    /// The class that the rule gives its packets.
+    pub class: AggregateId,
     pub disposition: RuleDisposition,
 }
 

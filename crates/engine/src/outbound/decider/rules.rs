@@ -106,6 +106,7 @@ impl Decider {
         let Some(ruled) = ruled else { return Err(DropReason::NoSpdEntry) };
         packet.meta.rule = rules::number(ruled.key);
         packet.meta.services = ruled.services;
+        packet.meta.aggregate = ruled.class;
         packet.meta.scrub = match ruled.disposition {
             RuleDisposition::Protect(sa) => self.profile(sa, flow, sad),
             // Answers to what this host itself sends in clear do not pass the engine.
@@ -155,7 +156,8 @@ impl Decider {
                 }
             }
         };
-        Some(RuleDecision { slot, key: rule.key, services, scrub: rule.scrub, disposition })
+        let (scrub, class) = (rule.scrub, rule.class);
+        Some(RuleDecision { slot, key: rule.key, services, scrub, class, disposition })
     }
 }
 

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use api::{
-    Encapsulation, Headers, Keymat, Lifetime, Limits, Mode, SaAdd, SaAdded, SaType, Spi, SpiRequest, WordOr,
-    path,
+    ClassOrMatch, Encapsulation, Headers, Keymat, Lifetime, Limits, Mode, SaAdd, SaAdded, SaType, Spi,
+    SpiRequest, WordOr, path,
 };
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
@@ -102,8 +102,11 @@ pub struct Add {
     #[arg(long, value_name = "SPI")]
     next: Option<Spi>,
     /// Find an inbound one by spi, spi+dst or spi+dst+src, the longest match first [default: spi].
-    #[arg(long = "match", alias = "class", value_name = "WHAT")]
-    class: Option<String>,
+    #[arg(long = "match", value_name = "WHAT")]
+    found_by: Option<String>,
+    /// The class of the graph that its packets are in [default: none of its own].
+    #[arg(long, value_name = "NAME", value_parser = class)]
+    class: Option<ClassOrMatch>,
     /// Inner addresses on this side [default: --local].
     #[arg(long, value_name = "PREFIX")]
     selector_local: Option<String>,
@@ -194,6 +197,7 @@ impl Add {
             follow_peer: false,
             takes_over: false,
             next: self.next,
+            found_by: self.found_by,
             class: self.class,
             sequence: None,
             local_ports: self.local_ports,
@@ -239,6 +243,16 @@ impl Add {
             (added, _) => added?,
         };
         self.ask.show(&added, |added| format!("{} {} added\n", added.sa.direction, added.sa.spi))
+    }
+}
+
+/// The class of this name. The words of `--match`, which `--class` once meant, are no classes.
+fn class(text: &str) -> Result<ClassOrMatch, String> {
+    match ClassOrMatch::of(text.to_owned()) {
+        ClassOrMatch::Match(word) => {
+            Err(format!("{word} says what an association is found by; write --match {word}"))
+        }
+        class => Ok(class),
     }
 }
 

@@ -26,27 +26,34 @@ impl List {
     }
 }
 
+/// The column of the class, which is shown where an association has one.
+const CLASS: usize = 9;
+
 fn table(sas: &[SaInfo]) -> String {
-    let rows: Vec<Vec<String>> = sas.iter().map(row).collect();
-    output::table(
-        &[
-            "DIR",
-            "SPI",
-            "TYPE",
-            "MODE",
-            "SUITE",
-            "LOCAL",
-            "REMOTE",
-            "SELECTORS",
-            "APPLICATION",
-            "STATE",
-            "PMTU",
-            "SEQUENCE",
-            "PACKETS",
-            "OCTETS",
-        ],
-        &rows,
-    )
+    let mut rows: Vec<Vec<String>> = sas.iter().map(row).collect();
+    let mut head = vec![
+        "DIR",
+        "SPI",
+        "TYPE",
+        "MODE",
+        "SUITE",
+        "LOCAL",
+        "REMOTE",
+        "SELECTORS",
+        "APPLICATION",
+        "STATE",
+        "PMTU",
+        "SEQUENCE",
+        "PACKETS",
+        "OCTETS",
+    ];
+    if sas.iter().any(|sa| sa.class.is_some()) {
+        head.insert(CLASS, "CLASS");
+        for (row, sa) in rows.iter_mut().zip(sas) {
+            row.insert(CLASS, sa.class.clone().unwrap_or_else(|| "-".to_owned()));
+        }
+    }
+    output::table(&head, &rows)
 }
 
 fn row(sa: &SaInfo) -> Vec<String> {
@@ -104,4 +111,36 @@ fn state(sa: &SaInfo) -> String {
         api::LifeState::Dead => "dead",
     }
     .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sa(class: Option<&str>) -> SaInfo {
+        let mut document = serde_json::json!({
+            "spi": "0x1000", "direction": "out", "mode": "tunnel", "suite": "aes128gcm",
+            "local": "192.0.2.1", "remote": "192.0.2.2", "local_port": 4500, "remote_port": 4500,
+            "selectors": {"local": "192.0.2.1", "remote": "192.0.2.2"},
+            "path_mtu": 1500, "inner_mtu": 1438, "sequence": 0, "counters": {"packets": 0, "bytes": 0},
+        });
+        if let Some(class) = class {
+            document["class"] = class.into();
+        }
+        serde_json::from_value(document).unwrap()
+    }
+
+    #[test]
+    fn the_class_is_a_column_where_an_association_has_one() {
+        let plain = table(&[sa(None)]);
+        assert!(!plain.contains("CLASS"), "{plain}");
+        let text = table(&[sa(None), sa(Some("voice"))]);
+        let words = |line: usize| text.lines().nth(line).unwrap().split_whitespace().collect::<Vec<_>>();
+        let at = words(0).iter().position(|word| *word == "CLASS").unwrap();
+        assert_eq!(words(0)[at - 1..at + 2], ["APPLICATION", "CLASS", "STATE"]);
+        assert!(words(1).contains(&"-") && !words(1).contains(&"voice"), "{text}");
+        let found = words(2);
+        let class = found.iter().position(|word| *word == "voice").unwrap();
+        assert_eq!((found[class - 1], found[class + 1]), ("(shared)", "mature"), "{text}");
+    }
 }
