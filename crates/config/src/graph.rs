@@ -71,6 +71,14 @@ pub enum GraphError {
     Broken(Box<BrokenGraph>),
 }
 
+/// The classes that policy, rules and associations may name: those of the graph that `[qos]` names. There is none
+/// without a graph, or if it is broken, which [`load_graph`] tells. Whatever reads a policy or rules beside a
+/// configuration takes them from here.
+pub fn classes_of(config: &Config) -> Aggregates {
+    let loaded = load_graph(config).ok().flatten();
+    loaded.map_or_else(Aggregates::without_graph, |graph| graph.classes())
+}
+
 impl LoadedGraph {
     /// The numbers of the instance, of which this graph has its own classes and no others.
     pub fn classes(&self) -> Aggregates {

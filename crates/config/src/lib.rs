@@ -36,7 +36,7 @@ pub use costs::{load_costs, read_costs};
 pub use flows::FlowsConfig;
 pub use gateway::GatewayConfig;
 pub use graph::{
-    BrokenGraph, GraphError, LoadedGraph, MAX_GRAPH, house, house_of, load_graph, load_graph_for,
+    BrokenGraph, GraphError, LoadedGraph, MAX_GRAPH, classes_of, house, house_of, load_graph, load_graph_for,
 };
 pub use icmp::IcmpConfig;
 pub use io::OuterIo;
@@ -49,8 +49,6 @@ pub use translation::Translation;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-
-use ::qos::graph::Aggregates;
 
 /// The port of ESP in UDP (RFC 3948 section 2.1).
 pub const ESP_PORT: u16 = 4500;
@@ -217,14 +215,6 @@ impl Config {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         Config::parse(path, &text)
-    }
-
-    /// The classes that policy, rules and associations may name: those of the graph that `[qos]` names. There is none
-    /// without a graph, or if it is broken, which [`load_graph`] tells. Whatever reads a policy or rules beside a
-    /// configuration takes them from here.
-    pub fn aggregates(&self) -> Aggregates {
-        let loaded = load_graph(self).ok().flatten();
-        loaded.map_or_else(Aggregates::without_graph, |graph| graph.classes())
     }
 
     /// The ciphers of one's own in a configuration file, whatever else is in it: for whoever checks a policy.

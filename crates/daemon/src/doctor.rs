@@ -89,7 +89,7 @@ fn policy(config: &Config) -> Check {
             let parsed = policy::parse_bytes_for(
                 &file,
                 &text,
-                &host_files::HostFiles::here(&config.crypto.ciphers.suites, &config.aggregates()),
+                &host_files::HostFiles::here(&config.crypto.ciphers.suites, &config::classes_of(config)),
             );
             let errors = parsed.diagnostics.iter().filter(|one| one.is_error());
             let list: Vec<String> = errors
@@ -295,7 +295,7 @@ fn uplinks(config: &Config) -> Check {
 /// The policy as the file has it, as far as it can be read.
 fn policy_of(config: &Config) -> Option<policy::Compiled> {
     let text = std::fs::read(&config.policy).ok()?;
-    let host = host_files::HostFiles::here(&config.crypto.ciphers.suites, &config.aggregates());
+    let host = host_files::HostFiles::here(&config.crypto.ciphers.suites, &config::classes_of(config));
     let parsed = policy::parse_bytes_for(&config.policy.display().to_string(), &text, &host);
     Some(policy::compile(&parsed, &mut policy::AppTable::new(), 1))
 }

@@ -373,7 +373,7 @@ pub(crate) fn checks(config: &Config) -> Vec<Check> {
         ),
         check(
             "gateway: rules",
-            first_rules(config, &Classes::Of(config.aggregates()), None)
+            first_rules(config, &Classes::Of(config::classes_of(config)), None)
                 .map(|book| format!("{} at the start", book.documents().len()))
                 .map_err(|error| error.to_string()),
             "correct the file; ravelin(1), REPLAY, describes its lines",

@@ -105,7 +105,7 @@ pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> 
     let run_dir = state::make(&config.instance, options.take_over)?;
     // A daemon that runs goes on with its policy, where the one that would take over has none.
     let fall_back = !options.take_over;
-    let classes = ClassCatalogue::new(config.aggregates());
+    let classes = ClassCatalogue::new(config::classes_of(&config));
     let suites = &config.crypto.ciphers.suites;
     let mut first = First::read(&config.policy, suites, &classes, &run_dir, fall_back)?;
     let outputs = Outputs::open(&config, &run_dir)?;

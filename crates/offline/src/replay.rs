@@ -156,7 +156,7 @@ impl Replay {
                 )));
             }
         };
-        let classes = config.map_or_else(Classes::default, |config| Classes::Of(config.aggregates()));
+        let classes = config.map_or_else(Classes::default, |config| Classes::Of(config::classes_of(config)));
         let esp_port = config.map_or(ESP_PORT, |config| config.esp.port);
         let mut replay = Replay {
             // The same seed every time: so is the output.
@@ -424,7 +424,7 @@ fn policy_of(config: &Config) -> Result<Compiled, ReplayError> {
     let bad = |text: String| ReplayError::BadInput(text);
     let name = config.policy.display().to_string();
     let octets = std::fs::read(&config.policy).map_err(|source| bad(format!("{name}: {source}")))?;
-    let host = HostFiles::here(&config.crypto.ciphers.suites, &config.aggregates());
+    let host = HostFiles::here(&config.crypto.ciphers.suites, &config::classes_of(config));
     let parsed = policy::parse_bytes_for(&name, &octets, &host);
     if parsed.tests_failed() {
         let text = parsed.render(false);

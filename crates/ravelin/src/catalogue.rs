@@ -37,7 +37,7 @@ impl Catalogue {
     /// The classes that may be named: those of the graph that the configuration file names.
     pub fn aggregates(&self) -> Aggregates {
         let config = self.file().and_then(|path| Config::load(path).ok());
-        config.map_or_else(Aggregates::without_graph, |config| config.aggregates())
+        config.map_or_else(Aggregates::without_graph, |config| config::classes_of(&config))
     }
 
     /// This host, for a policy that may use these names.

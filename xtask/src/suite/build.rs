@@ -50,8 +50,8 @@ pub struct Built {
 pub fn programs(only: Option<&str>, built: &mut Built) -> Result<bool> {
     let house = House::survey()?;
     let mut cargo = linting_cargo();
-    // A build from nothing keeps no record of its parts for a next one: that costs a tenth of its time and most of its
-    // disk. Whoever builds again and again has such a folder, from `cargo build` or `cargo test`.
+    // A build from nothing keeps no record of its parts, which only a next build would use. Whoever builds again and
+    // again has such a folder, from `cargo build` or `cargo test`.
     if !std::path::Path::new("target/debug/incremental").is_dir() {
         cargo.env("CARGO_INCREMENTAL", "0");
     }

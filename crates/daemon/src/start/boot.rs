@@ -44,7 +44,7 @@ pub fn boot(config: &Config) -> Result<Booted, RunError> {
     privileges::begin().map_err(|source| RunError::System { doing: "giving up privileges", source })?;
     fit(doctor::quick_checks(None))?;
     let run_dir = state::make(&config.instance, false)?;
-    let classes = ClassCatalogue::new(config.aggregates());
+    let classes = ClassCatalogue::new(config::classes_of(config));
     let (lock, _) = become_the_daemon(config, &run_dir, RunOptions::default(), &Registry::new(), &classes)?;
     let before = Before::look(config, &run_dir)?;
     if before.pins {
@@ -97,7 +97,7 @@ fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Boote
 fn last(config: &Config, run_dir: &Path) -> Result<(PathBuf, First), RunError> {
     let kept = last_policy::path(&config.policy);
     let suites = &config.crypto.ciphers.suites;
-    let classes = ClassCatalogue::new(config.aggregates());
+    let classes = ClassCatalogue::new(config::classes_of(config));
     if kept.exists() {
         match First::read(&kept, suites, &classes, run_dir, false) {
             Ok(first) => return Ok((kept, first)),

@@ -60,14 +60,14 @@ pub struct OutboundGraph {
     /// Packets that wait in buffers of full size.
     pub(super) large: usize,
     /// The suites by their numbers in the graph.
-    pub(super) suites: Vec<(SuiteId, u16)>,
+    suites: Vec<(SuiteId, u16)>,
     pub(super) ended: Vec<Ended<Ticket>>,
     pub(super) given: Vec<Assigned>,
     pub(super) began: Time,
     /// The class of the packet that had the last turn.
     pub(super) last: AggregateId,
     pub(super) hash: FlowHash,
-    pub(super) random: Random,
+    random: Random,
     /// The nanoseconds that a packet took lately, for one whose association is not known yet.
     pub(super) usual: u64,
     /// What the graph knows of the packet whose look-up is under way.
@@ -175,6 +175,7 @@ impl OutboundGraph {
     }
 
     /// Put a packet into a place, in a cell if it is short enough. It is given back if there is none.
+    #[expect(clippy::result_large_err, reason = "it is the packet, whose buffer must not be lost")]
     pub(super) fn keep(&mut self, waiting: Waiting, is_large: bool) -> Result<Ticket, Waiting> {
         if is_large && self.large >= MOST_LARGE {
             return Err(waiting);

@@ -260,8 +260,7 @@ impl Stages {
         if let Some(queues) = &mut self.queues {
             queues.began = now;
         }
-        loop {
-            let Some(queues) = &mut self.queues else { break };
+        while let Some(queues) = &mut self.queues {
             let context = queues.context(now);
             let assignment = queues.graph.next(&context, &mut queues.ended);
             let has_ended = !queues.ended.is_empty();

@@ -1,4 +1,4 @@
-//! Whose a TUN is, and what follows if it is not root's (docs/design/0002, 0041).
+//! The owner of a TUN, and what follows if that is not root (docs/design/0002, 0041).
 
 use crate::link::{Link, TunOwner};
 
