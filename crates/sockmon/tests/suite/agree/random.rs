@@ -8,6 +8,7 @@ use sadb::spd::PortRange;
 use wire::{AppId, Flow, Prefix, addr};
 
 /// xorshift64*: the same pairs for the same seed.
+#[derive(Clone)]
 pub struct Random(u64);
 
 impl Random {
