@@ -191,7 +191,15 @@ fn check_orders(seen: &Snapshot, wanted: &BTreeMap<u16, &AppPolicy>, exceptions:
         orders.insert((low(from), u32::from(to.0)), value(*order));
         orders.insert((low(to), u32::from(from.0)), value(back));
     }
-    assert_eq!(seen.orders, orders);
+    // A table that an application had, and that only those have now who are refused, keeps its orders. They have no
+    // sockets, so nobody asks for these; the next application that has the table is compared anew.
+    let own = |number: &u32| {
+        let mut apps = seen.applications[0].iter().filter(|(_, table)| *table == number);
+        apps.clone().next().is_none() || apps.any(|(app, _)| *app < abi::APP_GUARD)
+    };
+    let of_apps = |low: &u32| low & abi::ORDER_APPS != 0;
+    let asked = seen.orders.iter().filter(|((low, high), _)| of_apps(low) || own(low) && own(high));
+    assert_eq!(asked.map(|(pair, value)| (*pair, *value)).collect::<BTreeMap<_, _>>(), orders);
 }
 
 fn load(world: &mut World, spd: &Spd, exceptions: &[((AppId, AppId), Order)]) -> LoadStats {
