@@ -35,6 +35,7 @@ mod prober;
 mod probes;
 mod queued;
 mod quoted;
+mod random;
 mod rules;
 mod scrubbing;
 mod seam;

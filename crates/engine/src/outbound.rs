@@ -96,7 +96,8 @@ impl Outbound {
         (stages, Cx { pool, out, stats, events })
     }
 
-    /// Take one packet all the way, where there is no graph. Its outcomes are appended to `out`; buffers come from `pool` and go back to it.
+    /// Take one packet all the way, where there is no graph. Its outcomes are appended to `out`; buffers come from `pool`
+    /// and go back to it.
     pub fn handle(&mut self, now: Time, mut packet: Packet<Inner>, pool: &mut Pool, out: &mut Vec<Outcome>) {
         packet.meta.received = now;
         let (stages, mut cx) = self.lend(pool, out);

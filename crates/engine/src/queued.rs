@@ -35,21 +35,3 @@ pub fn reason(cause: Cause) -> DropReason {
         Cause::Component => DropReason::ComponentRefused,
     }
 }
-
-/// A generator of the random numbers that components ask for (Marsaglia 2003, xorshift). Its seed is secret, and what
-/// it decides is which packet of many is dropped early.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(seed | 1)
-    }
-
-    #[inline]
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}

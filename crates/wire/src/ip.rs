@@ -193,6 +193,16 @@ pub fn addresses(bytes: &[u8], version: u8) -> &[u8] {
     if version == 4 { range(bytes, 12, 20) } else { range(bytes, 8, 40) }
 }
 
+/// The type of service of IPv4 or traffic class of IPv6 (RFC 2474); `None` if the octets are no such header.
+#[inline]
+pub fn tos(bytes: &[u8]) -> Option<u8> {
+    match *bytes {
+        [first, tos, ..] if first >> 4 == 4 => Some(tos),
+        [first, second, ..] if first >> 4 == 6 => Some(first << 4 | second >> 4),
+        _ => None,
+    }
+}
+
 /// Sets DSCP and ECN, and adjusts the IPv4 checksum.
 pub fn set_tos(bytes: &mut [u8], version: u8, tos: u8) {
     if version == 4 {

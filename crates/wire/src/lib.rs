@@ -56,6 +56,6 @@ pub use meta::{AggregateId, AppId, Gso, GsoKind, Meta, ScrubId};
 pub use packet::{Buf, Evidence, Next, Packet, Pool, stage};
 pub use reassembly::{LostFragments, Reassembled, Reassembler};
 pub use record::Record;
-pub use segment::SegmentIter;
+pub use segment::{SegmentIter, SegmentPosition};
 pub use services::Services;
 pub use time::Time;

@@ -194,7 +194,37 @@ fn new<'a>(
     Ok(SegmentIter { headers: head, payload, ip_len, work, ip, size, next: Some(0), written: 0 })
 }
 
+/// How far a packet is cut, to go on later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentPosition {
+    /// Octets of payload in the segments before it.
+    octets: usize,
+    /// The number of segments before it.
+    written: u16,
+}
+
+impl SegmentPosition {
+    /// Whether no segment stands before it.
+    pub fn is_start(self) -> bool {
+        self == SegmentPosition::default()
+    }
+}
+
 impl SegmentIter<'_> {
+    /// The place behind the last segment; `None` if there is none left.
+    pub fn position(&self) -> Option<SegmentPosition> {
+        self.next.map(|octets| SegmentPosition { octets, written: self.written })
+    }
+
+    /// Goes on at a place that an iteration over the same packet came to. The segments from there on may have another
+    /// length. Behind the end there is no segment.
+    pub fn resume(&mut self, position: SegmentPosition) {
+        if !position.is_start() {
+            self.next = (position.octets < self.payload.len()).then_some(position.octets);
+            self.written = position.written;
+        }
+    }
+
     /// Number of segments that are not yet written.
     pub fn remaining(&self) -> usize {
         match self.next {

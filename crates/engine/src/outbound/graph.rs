@@ -13,10 +13,11 @@ use qos::{Context, Direction, HeaderKind, UnitMask};
 use sadb::OutboundSa;
 use sadb::sa::{Encapsulation, SaProtocol};
 use wire::stage::{Inner, Selected};
-use wire::{AggregateId, Packet, Time};
+use wire::{AggregateId, Packet, SegmentPosition, Time};
 
 use super::selection::Selection;
-use crate::queued::{FlowHash, LONGEST_IN_CELL, Random, Slots, Ticket};
+use crate::queued::{FlowHash, LONGEST_IN_CELL, Slots, Ticket};
+use crate::random::Random;
 
 /// The most packets that wait at a time. Limits of queues are below it; it bounds the memory of what has none.
 const ROOM: u32 = 4096;
@@ -38,10 +39,8 @@ pub(super) struct Chosen {
     pub(super) selection: Selection,
     /// The epoch of policy and associations in which it was decided.
     pub(super) epoch: u64,
-    /// The pieces of a super-packet that have left.
-    pub(super) sent: usize,
-    /// What the graph was told of it at hook 1a; `None` if it began behind it.
-    pub(super) entered: Option<qos::Meta>,
+    /// The place up to which a super-packet has left.
+    pub(super) sent: SegmentPosition,
 }
 
 /// A job that was given to a unit and is not settled.
@@ -59,7 +58,7 @@ pub struct OutboundGraph {
     pub(super) waiting: Slots<Waiting>,
     /// Packets that wait in buffers of full size.
     pub(super) large: usize,
-    /// The suites by their numbers in the graph.
+    /// The suites in order, with their numbers in the graph.
     suites: Vec<(SuiteId, u16)>,
     pub(super) ended: Vec<Ended<Ticket>>,
     pub(super) given: Vec<Assigned>,
@@ -74,8 +73,6 @@ pub struct OutboundGraph {
     pub(super) entering: Option<qos::Meta>,
     /// Copies of the packets whose outcomes follow, for those who capture; `None`: nobody does.
     pub(super) copies: Option<Vec<CopiedPacket>>,
-    /// Whether the pool has the cells for it.
-    pub(super) has_cells: bool,
 }
 
 /// A copy of a packet as it was in front of its outcomes.
@@ -117,7 +114,7 @@ impl OutboundGraph {
     /// The reason why the engine cannot use it.
     pub fn new(
         graph: Graph<Ticket>,
-        suites: Vec<(SuiteId, u16)>,
+        mut suites: Vec<(SuiteId, u16)>,
         seed: u64,
     ) -> Result<OutboundGraph, GraphError> {
         if graph.direction() != Direction::Outbound {
@@ -128,6 +125,7 @@ impl OutboundGraph {
                 return Err(GraphError::BehindCryptography(at));
             }
         }
+        suites.sort_unstable();
         Ok(OutboundGraph {
             graph,
             waiting: Slots::new(ROOM),
@@ -142,7 +140,6 @@ impl OutboundGraph {
             usual: 1_000,
             entering: None,
             copies: None,
-            has_cells: false,
         })
     }
 
@@ -163,7 +160,8 @@ impl OutboundGraph {
     /// The number of an association's suite in the graph, and the facts that its packets have.
     pub(super) fn known(&self, sa: &OutboundSa, aggregate: AggregateId) -> (u16, UnitMask, HeaderKind) {
         let config = sa.config();
-        let number = self.suites.iter().find(|(suite, _)| *suite == config.suite).map(|(_, number)| *number);
+        let place = self.suites.binary_search_by_key(&config.suite, |(suite, _)| *suite);
+        let number = place.ok().and_then(|place| self.suites.get(place)).map(|(_, number)| *number);
         let units = number.map_or(UnitMask(0), |number| self.graph.dispatcher().capable(number, aggregate));
         let header = match (config.options.protocol, config.options.encapsulation) {
             (SaProtocol::Ah, _) => HeaderKind::Ah,
@@ -214,6 +212,9 @@ impl OutboundGraph {
         if !self.given.is_empty() {
             let spent = now.0.saturating_sub(self.began.0);
             let expected: u64 = self.given.iter().map(|given| given.expected.max(1)).sum();
+            // A moving average, as the cost model has, over packets and pieces of whatever suite.
+            let each = spent / self.given.len() as u64;
+            self.usual = (self.usual * 7 + each) / 8;
             for given in self.given.drain(..) {
                 let share =
                     u128::from(spent) * u128::from(given.expected.max(1)) / u128::from(expected.max(1));

@@ -19,7 +19,7 @@ use sadb::{Chain, OutboundSa, OutboundSad, SaIndex};
 use wire::ip::Headers;
 use wire::plain::Plain;
 use wire::stage::{Inner, Scheduled};
-use wire::{DropReason, Flow, Packet, Services, Time, segment};
+use wire::{DropReason, Flow, Packet, SegmentPosition, Services, Time, segment};
 
 use super::outcome::{Outcome, reply};
 use crate::answers::Answers;
@@ -44,8 +44,8 @@ pub(super) type Unfit = (DropReason, usize, Services);
 /// What became of a super-packet of which some pieces were to be protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Pieces are left; so many have gone.
-    More(usize),
+    /// Pieces are left, from this place on.
+    More(SegmentPosition),
     /// Each of its pieces has gone.
     Done,
     /// Nothing was done: it goes through whole, or in a way that does not stop between pieces.
@@ -311,7 +311,7 @@ impl Protector {
         }
     }
 
-    /// Stages 5 and 6 for the pieces of a super-packet that have these numbers.
+    /// Stages 5 and 6 for pieces of a super-packet: so many at most, from this place on.
     #[allow(
         clippy::too_many_arguments,
         reason = "a packet, what is known of it, and what is lent for the call"
@@ -322,7 +322,7 @@ impl Protector {
         packet: &mut Packet<S>,
         headers: &Headers,
         flow: &Flow,
-        numbers: std::ops::Range<usize>,
+        pieces: (SegmentPosition, usize),
         turn: Turn,
         cx: &mut Cx<'_, Outcome>,
     ) -> Progress {
@@ -337,10 +337,9 @@ impl Protector {
         let Ok(fit @ Fit::Cut(_)) = fit else { return Progress::Whole };
         let Some(frame) = gather.frame(sa, packet, headers, fit) else { return Progress::Whole };
         let fitted = PacketFit { headers, fit, flow };
-        let end = numbers.end;
-        match gather.pieces(index, &frame, packet, &fitted, numbers, turn, &mut self.sad, cx) {
-            Ok(0) => Progress::Done,
-            Ok(_) => Progress::More(end),
+        match gather.pieces(index, &frame, packet, &fitted, pieces, turn, &mut self.sad, cx) {
+            Ok(None) => Progress::Done,
+            Ok(Some(place)) => Progress::More(place),
             // It was measured before: it goes the way of all packets, and ends there with its reason.
             Err(_) => Progress::Whole,
         }

@@ -17,7 +17,7 @@ use qos::{Amount, Direction};
 use sadb::SaIndex;
 use wire::ip::{self, Headers};
 use wire::stage::{Inner, Selected};
-use wire::{AggregateId, DropReason, Flow, Packet, Pool, Time};
+use wire::{AggregateId, DropReason, Flow, Packet, Pool, SegmentPosition, Time};
 
 use super::graph::{Assigned, Chosen, CopiedPacket, MOST_JOBS, OutboundGraph, Waiting};
 use super::outcome::Outcome;
@@ -101,6 +101,10 @@ impl Stages {
             Err(error) => return self.refuse_at_once(packet, error.into(), None, cx),
         };
         packet.buf_mut().truncate(headers.total_len);
+        // What components note in its header must not make a wrong checksum right.
+        if !ip::checksum_ok(packet.bytes(), &headers) {
+            return self.refuse_at_once(packet, DropReason::BadChecksum, None, cx);
+        }
         let flow = ip::flow(packet.bytes(), &headers, true);
         let peeked = self.decider.peek(&packet, &headers, &flow, self.protector.sad());
         let Some(queues) = &mut self.queues else {
@@ -108,10 +112,6 @@ impl Stages {
         };
         let now = packet.meta.received;
         let context = queues.context(now);
-        if !queues.has_cells {
-            cx.pool.set_cells(queues.waiting.capacity(), LONGEST_IN_CELL, CELL_TAILROOM);
-            queues.has_cells = true;
-        }
         let octets = packet.bytes().len() as u64;
         let packets = pieces_of(packet.bytes(), &headers, &packet.meta, LONGEST_COPY);
         let mut meta = describe(
@@ -181,6 +181,7 @@ impl Stages {
                     queues.copy(&packet, from);
                 }
                 packet.meta.received = now;
+                write_marks(&mut packet, &meta);
                 self.enter(packet, cx);
                 if let Some(queues) = &mut self.queues
                     && let Some(copies) = &mut queues.copies
@@ -221,24 +222,27 @@ impl Stages {
         };
         let now = packet.meta.received;
         let context = queues.context(now);
-        let entered = queues.entering.take();
-        let mut meta = entered.unwrap_or_else(|| {
+        let before = queues.entering.take();
+        let mut meta = before.unwrap_or_else(|| {
             describe(&packet.meta, headers, flow, Direction::Outbound, Amount::default(), &queues.hash)
         });
         let named = packet.meta.aggregate;
-        if named != AggregateId::DEFAULT && named != meta.aggregate && queues.graph.has(named) {
-            queues.graph.change_class(HookPoint::In3a, &mut meta, named);
-        } else if entered.is_none() && !queues.graph.has(named) {
+        if named != AggregateId::DEFAULT && queues.graph.has(named) {
+            meta.aggregate = named;
+        } else if before.is_none() {
             meta.aggregate = queues.graph.classify(&meta);
         }
         let (suite, units, header) = queues.known(sa, meta.aggregate);
         (meta.association, meta.spi) = (sa.spi().0, sa.spi().0);
         (meta.suite, meta.units, meta.header) = (suite, units, header);
+        // What was noted so far stands in the header, and a scrubber may have changed it.
+        (meta.dscp[1], meta.ecn) = (headers.tos >> 2, headers.tos & 3);
         meta.amount = Amount { packets: pieces as u64, octets: packet.bytes().len() as u64, ns: 0 };
         meta.amount.ns = queues.graph.expected(suite, Direction::Outbound, &meta.amount);
+        queues.graph.recount(HookPoint::In3a, before.as_ref(), &meta);
         let is_large = packet.bytes().len() > LONGEST_IN_CELL;
         let packet = into_cell(packet, is_large, cx);
-        let chosen = Chosen { packet, selection, epoch, sent: 0, entered };
+        let chosen = Chosen { packet, selection, epoch, sent: SegmentPosition::default() };
         match queues.keep(Waiting::Selected(chosen), is_large) {
             Ok(ticket) => {
                 queues.graph.offer(HookPoint::In3a, ticket, meta, &context, &mut queues.ended);
@@ -293,6 +297,7 @@ impl Stages {
         let Some(Waiting::Selected(mut chosen)) = queues.take(item) else { return };
         chosen.packet.meta.received = now;
         chosen.packet.meta.aggregate = meta.aggregate;
+        write_marks(&mut chosen.packet, &meta);
         queues.copy(&chosen.packet, cx.out.len());
         // A burst has packets of one class: where a unit fails, no class pays for another.
         if std::mem::replace(&mut queues.last, meta.aggregate) != meta.aggregate {
@@ -301,55 +306,57 @@ impl Stages {
         if chosen.epoch != self.decider.epoch(self.protector.sad()) {
             return self.decide_again(&grant, chosen, meta, cx);
         }
-        let Some(association) = chosen.selection.association() else { return };
+        let Some(association) = chosen.selection.association() else {
+            cx.discard(chosen.packet, DropReason::NoSa, None);
+            return self.leave(&meta);
+        };
         let is_cut = budget.packets < meta.amount.packets;
         let turn = seam::turn_granted(&grant);
         // Most packets: their flow's burst is open, or one can be begun.
         if !is_cut
-            && chosen.sent == 0
+            && chosen.sent.is_start()
             && let Some(plain) = fast_path::plain(&chosen.packet)
             && self.protector.open_for(&plain) == Some(association)
         {
             self.protector.append(&chosen.packet, &plain, turn, cx);
             cx.pool.put(chosen.packet.into_buf());
-            return self.leave(chosen.entered, meta);
+            return self.leave(&meta);
         }
         let headers = match Headers::parse(chosen.packet.bytes()) {
             Ok(headers) => headers,
             Err(error) => {
                 cx.discard(chosen.packet, error.into(), None);
-                return self.leave(chosen.entered, meta);
+                return self.leave(&meta);
             }
         };
         let flow = super::route::final_flow(chosen.packet.bytes(), &headers);
-        if is_cut || chosen.sent > 0 {
-            let count = usize::try_from(budget.packets).unwrap_or(usize::MAX);
-            let sent = chosen.sent;
-            let progress = self.protector.protect_pieces(
-                association,
-                &mut chosen.packet,
-                &headers,
-                &flow,
-                sent..sent.saturating_add(count),
-                turn,
-                cx,
-            );
-            match progress {
-                Progress::More(sent) => {
-                    chosen.sent = sent;
+        if is_cut || !chosen.sent.is_start() {
+            // The last turn takes what is left, also where the path has become narrower and there is more of it.
+            let most =
+                if is_cut { usize::try_from(budget.packets).unwrap_or(usize::MAX) } else { usize::MAX };
+            let pieces = (chosen.sent, most);
+            let packet = &mut chosen.packet;
+            match self.protector.protect_pieces(association, packet, &headers, &flow, pieces, turn, cx) {
+                Progress::More(place) => {
+                    chosen.sent = place;
                     return self.put_rest(now, job, chosen, meta, budget, cx);
                 }
                 Progress::Done => {
                     cx.pool.put(chosen.packet.into_buf());
-                    return self.leave(chosen.entered, meta);
+                    return self.leave(&meta);
                 }
                 // It goes through in one: a bundle, or a packet that is not copied.
-                Progress::Whole => {}
+                Progress::Whole if chosen.sent.is_start() => {}
+                // Its first pieces have left in a way that does not go on so.
+                Progress::Whole => {
+                    cx.discard(chosen.packet, DropReason::NoSa, Some(&flow));
+                    return self.leave(&meta);
+                }
             }
         }
         let packet = seam::schedule_granted(chosen.packet, &grant);
         self.protector.protect(association, packet, &headers, &flow, cx);
-        self.leave(chosen.entered, meta);
+        self.leave(&meta);
     }
 
     /// Put a super-packet of which pieces have left back to the head of its queue.
@@ -364,6 +371,7 @@ impl Stages {
     ) {
         let Some(queues) = &mut self.queues else { return cx.pool.put(chosen.packet.into_buf()) };
         let context = queues.context(now);
+        queues.graph.pass(&qos::Meta { amount: done, ..meta });
         meta.amount.packets -= done.packets.min(meta.amount.packets);
         meta.amount.octets -= done.octets.min(meta.amount.octets);
         let is_large = chosen.packet.bytes().len() > LONGEST_IN_CELL;
@@ -378,8 +386,8 @@ impl Stages {
     /// Decide once more about a packet whose decision is of an earlier policy or of other associations.
     #[cold]
     fn decide_again(&mut self, grant: &Grant, chosen: Chosen, meta: qos::Meta, cx: &mut Cx<'_, Outcome>) {
-        let Chosen { mut packet, entered, sent, .. } = chosen;
-        self.leave(entered, meta);
+        let Chosen { mut packet, sent, .. } = chosen;
+        self.leave(&meta);
         let headers = match Headers::parse(packet.bytes()) {
             Ok(headers) => headers,
             Err(error) => return cx.discard(packet, error.into(), None),
@@ -394,18 +402,18 @@ impl Stages {
             Err(Obstacle::Entry) => return cx.discard(packet, DropReason::NoEntry, Some(&flow)),
         };
         match selection.association() {
-            Some(association) if sent == 0 => {
+            Some(association) if sent.is_start() => {
                 let packet = seam::schedule_granted(packet, grant);
                 self.protector.protect(association, packet, &headers, &flow, cx);
             }
             Some(association) => {
-                let (numbers, turn) = (sent..usize::MAX, seam::turn_granted(grant));
+                let (pieces, turn) = ((sent, usize::MAX), seam::turn_granted(grant));
                 let rest = self.protector.protect_pieces(
                     association,
                     &mut packet,
                     &headers,
                     &flow,
-                    numbers,
+                    pieces,
                     turn,
                     cx,
                 );
@@ -415,17 +423,15 @@ impl Stages {
                     Progress::Whole => cx.discard(packet, DropReason::NoSa, Some(&flow)),
                 }
             }
-            None if sent == 0 => clear(packet, &headers, &flow, cx),
+            None if sent.is_start() => clear(packet, &headers, &flow, cx),
             None => cx.discard(packet, DropReason::NoSa, Some(&flow)),
         }
     }
 
     /// A packet has left the graph: its limits count it no more.
-    fn leave(&mut self, entered: Option<qos::Meta>, meta: qos::Meta) {
+    fn leave(&mut self, meta: &qos::Meta) {
         if let Some(queues) = &mut self.queues {
-            queues
-                .graph
-                .pass(&entered.map_or(meta, |entered| qos::Meta { aggregate: meta.aggregate, ..entered }));
+            queues.graph.pass(meta);
         }
     }
 
@@ -455,14 +461,15 @@ impl Stages {
     #[cold]
     fn exchange(&mut self, now: Time, mut graph: Box<OutboundGraph>, cx: &mut Cx<'_, Outcome>) {
         let Some(mut before) = self.queues.take() else {
+            cx.pool.set_cells(graph.waiting.capacity(), LONGEST_IN_CELL, CELL_TAILROOM);
             self.queues = Some(graph);
             return;
         };
         before.settle(now);
-        let OutboundGraph { graph: old, waiting, large, hash, usual, has_cells, .. } = *before;
+        let OutboundGraph { graph: old, waiting, large, hash, usual, .. } = *before;
         // Hashes of flows stay what they are, so that packets of a flow stay together.
         (graph.waiting, graph.large, graph.hash) = (waiting, large, hash);
-        (graph.usual, graph.has_cells) = (usual, has_cells);
+        graph.usual = usual;
         let mut back = Vec::new();
         graph.graph.adopt(old, &mut back);
         let context = graph.context(now);
@@ -497,6 +504,17 @@ impl Stages {
             }
         }
         cx.pool.set_cells(0, 0, 0);
+    }
+}
+
+/// Write what components noted into the header of the packet: its DSCP, and that it met congestion (RFC 3168).
+#[inline]
+fn write_marks<S>(packet: &mut Packet<S>, meta: &qos::Meta) {
+    let bytes = packet.bytes_mut();
+    let tos = meta.dscp[1] << 2 | meta.ecn & 3;
+    if ip::tos(bytes).is_some_and(|now| now != tos) {
+        let version = bytes.first().map_or(0, |octet| octet >> 4);
+        ip::set_tos(bytes, version, tos);
     }
 }
 

@@ -5,6 +5,8 @@ use sadb::{CacheKey, FlowKey};
 use wire::ip::Headers;
 use wire::{AppId, Flow, GsoKind, record, segment};
 
+use crate::random::Random;
+
 /// The keyed hash by which flows and users are told apart. Whoever does not know the key cannot choose flows that
 /// collide.
 pub(crate) struct FlowHash {
@@ -14,7 +16,7 @@ pub(crate) struct FlowHash {
 impl FlowHash {
     /// The hash of this secret seed.
     pub(crate) fn new(seed: u64) -> FlowHash {
-        let mut random = super::Random::new(seed);
+        let mut random = Random::new(seed);
         FlowHash { keys: std::array::from_fn(|_| random.next() | 1) }
     }
 

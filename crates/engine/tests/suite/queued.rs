@@ -197,19 +197,9 @@ fn a_class_that_is_full_loses_its_own_packets_alone() {
 
 #[test]
 fn a_super_packet_is_cut_where_the_turn_ends_and_an_expedited_packet_gets_in_between() {
-    // So little is committed that a turn has a few segments.
-    let text = format!(
-        "{TWO}\n[unit.inline]\nkind = \"inline\"\nlow = \"2us\"\nhigh = \"4us\"\nmost_committed = \"4us\"\n"
-    );
-    let mut house = house();
-    let line = qos::graph::house::Line { base_ns: 1000, ps_per_octet: 0 };
-    let cost =
-        |direction| qos::graph::house::SuiteCost { suite: SuiteId::AES_128_GCM.to_string(), direction, line };
-    house.costs = vec![cost(Direction::Outbound), cost(Direction::Inbound)];
-    let description = check(&text, &house).unwrap_or_else(|faults| panic!("{faults:#?}"));
     let mut alice = Sender::new(mandatory(), &[gcm()]);
     alice.engine = alice.engine.gathering();
-    set(&mut alice, Some(of(&description, &house)));
+    set(&mut alice, Some(short_turns(TWO)));
     let mut bob = Receiver::new(&[gcm()]);
     let (stream, payload) = tcp_super(false, 5, 1000, 40_000);
     receive(&mut alice, stream);
@@ -350,4 +340,103 @@ fn an_inbound_graph_is_refused() {
     let compiled = compile(&description, &house, Direction::Inbound, 7).unwrap();
     let error = OutboundGraph::new(compiled, Vec::new(), 1).err().unwrap();
     assert_eq!(error, engine::GraphError::Direction);
+}
+
+/// A graph whose turns are short: a packet costs 1 us, and 4 us are committed at most.
+fn short_turns(more: &str) -> Box<OutboundGraph> {
+    let text = format!(
+        "{more}\n[unit.inline]\nkind = \"inline\"\nlow = \"2us\"\nhigh = \"4us\"\nmost_committed = \"4us\"\n"
+    );
+    let mut house = house();
+    let line = qos::graph::house::Line { base_ns: 1000, ps_per_octet: 0 };
+    let cost =
+        |direction| qos::graph::house::SuiteCost { suite: SuiteId::AES_128_GCM.to_string(), direction, line };
+    house.costs = vec![cost(Direction::Outbound), cost(Direction::Inbound)];
+    let description = check(&text, &house).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    of(&description, &house)
+}
+
+#[test]
+fn congestion_that_a_queue_marks_stands_in_the_header_of_the_packet() {
+    let text = "[class.every]\nmatch = \"rest\"\nlimit = { packets = 1000 }\n\
+                aqm = { kind = \"codel\", target = \"5ms\", interval = \"100ms\", ecn = true }\n";
+    let mut alice = Sender::new(mandatory(), &[gcm()]);
+    alice.engine = alice.engine.gathering();
+    set(&mut alice, Some(short_turns(text)));
+    let mut bob = Receiver::new(&[gcm()]);
+    for _ in 0..200 {
+        // ECT(0).
+        receive(&mut alice, datagram(2, 100));
+    }
+    let mut out = Vec::new();
+    for round in 0..60 {
+        let now = NOW + std::time::Duration::from_millis(50 * round);
+        alice.engine.look_up(now, 1000, &mut alice.pool, &mut out);
+        alice.engine.turn(now, &mut alice.pool, &mut out);
+        alice.engine.settle(now);
+    }
+    assert_eq!(reasons(&out), [], "what can be told is not dropped");
+    let got = crate::bursts::delivered(out, &mut alice, &mut bob);
+    let headers = got.iter().map(|(bytes, _)| (bytes, wire::ip::Headers::parse(bytes).unwrap()));
+    assert!(headers.clone().all(|(bytes, headers)| wire::ip::checksum_ok(bytes, &headers)));
+    let marked = headers.filter(|(_, headers)| headers.tos & 3 == 3).count();
+    assert!((1..got.len()).contains(&marked), "{marked} of {}", got.len());
+}
+
+#[test]
+fn a_wrong_checksum_ends_in_front_of_the_queues() {
+    let mut alice = sender(mandatory(), &[gcm()], TWO);
+    let mut packet = datagram(0, 100);
+    packet.bytes_mut()[10] ^= 1;
+    assert_eq!(reasons(&receive(&mut alice, packet)), [DropReason::BadChecksum]);
+}
+
+#[test]
+fn a_limit_in_front_counts_each_piece_once_whatever_becomes_of_the_packet() {
+    let text = "stages = [1, 5]\n[class.every]\nmatch = \"rest\"\nlimit = { packets = 50 }\n";
+    let mut alice = Sender::new(mandatory(), &[gcm()]);
+    alice.engine = alice.engine.gathering();
+    set(&mut alice, Some(short_turns(text)));
+    let mut out = Vec::new();
+    for round in 0..40 {
+        // Begun, and then ended or sent in the middle.
+        receive(&mut alice, tcp_super(false, round, 1000, 40_000).0);
+        out.extend(turn(&mut alice));
+        if round % 3 == 0 {
+            alice.engine.set_policy(Arc::new(mandatory()));
+        }
+        work(&mut alice, NOW, &mut out);
+    }
+    assert_eq!(reasons(&out), []);
+    assert_eq!(left(&out).len(), 40 * 40);
+    // Nothing is under way any more, so as much as ever finds room.
+    let kept = (0..60).filter(|_| receive(&mut alice, datagram(0, 100)).is_empty()).count();
+    assert_eq!(kept, 50);
+}
+
+#[test]
+fn a_path_that_changes_between_turns_loses_and_repeats_nothing_of_a_stream() {
+    for (first, then) in [(1500, 1300), (1300, 1500)] {
+        let mut config = gcm();
+        config.path_mtu = first;
+        let mut alice = Sender::new(mandatory(), &[config.clone()]);
+        alice.engine = alice.engine.gathering();
+        set(&mut alice, Some(short_turns("[class.every]\nmatch = \"rest\"\n")));
+        let mut bob = Receiver::new(&[config.clone()]);
+        let (stream, payload) = tcp_super(false, 5, 9000, 40_000);
+        receive(&mut alice, stream);
+        let mut out = turn(&mut alice);
+        assert!((1..20).contains(&left(&out).len()));
+        let ends = (config.endpoints.local, config.endpoints.remote);
+        alice.engine.follow_routes(&[(ends, then)].into());
+        work(&mut alice, NOW, &mut out);
+        let mut received = Vec::new();
+        for (bytes, _) in crate::bursts::delivered(out, &mut alice, &mut bob) {
+            let headers = wire::ip::Headers::parse(&bytes).unwrap();
+            assert_eq!(wire::checksum::verify_transport(&bytes, &headers), Some(true));
+            received.extend_from_slice(&headers.upper(&bytes)[20..]);
+        }
+        assert!(received == payload, "{first} to {then}: {} octets", received.len());
+        assert!(alice.engine.graph().unwrap().graph().conserved());
+    }
 }

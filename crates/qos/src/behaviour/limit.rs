@@ -41,6 +41,11 @@ impl AggregateLimit {
         }
     }
 
+    /// A packet is under way that was not asked about here.
+    pub fn count(&mut self, meta: &Meta) {
+        self.rows[usize::from(meta.aggregate.0)].0 += meta.amount;
+    }
+
     /// Count what was under way at the limits before these.
     pub fn inherit(&mut self, before: &AggregateLimit) {
         for (row, old) in self.rows.iter_mut().zip(before.rows.iter()) {

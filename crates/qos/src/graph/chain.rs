@@ -89,6 +89,15 @@ impl Chain {
         }
     }
 
+    /// A packet that did not pass the chain, or passed it as another one, counts for its limits from now on.
+    pub(super) fn count(&mut self, meta: &Meta) {
+        for link in &mut self.links {
+            if let Link::Limit(limit) = link {
+                limit.count(meta);
+            }
+        }
+    }
+
     /// The budgets of failed authentication.
     pub(super) fn budgets(&mut self) -> impl Iterator<Item = &mut AuthBudget> {
         self.links.iter_mut().filter_map(|link| match link {

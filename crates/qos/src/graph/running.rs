@@ -138,10 +138,17 @@ impl<T: 'static> Graph<T> {
         }
     }
 
-    /// Give a packet another class in front of a point. Limits that it has passed count it no more.
-    pub fn change_class(&mut self, at: HookPoint, meta: &mut Meta, aggregate: AggregateId) {
-        self.leave_in_front(at, meta);
-        meta.aggregate = aggregate;
+    /// Have the limits in front of a point count a packet as `now` where they counted it as `before`, since more is
+    /// known of it. What begins behind them was not counted (`None`). Nothing is dropped by it.
+    pub fn recount(&mut self, at: HookPoint, before: Option<&Meta>, now: &Meta) {
+        if let Some(before) = before {
+            self.leave_in_front(at, before);
+        }
+        for (front, slot) in FRONTS.iter().zip(&mut self.slots) {
+            if front.order() / 2 < at.order() / 2 {
+                slot.before.count(now);
+            }
+        }
     }
 
     /// The nanoseconds that the amount is expected to cost on the first unit that serves the suite.
@@ -298,8 +305,9 @@ impl<T: 'static> Graph<T> {
     /// Give a packet another class by the rules if an exchange took its class out of the graph.
     fn classify_anew(&mut self, at: HookPoint, meta: &mut Meta) {
         if !self.has(meta.aggregate) && at.queue() != 1 {
-            self.leave_in_front(at, meta);
+            let before = *meta;
             meta.aggregate = self.classify(meta);
+            self.recount(at, Some(&before), meta);
         }
     }
 

@@ -10,7 +10,9 @@ use sadb::{OutboundSa, OutboundSad, SaIndex};
 use wire::ip::Headers;
 use wire::plain::Plain;
 use wire::stage::Scheduled;
-use wire::{AppId, Burst, BurstMeta, DropReason, Flow, Meta, Packet, Services, burst, segment};
+use wire::{
+    AppId, Burst, BurstMeta, DropReason, Flow, Meta, Packet, SegmentPosition, Services, burst, segment,
+};
 
 use super::fit::Fit;
 use super::pieces::PacketFit;
@@ -158,14 +160,23 @@ impl Gather {
         cx: &mut Cx<'_, Outcome>,
     ) {
         let turn = seam::turn_of(&packet);
-        match self.pieces(index, frame, &packet, fitted, 0..usize::MAX, turn, sad, cx) {
+        match self.pieces(
+            index,
+            frame,
+            &packet,
+            fitted,
+            (SegmentPosition::default(), usize::MAX),
+            turn,
+            sad,
+            cx,
+        ) {
             Ok(_) => cx.pool.put(packet.into_buf()),
             Err(reason) => cx.discard(packet, reason, Some(fitted.flow)),
         }
     }
 
-    /// Add pieces of a packet for which [`Gather::frame`] has a frame, those with these numbers. Returns the number of
-    /// pieces that the packet has behind them.
+    /// Add pieces of a packet for which [`Gather::frame`] has a frame: so many at most, from this place on. Returns the
+    /// place behind them; `None` if no piece is left.
     ///
     /// # Errors
     /// The reason why it cannot be cut.
@@ -179,11 +190,11 @@ impl Gather {
         frame: &Frame,
         packet: &Packet<S>,
         fitted: &PacketFit<'_>,
-        numbers: std::ops::Range<usize>,
+        (from, most): (SegmentPosition, usize),
         turn: Turn,
         sad: &mut OutboundSad,
         cx: &mut Cx<'_, Outcome>,
-    ) -> Result<usize, DropReason> {
+    ) -> Result<Option<SegmentPosition>, DropReason> {
         let PacketFit { headers, fit, flow } = *fitted;
         let (meta, bytes) = (&packet.meta, packet.bytes());
         match fit {
@@ -194,15 +205,15 @@ impl Gather {
                 let len = bytes.len();
                 let piece = Piece { index, frame, meta, len, longest: len, turn };
                 self.piece(&piece, || *flow, write, sad, cx);
-                Ok(0)
+                Ok(None)
             }
             // There is no frame for it.
             Fit::Fragments(_) => Err(DropReason::TooLong),
             Fit::Cut(longest) => {
                 let mut pieces = segment::segments(bytes, headers, &meta.gso, longest)?;
                 let longest = pieces.segment_len();
-                (0..numbers.start).for_each(|_| pieces.pass());
-                let mut left = numbers.len();
+                pieces.resume(from);
+                let mut left = most;
                 while left > 0
                     && let Some(len) = pieces.next_len()
                 {
@@ -223,7 +234,7 @@ impl Gather {
                         pieces.pass();
                     }
                 }
-                Ok(pieces.remaining())
+                Ok(pieces.position())
             }
         }
     }

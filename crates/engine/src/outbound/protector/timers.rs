@@ -6,6 +6,7 @@
 use super::originated::originate;
 use crate::cx::Cx;
 use crate::outbound::outcome::Outcome;
+use crate::random::Random;
 use ipsec::udp_encap;
 use sadb::sa::Tfc;
 use sadb::{OutboundSa, OutboundSad, SaIndex};
@@ -34,9 +35,9 @@ pub(super) struct Timers {
     entries: Vec<Entry>,
     /// The time at which one of them has something to do, and the reason.
     next: Option<(Time, Timeout)>,
-    /// The state of the generator for lengths and contents of dummies. Dummies are encrypted, so it need not be hard to
+    /// The generator for lengths and contents of dummies. Dummies are encrypted, so it need not be hard to
     /// guess.
-    random: u64,
+    random: Random,
     content: Vec<u8>,
 }
 
@@ -57,7 +58,7 @@ struct Entry {
 
 impl Timers {
     pub(super) fn new(seed: u64) -> Timers {
-        Timers { entries: Vec::new(), next: None, random: seed | 1, content: Vec::new() }
+        Timers { entries: Vec::new(), next: None, random: Random::new(seed), content: Vec::new() }
     }
 
     /// Watch an association that was added.
@@ -98,19 +99,11 @@ impl Timers {
         self.next = next;
     }
 
-    /// The next number of a Xorshift generator (Marsaglia 2003).
-    fn number(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
-    }
-
     /// Random octets, as many as a packet of this association could have.
     fn content(&mut self, sa: &OutboundSa) -> &[u8] {
         let config = sa.config();
         let most = ipsec::inner_mtu(config).min(LONGEST);
-        let any = SHORTEST + self.number() as usize % most.saturating_sub(SHORTEST).max(1);
+        let any = SHORTEST + self.random.next() as usize % most.saturating_sub(SHORTEST).max(1);
         let len = match config.options.tfc {
             Tfc::None => any,
             Tfc::Multiple(octets) => any.next_multiple_of(usize::from(octets.max(1))).min(most),
@@ -118,7 +111,7 @@ impl Timers {
         };
         self.content.clear();
         while self.content.len() < len {
-            let octets = self.number().to_ne_bytes();
+            let octets = self.random.next().to_ne_bytes();
             self.content.extend_from_slice(&octets);
         }
         self.content.truncate(len);
