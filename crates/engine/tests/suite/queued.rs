@@ -393,7 +393,8 @@ fn a_wrong_checksum_ends_in_front_of_the_queues() {
 
 #[test]
 fn a_limit_in_front_counts_each_piece_once_whatever_becomes_of_the_packet() {
-    let text = "stages = [1, 5]\n[class.every]\nmatch = \"rest\"\nlimit = { packets = 50 }\n";
+    let text = "[class.every]\nmatch = \"rest\"\n\n[[hook]]\nat = \"1a\"\n\
+                chain = [{ kind = \"classify\" }, { kind = \"limit\", class = \"every\", most = 50 }]\n";
     let mut alice = Sender::new(mandatory(), &[gcm()]);
     alice.engine = alice.engine.gathering();
     set(&mut alice, Some(short_turns(text)));
