@@ -1,65 +1,75 @@
 //! The graphs that the data threads run, made from the one that `[qos]` names and from what this gateway has
 //! (docs/design/0040).
 
+use std::collections::BTreeMap;
+
 use config::{BrokenGraph, Config, GraphError, LoadedGraph, house_of, load_graph_for};
 use crypto::{Registry, SuiteId};
 use engine::OutboundGraph;
 use netio::clock;
 use qos::Direction;
 use qos::graph::compile::suites;
+use qos::graph::description::HookPoint;
 use qos::graph::house::{Line, SuiteCost};
 use qos::graph::{Code, Fault, House, compile};
+
+use crate::start::RunError;
 
 /// Nanoseconds that a packet costs on its way through sockets and devices, until it is measured.
 const INPUT_AND_OUTPUT: u64 = 1_500;
 
-/// The graph that is in force.
-pub struct GraphInForce {
+/// A graph that is ready to be put in force.
+pub struct PreparedGraph {
     /// The graph as it was read.
     pub loaded: LoadedGraph,
-    /// What this gateway has, as the graph was checked against it.
-    house: House,
+    /// The graph for the outbound thread.
+    pub outbound: Box<OutboundGraph>,
 }
 
-impl GraphInForce {
-    /// The graph that the configuration names; `None` if it names none. Suites are measured for it, which takes some
-    /// hundred milliseconds where legacy suites are allowed.
-    ///
-    /// # Errors
-    /// [`GraphError`]: the file cannot be read, or the graph has faults.
-    pub fn load(config: &Config, registry: &Registry) -> Result<Option<GraphInForce>, GraphError> {
-        if config.qos.is_none() {
-            return Ok(None);
-        }
-        let mut house = house_of(config);
-        house.costs = costs(registry);
-        let Some(loaded) = load_graph_for(config, &house)? else { return Ok(None) };
-        house.catalogue = loaded.aggregates.clone();
-        Ok(Some(GraphInForce { loaded, house }))
+/// Make the graph that the configuration names; `None` if it names none. Suites are measured for it, which takes some
+/// hundred milliseconds where legacy suites are allowed.
+///
+/// # Errors
+/// The graph cannot be read, has faults, or has something that the engine does not carry out; or the system gives no
+/// random octets.
+pub fn prepare(config: &Config, registry: &Registry) -> Result<Option<PreparedGraph>, RunError> {
+    if config.qos.is_none() {
+        return Ok(None);
     }
+    let mut house = house_of(config);
+    house.costs = costs(registry);
+    let Some(loaded) = load_graph_for(config, &house)? else { return Ok(None) };
+    house.catalogue = loaded.aggregates.clone();
+    let mut seed = [0; 8];
+    netio::random::fill(&mut seed)
+        .map_err(|source| RunError::System { doing: "reading random octets", source })?;
+    let outbound = outbound(&loaded, &house, registry, u64::from_ne_bytes(seed))?;
+    Ok(Some(PreparedGraph { loaded, outbound }))
+}
 
-    /// The graph for the outbound thread. `seed` is random and secret.
-    ///
-    /// # Errors
-    /// [`GraphError::Broken`]: what of it the engine cannot carry out.
-    pub fn outbound(&self, registry: &Registry, seed: u64) -> Result<Box<OutboundGraph>, GraphError> {
-        let broken = |faults| {
-            let LoadedGraph { source, text, .. } = &self.loaded;
-            GraphError::Broken(Box::new(BrokenGraph { source: source.clone(), text: text.clone(), faults }))
-        };
-        let description = &self.loaded.description;
-        let compiled = compile(description, &self.house, Direction::Outbound, seed).map_err(broken)?;
-        let served: Vec<SuiteId> = registry.suites().all().collect();
-        let number = |(number, name): (u16, String)| {
-            let suite = served.iter().find(|suite| suite.to_string() == name)?;
-            Some((*suite, number))
-        };
-        let numbers = (0..).zip(suites(&self.house)).filter_map(number).collect();
-        OutboundGraph::new(compiled, numbers, seed.rotate_left(7)).map(Box::new).map_err(|error| {
-            let remedy = "leave that hook empty".to_owned();
-            broken(vec![Fault { span: 0..0, code: Code::WrongPlace, message: error.to_string(), remedy }])
-        })
-    }
+/// The graph for the outbound thread. `seed` is random and secret.
+fn outbound(
+    loaded: &LoadedGraph,
+    house: &House,
+    registry: &Registry,
+    seed: u64,
+) -> Result<Box<OutboundGraph>, GraphError> {
+    let broken = |faults| {
+        let LoadedGraph { source, text, .. } = loaded;
+        GraphError::Broken(Box::new(BrokenGraph { source: source.clone(), text: text.clone(), faults }))
+    };
+    let compiled = compile(&loaded.description, house, Direction::Outbound, seed).map_err(broken)?;
+    let all: BTreeMap<String, SuiteId> =
+        registry.suites().all().map(|suite| (suite.to_string(), suite)).collect();
+    let numbers = (0..).zip(suites(house)).filter_map(|(number, name)| Some((*all.get(&name)?, number)));
+    OutboundGraph::new(compiled, numbers.collect(), seed.rotate_left(7)).map(Box::new).map_err(|error| {
+        let at = &loaded.description.hooks;
+        let is_it = |point: HookPoint| error.hook().is_some_and(|hook| hook.queue() == point.queue());
+        let hook = at.iter().find(|hook| is_it(hook.at.value));
+        let span = hook.map_or(0..0, |hook| hook.at.span.clone());
+        let remedy = "leave that hook empty".to_owned();
+        broken(vec![Fault { span, code: Code::WrongPlace, message: error.to_string(), remedy }])
+    })
 }
 
 /// The measured cost of every suite that is served.

@@ -46,9 +46,8 @@ use wire::Time;
 use context::Context;
 
 use crate::classes::ClassCatalogue;
-use crate::graphs::GraphInForce;
 use crate::monitor::Monitor;
-use config::Config;
+use config::{Config, LoadedGraph};
 use documents::api_error::{ApiError, Blame};
 use documents::ciphers::fingerprints;
 
@@ -75,7 +74,7 @@ pub struct Plane {
     /// What watches and tells.
     observers: Observers,
     /// The graph of classes that is in force.
-    graph: Option<GraphInForce>,
+    graph: Option<LoadedGraph>,
 }
 
 /// The control plane for those who answer requests: one at a time, until it is taken away at the end.
@@ -130,13 +129,13 @@ impl Plane {
     }
 
     /// The graph of classes is this one, which the data threads have.
-    pub(crate) fn with_graph(mut self, graph: Option<GraphInForce>) -> Plane {
+    pub(crate) fn with_graph(mut self, graph: Option<LoadedGraph>) -> Plane {
         self.graph = graph;
         self
     }
 
     /// The graph of classes that is in force.
-    pub(crate) fn graph(&self) -> Option<&GraphInForce> {
+    pub(crate) fn graph(&self) -> Option<&LoadedGraph> {
         self.graph.as_ref()
     }
 

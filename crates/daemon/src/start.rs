@@ -17,6 +17,7 @@ use netio::cgroup::Cgroup;
 use netio::clear::ClearSender;
 use netio::tun::{Queues, Tun, TunConfig, TunOptions};
 use netio::udp::UdpTransport;
+use qos::graph::Aggregates;
 use sadb::handover::HandOver;
 use sadb::sa::DEFAULT_PATH_MTU;
 use sadb::{InboundSa, OutboundSa};
@@ -29,7 +30,7 @@ use crate::datapath::{self, EventReceiver, InboundHalf, InboundThread, OutboundH
 use crate::device::Device;
 use crate::flows::{self, FlowLog};
 use crate::gateway::HandedRules;
-use crate::graphs::GraphInForce;
+use crate::graphs::{self, PreparedGraph};
 use crate::handover::{self, TakenOver};
 use crate::host::{self, Record};
 use crate::keys::Keys;
@@ -105,7 +106,11 @@ pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> 
     let run_dir = state::make(&config.instance, options.take_over)?;
     // A daemon that runs goes on with its policy, where the one that would take over has none.
     let fall_back = !options.take_over;
-    let classes = ClassCatalogue::new(config::classes_of(&config));
+    // Made before a daemon that works is ended, too: what of it the engine does not carry out is told here.
+    let graph = graphs::prepare(&config, &registry)?;
+    let classes = ClassCatalogue::new(
+        graph.as_ref().map_or_else(Aggregates::without_graph, |graph| graph.loaded.classes()),
+    );
     let suites = &config.crypto.ciphers.suites;
     let mut first = First::read(&config.policy, suites, &classes, &run_dir, fall_back)?;
     let outputs = Outputs::open(&config, &run_dir)?;
@@ -117,7 +122,12 @@ pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> 
     let instance = config.instance.clone();
     let up = first.settle_trial(fall_back).and_then(|()| {
         let before = Before::look(&config, &run_dir)?;
-        let up = bring_up(config, options, registry, Ready { uplinks, first, outputs, lock, taken, before });
+        let up = bring_up(
+            config,
+            options,
+            registry,
+            Ready { uplinks, first, graph, outputs, lock, taken, before },
+        );
         if up.is_err() && !before.pins && !options.take_over {
             take_back(&instance, &run_dir, before);
         }
@@ -209,6 +219,7 @@ fn take_back(instance: &str, run_dir: &Path, before: Before) {
 struct Ready {
     uplinks: Vec<Uplink>,
     first: First,
+    graph: Option<PreparedGraph>,
     outputs: Outputs,
     lock: Lock,
     taken: Option<TakenOver>,
@@ -221,8 +232,15 @@ fn bring_up(
     registry: Registry,
     ready: Ready,
 ) -> Result<Daemon, RunError> {
-    let Ready { uplinks, first: First { store, mut candidate, instead }, outputs, lock, taken, before } =
-        ready;
+    let Ready {
+        uplinks,
+        first: First { store, mut candidate, instead },
+        graph,
+        outputs,
+        lock,
+        taken,
+        before,
+    } = ready;
     let Outputs { auditor, flows, control, handover } = outputs;
     let run_dir = config.run_dir();
     let control = control.place()?;
@@ -283,13 +301,10 @@ fn bring_up(
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu)?;
     // From here on a worker that is late would keep a data thread waiting.
     keys.registry.settle();
-    let graph = GraphInForce::load(&config, &keys.registry)?;
-    if let Some(graph) = &graph {
-        let mut seed = [0; 8];
-        netio::random::fill(&mut seed)
-            .map_err(|source| RunError::System { doing: "reading random octets", source })?;
-        out_half.exchange = Some(Some(graph.outbound(&keys.registry, u64::from_ne_bytes(seed))?));
-    }
+    let graph = graph.map(|PreparedGraph { loaded, outbound }| {
+        out_half.exchange = Some(Some(outbound));
+        loaded
+    });
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());
     let (teller, told) = datapath::event_channel();

@@ -170,6 +170,15 @@ fn a_class_that_is_full_loses_packets_and_status_tells_the_reason() {
     std::fs::write(&file, "[class.ef]\nmatch = \"everything\"\n").unwrap();
     let refused = rig.launch(Side::Alice, &["--take-over"]).unwrap().finish(PATIENCE).unwrap();
     assert!(!refused.status.success() && refused.err().contains(":2:"), "{}", refused.err());
+    // Nor does one whose graph is sound, but has what the engine does not carry out: that is told before the hand-over.
+    let behind = "[class.every]\nmatch = \"rest\"\n\n[[hook]]\nat = \"2a\"\n\
+                  chain = [{ kind = \"limit\", class = \"every\", most = 50 }]\n\n\
+                  [unit.inline]\nkind = \"inline\"\n";
+    std::fs::write(&file, behind).unwrap();
+    let refused = rig.launch(Side::Alice, &["--take-over"]).unwrap().finish(PATIENCE).unwrap();
+    let why = "components at hook 2a are not carried out yet";
+    assert!(!refused.status.success() && refused.err().contains(why), "{}", refused.err());
+    assert!(refused.err().contains(":5:"), "the line of the hook: {}", refused.err());
     assert!(rig.json(Side::Alice, &["qos", "show"]).unwrap()["file"].is_string());
     std::fs::remove_file(&file).unwrap();
 }

@@ -16,8 +16,8 @@ pub(super) async fn state(State(plane): State<Shared>) -> Answer<QosState> {
     let Some(graph) = plane.graph() else { return Ok(Doc(QosState::default())) };
     let outbound = plane.halves().ask_outbound(|half| half.engine.graph().map(direction)).await?;
     Ok(Doc(QosState {
-        file: Some(graph.loaded.source.clone()),
-        graph: Some(::qos::graph::print(&graph.loaded.description)),
+        file: Some(graph.source.clone()),
+        graph: Some(::qos::graph::print(&graph.description)),
         directions: outbound.into_iter().collect(),
     }))
 }

@@ -95,6 +95,16 @@ pub enum GraphError {
     BehindCryptography(HookPoint),
 }
 
+impl GraphError {
+    /// The hook that the error is about.
+    pub fn hook(self) -> Option<HookPoint> {
+        match self {
+            GraphError::Direction => None,
+            GraphError::BehindCryptography(at) => Some(at),
+        }
+    }
+}
+
 impl std::fmt::Display for GraphError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
