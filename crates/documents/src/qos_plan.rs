@@ -77,7 +77,10 @@ pub fn plan(graph: &LoadedGraph, house: &House, measured: bool) -> QosPlan {
     let bounds = bounds(description, house);
     let is_unproved = unproved(description).is_some();
     let costs = costs(house, measured);
-    let mut notes = Vec::new();
+    let mut notes = vec![
+        "the delays are those of the graph: the daemon runs its outbound half today, behind one kernel queue for all classes"
+            .to_owned(),
+    ];
     if costs.path_is_assumed {
         notes.push("costs of the packet path are assumed, not measured on this machine".to_owned());
     }

@@ -235,7 +235,7 @@ fn priced(house: &House, suite: &str) -> House {
     let cost = |direction| {
         let of = |cost: &&SuiteCost| cost.direction == direction;
         let own = house.costs.iter().filter(of).find(|cost| cost.suite == suite);
-        // As for bounds, a suite without a cost of its own costs as the costliest one.
+        // A suite without a cost of its own costs as the costliest one, as in the bounds that `plan` prints.
         let costliest = || house.costs.iter().filter(of).max_by_key(|cost| cost.line.ns(house.path.mtu));
         let work = own.or_else(costliest).map(|cost| cost.line).unwrap_or_default();
         let lines = [house.path.receive, work, house.path.send];

@@ -52,7 +52,8 @@ pub fn programs(only: Option<&str>, built: &mut Built) -> Result<bool> {
     let mut cargo = linting_cargo();
     // A build from nothing keeps no record of its parts, which only a next build would use. Whoever builds again and
     // again has such a folder, from `cargo build` or `cargo test`.
-    if !std::path::Path::new("target/debug/incremental").is_dir() {
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    if !std::path::Path::new(&target).join("debug/incremental").is_dir() {
         cargo.env("CARGO_INCREMENTAL", "0");
     }
     cargo.args(["test", "--locked", "--no-run", "--no-fail-fast"]);
