@@ -47,6 +47,9 @@ struct rvl_layout {
 };
 
 #define RVL_ITEMS 32
+#define RVL_AGGREGATES 64 /* classes */
+#define RVL_TUN_QUEUES 16
+#define RVL_SPLIT_WORDS 6 /* of the key of the hash: an address, an application, and one more */
 /* What policies have in common is there once, and during a load what is new beside what goes: docs/design/0019. */
 #define RVL_PROTECTIONS 32768
 #define RVL_NETWORKS 2097152
@@ -278,7 +281,8 @@ struct rvl_layout {
 	X(TUN_UNSEEN, tun_unseen, REFUSAL, "A frame that a socket handed to the TUN past the program in front of it: its record could be anybody's.") \
 	X(INGRESS_UNCLAIMED, ingress_unclaimed, REFUSAL, "Data for an SCTP socket of which nobody knows whose it is. It arrives again when its program has sent.") \
 	X(RECORDS_MISSING, records_missing, REFUSAL, "A process of which the kernel kept no record, so that what it has run before is not known: it must not send. Start it again.") \
-	X(L2TP, l2tp_refused, REFUSAL, "A program of policy asked the kernel for a session of L2TP, whose packets are no socket's of its own: EPERM. Use its daemon without kernel sessions.")
+	X(L2TP, l2tp_refused, REFUSAL, "A program of policy asked the kernel for a session of L2TP, whose packets are no socket's of its own: EPERM. Use its daemon without kernel sessions.") \
+	X(TUN_QUEUE_FULL, tun_queue_full, REFUSAL, "A packet beyond what the kernel queue of its class holds. `ravelin qos show` has the count of each queue.")
 
 enum rvl_counter {
 #define X(id, name, kind, text) RVL_C_##id,
@@ -393,7 +397,7 @@ struct rvl_item {
 	__u8 services; /* RVL_SERVICE_* */
 	__u8 level;
 	__u8 protocol; /* 0: every one; both ICMPs are 1 */
-	__u8 zero;
+	__u8 aggregate; /* the class that it gives its packets; 0: none */
 };
 
 struct rvl_protection {
@@ -401,6 +405,33 @@ struct rvl_protection {
 	__u32 zero;
 	__u64 terms; /* digest of what the kernel half does not look at: suites, what becomes of packets meanwhile */
 	struct rvl_item items[RVL_ITEMS];
+};
+
+/* Queues of the TUN for one class: users are spread over them. */
+struct rvl_share {
+	__u8 first;
+	__u8 count;
+};
+
+/* How packets are split among the queues of the TUN, by their class (class.h). */
+struct rvl_split {
+	__u64 seed[RVL_SPLIT_WORDS]; /* of the hash of users, secret */
+	__u32 queues; /* attached to the TUN; 0: nothing is split or counted */
+	__u8 of_dscp[RVL_AGGREGATES]; /* the class where no item gives one */
+	struct rvl_share of[RVL_AGGREGATES];
+	__u32 zero;
+};
+
+/*
+ * A queue of the TUN, in memory that its reader shares: it writes `taken` and `limit`, the kernel half the rest. What arrived was lost, was
+ * taken, or waits.
+ */
+struct rvl_tun_queue {
+	__u64 arrived; /* packets; a super-packet is one */
+	__u64 lost; /* beyond the limit */
+	__u64 taken;
+	__u64 limit; /* packets that may wait; 0: none is counted */
+	__u64 zero[4];
 };
 
 struct rvl_order_key {

@@ -339,6 +339,7 @@ int uplink_egress(struct __sk_buff *skb)
 		kind &= ~ASKED_CLEAR;
 		if (kind < RVL_T_KINDS)
 			add_frames(skb, owner.app, kind, &h);
+		note_class(skb, network, &h);
 	}
 	count(RVL_C_REDIRECTED);
 	return bpf_redirect(cfg->tun, 0);
@@ -569,11 +570,6 @@ static __always_inline bool has_own_mark(struct __sk_buff *skb, const struct rvl
 	return (mark & RVL_MARK_OURS) == (RVL_MARK_STAMPED | owner.app | (__u32)owner.required << RVL_MARK_SERVICES);
 }
 
-/*
- * What tun_egress has seen, for tun_queue: no sender can set this field of a packet. Not secret: only programs on devices write it.
- */
-#define RVL_SEEN 0x5256
-
 SEC("tcx/egress")
 int tun_egress(struct __sk_buff *skb)
 {
@@ -581,6 +577,7 @@ int tun_egress(struct __sk_buff *skb)
 	const struct rvl_config *cfg = configuration();
 	bool forwarded = is_forwarded(skb);
 	__u32 user = 0;
+	__u8 aggregate;
 
 	/* What the device itself emits: router solicitations, MLD. */
 	record.mark = ours_in(skb->mark);
@@ -607,10 +604,11 @@ int tun_egress(struct __sk_buff *skb)
 		}
 	}
 	mirror(skb);
+	aggregate = class_at_tun(skb);
 	if (bpf_skb_change_head(skb, sizeof(record), 0) ||
 	    bpf_skb_store_bytes(skb, 0, &record, sizeof(record), 0))
 		return device_drop(RVL_C_TUN_NO_ROOM);
-	skb->tc_index = RVL_SEEN;
+	skb->tc_index = RVL_SEEN | aggregate;
 	count(RVL_C_RECORDED);
 	return TCX_NEXT;
 }
@@ -622,10 +620,15 @@ int tun_egress(struct __sk_buff *skb)
 SEC("socket")
 int tun_queue(struct __sk_buff *skb)
 {
-	if (skb->tc_index == RVL_SEEN)
-		return skb->len;
-	count(RVL_C_TUN_UNSEEN);
-	return 0;
+	if ((skb->tc_index & ~CLASS_BITS) != RVL_SEEN) {
+		count(RVL_C_TUN_UNSEEN);
+		return 0;
+	}
+	if (!fits_queue(skb)) {
+		count(RVL_C_TUN_QUEUE_FULL);
+		return 0;
+	}
+	return skb->len;
 }
 
 SEC("tcx/ingress")

@@ -30,6 +30,7 @@ struct decision {
 	__u8 services;
 	__u8 level;
 	__u8 would; /* rvl_network.would, and its protection */
+	__u8 aggregate; /* the class that the item gives; 0: none */
 	__u32 protection;
 };
 
@@ -116,11 +117,12 @@ found:
 	out.action = item->level == RVL_NEVER ? ACTION_NEVER : ACTION_PROTECT;
 	out.services = item->services;
 	out.level = item->level;
+	out.aggregate = item->aggregate;
 	return out;
 }
 
 /*
- * What is decided in a network of this class; the result is the action, and 8 bits higher each the services and the level. A global
+ * What is decided in a network of this class; the result is the action, and 8 bits higher each the services, the level and the class. A global
  * function on numbers: the verifier walks through the items once for each program, and not once for every way that leads here.
  */
 __noinline int decide_in(__u32 class, __u32 protection, __u32 protocol, __u32 local, __u32 remote)
@@ -135,14 +137,19 @@ __noinline int decide_in(__u32 class, __u32 protection, __u32 protocol, __u32 lo
 		d = decide_by(protection, protocol, local, remote);
 		break;
 	}
-	return d.action | d.services << 8 | d.level << 16;
+	return d.action | d.services << 8 | d.level << 16 | (d.aggregate & 0x3f) << 24;
 }
 
 static __always_inline struct decision decision_in(__u8 class, __u32 protection, __u8 protocol, __u32 local,
 						   __u16 remote)
 {
 	int packed = decide_in(class, protection, protocol, local, remote);
-	struct decision d = { .action = packed & 0xff, .services = packed >> 8 & 0xff, .level = packed >> 16 & 0xff };
+	struct decision d = {
+		.action = packed & 0xff,
+		.services = packed >> 8 & 0xff,
+		.level = packed >> 16 & 0xff,
+		.aggregate = packed >> 24 & 0x3f,
+	};
 
 	return d;
 }

@@ -48,6 +48,7 @@ enum {
 enum {
 	BPF_F_NO_PREALLOC = 1,
 	BPF_F_CLONE = 1 << 9,
+	BPF_F_MMAPABLE = 1 << 10,
 };
 
 #define EEXIST 17

@@ -104,6 +104,12 @@ pub const UNWATCHED: u8 = 3;
 pub const TRAFFIC_REASON: u16 = 256;
 /// Kinds of traffic from this number on are calls that would have been refused, by the number of their counter.
 pub const TRAFFIC_WOULD_REASON: u16 = 512;
+/// Classes of packets, at most.
+pub const AGGREGATES: usize = 64;
+/// Queues of the TUN, at most.
+pub const TUN_QUEUES: usize = 16;
+/// Words of the key of the hash of users.
+pub const SPLIT_WORDS: usize = 6;
 /// Applications with a limit on what they accept, at most.
 pub const ACCEPTS: usize = 1024;
 /// Where the number of applications with a limit on what they accept begins in `Config.limits`.
@@ -278,7 +284,25 @@ contract! {
         services: u8,
         level: u8,
         protocol: u8,
-        zero: u8,
+        aggregate: u8,
+    }
+    struct Share {
+        first: u8,
+        count: u8,
+    }
+    struct Split {
+        seed: [u64; SPLIT_WORDS],
+        queues: u32,
+        of_dscp: [u8; AGGREGATES],
+        of: [Share; AGGREGATES],
+        zero: u32,
+    }
+    struct TunQueue {
+        arrived: u64,
+        lost: u64,
+        taken: u64,
+        limit: u64,
+        zero: [u64; 4],
     }
     struct Protection {
         count: u32,

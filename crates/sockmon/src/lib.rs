@@ -45,6 +45,7 @@ mod spans;
 mod sys;
 mod tables;
 mod traffic;
+mod tun_queues;
 mod users;
 mod walk;
 
@@ -68,6 +69,7 @@ pub use security::{OptionHook, option_hook};
 pub use socket_events::SocketEvents;
 pub use tables::LoadStats;
 pub use traffic::{Amount, AppTraffic};
+pub use tun_queues::{QueueCounts, QueueShare, QueueSplit, TunQueues};
 
 /// The application of a process that runs a file of which nobody knows that it is what policy says: every peer is untrusted.
 pub const REFUSED: wire::AppId = wire::AppId(abi::APP_REFUSED);

@@ -33,6 +33,7 @@ use wire::Marks;
 use crate::spans::BypassTable;
 use crate::sys;
 use crate::tables::{LoadStats, Tables};
+use crate::tun_queues::{self, QueueSplit, TunQueues};
 use ::policy::{Image, Subjects};
 use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
 use sadb::Selectors;
@@ -320,6 +321,25 @@ impl Sockmon {
             return Ok(None);
         }
         self.loaded.program(programs::QUEUE_FILTER).map(Some)
+    }
+
+    /// The program that chooses the queue of the TUN for a packet (`tun_steering`), which whoever has the device open
+    /// attaches.
+    pub fn steering(&self) -> Result<BorrowedFd<'_>, SockmonError> {
+        self.loaded.program(programs::STEERING)
+    }
+
+    /// Split packets among the queues of the TUN from now on, or no more (`None`). The counts begin anew. `seed` is
+    /// random and secret.
+    ///
+    /// # Errors
+    /// The kernel half cannot be told.
+    pub fn split_queues(
+        &self,
+        split: Option<&QueueSplit>,
+        seed: [u64; abi::SPLIT_WORDS],
+    ) -> Result<TunQueues, SockmonError> {
+        tun_queues::split(&self.loaded.maps, split, seed)
     }
 
     /// Set the selectors that inbound associations serve, each once. Clear text of their flows is refused from then on

@@ -37,7 +37,8 @@ pub enum Hook {
     Loopback(Tcx),
     /// The ingress or egress of the TUN.
     Tun(Tcx),
-    /// The queue of the TUN, by whoever has the device open ([`crate::Sockmon::queue_filter`]).
+    /// The queues of the TUN, by whoever has the device open ([`crate::Sockmon::queue_filter`],
+    /// [`crate::Sockmon::steering`]).
     TunQueue,
     /// The program has no hook: an iterator runs when user space reads it.
     Iterator,
@@ -91,6 +92,7 @@ pub static PROGRAMS: &[Program] = &[
     program("tun_egress", Hook::Tun(Tcx::Egress)),
     program("tun_ingress", Hook::Tun(Tcx::Ingress)),
     program(QUEUE_FILTER, Hook::TunQueue),
+    program(STEERING, Hook::TunQueue),
     program("lo_ingress", Hook::Loopback(Tcx::Ingress)),
     program("inside_ingress", Hook::Inside(Tcx::Ingress)),
     program("inside_egress", Hook::Inside(Tcx::Egress)),
@@ -113,6 +115,9 @@ const STREAM_WRITE: &str = "stream_write";
 
 /// The filter of the TUN's queue.
 pub const QUEUE_FILTER: &str = "tun_queue";
+
+/// The program that chooses the queue of the TUN for a packet.
+pub const STEERING: &str = "tun_steering";
 
 /// Programs whose hook not every kernel has, and the hook's name in the kernel's BTF. Where it is missing, what depends on it is
 /// refused (docs/design/0012).
@@ -167,6 +172,8 @@ pub static MAPS: &[&str] = &[
     "protections",
     "order",
     "live_sa",
+    "split",
+    TUN_QUEUES,
     "uplinks",
     "insides",
     "spans",
@@ -199,6 +206,9 @@ pub static MAPS: &[&str] = &[
 
 /// The map that holds since when each new process gets a record.
 pub const RECORDS_SINCE: &str = "records_since";
+
+/// The map of what waits in each queue of the TUN.
+pub const TUN_QUEUES: &str = "tun_queues";
 
 /// The map of counters.
 const COUNTERS: &str = "counters";

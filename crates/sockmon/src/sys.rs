@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::ptr::NonNull;
 
 /// The path where bpffs is mounted, or is to be mounted.
 pub const BPFFS: &str = "/sys/fs/bpf";
@@ -498,4 +499,50 @@ pub fn keeps_change_times(file: BorrowedFd<'_>) -> io::Result<bool> {
     #[allow(clippy::unnecessary_cast, reason = "the field's width differs between architectures")]
     let kind = stat.f_type as i64;
     Ok(KEEP_CHANGE_TIMES.contains(&kind))
+}
+
+/// Memory of a map that user space and programs share.
+#[derive(Debug)]
+pub struct Shared<T> {
+    at: NonNull<T>,
+}
+
+// SAFETY: the memory is the map's as long as this lives, and whoever maps it as a T promises that T is atomics alone.
+unsafe impl<T: Sync> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// Map the values of an array that was made with BPF_F_MMAPABLE.
+    ///
+    /// # Safety
+    /// The values of the map are at least as long as a T, which consists of atomics.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub unsafe fn map(map: BorrowedFd<'_>) -> io::Result<Shared<T>> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: no address is asked for, and the descriptor is open.
+        let at = unsafe {
+            libc::mmap(std::ptr::null_mut(), size_of::<T>(), access, libc::MAP_SHARED, map.as_raw_fd(), 0)
+        };
+        match NonNull::new(at.cast::<T>()) {
+            Some(at) if at.as_ptr().cast() != libc::MAP_FAILED => Ok(Shared { at }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// The memory.
+    #[inline]
+    pub fn get(&self) -> &T {
+        // SAFETY: it is mapped as long as this lives, on a page boundary, and is a T by the promise of `map`.
+        unsafe { self.at.as_ref() }
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this length, and nobody has a reference any more.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), size_of::<T>()) };
+    }
 }

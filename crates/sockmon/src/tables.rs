@@ -433,7 +433,7 @@ fn protection(app: AppId, items: &[sadb::spd::Item]) -> Result<Protection, Sockm
         services: 0,
         level: 0,
         protocol: 0,
-        zero: 0,
+        aggregate: 0,
     };
     let mut terms = DefaultHasher::new();
     items.iter().for_each(|item| item.terms.hash(&mut terms));
@@ -448,7 +448,7 @@ fn protection(app: AppId, items: &[sadb::spd::Item]) -> Result<Protection, Sockm
             services: item.services.bits(),
             level: level(item.action()),
             protocol: protocol_of(item),
-            zero: 0,
+            aggregate: item.terms.class.0,
         };
     }
     Ok(out)

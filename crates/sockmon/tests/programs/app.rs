@@ -262,6 +262,12 @@ fn run(words: &mut SplitWhitespace<'_>, sockets: &mut Sockets) -> io::Result<Str
             let (level, name, len) = (number(words) as c_int, number(words) as c_int, number(words));
             compat::set(fd, level, name, len)?
         }
+        // The TOS octet of IPv4, or the traffic class of IPv6.
+        "tos" => {
+            let tos = number(words) as c_int;
+            option(fd, libc::SOL_IPV6, libc::IPV6_TCLASS, tos)
+                .or_else(|_| option(fd, libc::SOL_IP, libc::IP_TOS, tos))?
+        }
         "segment" => option(fd, libc::SOL_UDP, libc::UDP_SEGMENT, number(words) as c_int)?,
         // A loose source route by way of another host (RFC 791).
         "route" => {

@@ -40,6 +40,9 @@ fn rust_and_c_agree() {
     compare::<abi::Network>(&btf, "rvl_network");
     compare::<abi::Item>(&btf, "rvl_item");
     compare::<abi::Protection>(&btf, "rvl_protection");
+    compare::<abi::Share>(&btf, "rvl_share");
+    compare::<abi::Split>(&btf, "rvl_split");
+    compare::<abi::TunQueue>(&btf, "rvl_tun_queue");
     compare::<abi::OrderKey>(&btf, "rvl_order_key");
     compare::<abi::PeerKey>(&btf, "rvl_peer_key");
     compare::<abi::LiveSelector>(&btf, "rvl_live_selector");

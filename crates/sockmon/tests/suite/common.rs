@@ -14,7 +14,7 @@ use sockmon::{Options, Sockmon};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;
@@ -130,6 +130,28 @@ fn wait_readable(file: &File, timeout: Duration) -> bool {
 }
 
 pub fn open_tun(name: &str) -> File {
+    // IFF_TUN | IFF_NO_PI | IFF_VNET_HDR
+    open_tun_as(name, 0x0001 | 0x1000 | 0x4000)
+}
+
+/// A queue of a TUN of several queues.
+pub fn open_tun_queue(name: &str) -> File {
+    // and IFF_MULTI_QUEUE
+    open_tun_as(name, 0x0001 | 0x1000 | 0x4000 | 0x0100)
+}
+
+/// Have the TUN choose queues and filter packets by programs, as the daemon does.
+pub fn set_queue_programs(tun: &File, steering: BorrowedFd<'_>, filter: BorrowedFd<'_>) {
+    const TUNSETSTEERINGEBPF: libc::c_ulong = 0x8004_54e0;
+    const TUNSETFILTEREBPF: libc::c_ulong = 0x8004_54e1;
+    for (what, program) in [(TUNSETSTEERINGEBPF, steering), (TUNSETFILTEREBPF, filter)] {
+        let number = program.as_raw_fd();
+        // SAFETY: both calls read a number.
+        assert_eq!(unsafe { libc::ioctl(tun.as_raw_fd(), what, &raw const number) }, 0, "{what:#x}");
+    }
+}
+
+fn open_tun_as(name: &str, flags: u16) -> File {
     let file = File::options()
         .read(true)
         .write(true)
@@ -137,8 +159,7 @@ pub fn open_tun(name: &str) -> File {
         .expect("these tests need /dev/net/tun and root");
     let mut request = [0u8; 40];
     request[..name.len()].copy_from_slice(name.as_bytes());
-    // IFF_TUN | IFF_NO_PI | IFF_VNET_HDR
-    request[16..18].copy_from_slice(&(0x0001u16 | 0x1000 | 0x4000).to_ne_bytes());
+    request[16..18].copy_from_slice(&flags.to_ne_bytes());
     const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
     const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
     // SAFETY: the buffer is a struct ifreq; the second call takes a number.
@@ -291,30 +312,27 @@ impl World {
         counters.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("no counter {name}")).1
     }
 
+    /// Exchange the TUN for one of so many queues, before [`World::attach`]; the queues behind the first.
+    pub fn with_queues(&mut self, count: usize) -> Vec<File> {
+        self.alice.sh("ip link set rvl0 down");
+        let mut queues: Vec<File> =
+            self.alice.run(move || (0..count).map(|_| open_tun_queue("rvl1")).collect());
+        self.alice.sh(
+            "ip link set rvl1 addrgenmode none; ip addr add 169.254.77.2/32 dev rvl1; ip link set rvl1 up
+                  echo 2 > /proc/sys/net/ipv4/conf/rvl1/rp_filter",
+        );
+        self.tun = queues.remove(0);
+        self.tun_ifindex = self.alice.ifindex("rvl1");
+        queues
+    }
+
     /// The next packet that came out of the TUN.
     pub fn seen(&self) -> Option<Observation> {
         self.seen_within(NEVER)
     }
 
     pub fn seen_within(&self, timeout: Duration) -> Option<Observation> {
-        if !wait_readable(&self.tun, timeout) {
-            return None;
-        }
-        let mut bytes = vec![0u8; 70_000];
-        let n = (&self.tun).read(&mut bytes).expect("read the TUN");
-        assert!(n >= 26, "{n} octets");
-        let (vnet, rest) = bytes[..n].split_at(10);
-        let (record, packet) = rest.split_at(16);
-        assert_eq!(&record[1..4], b"RVL");
-        assert_eq!(record[0] >> 4, packet[0] >> 4, "the record names the IP version");
-        Some(Observation {
-            version: record[0],
-            mark: u32::from_ne_bytes(record[4..8].try_into().unwrap()),
-            cookie: u64::from_ne_bytes(record[8..16].try_into().unwrap()),
-            gso_type: vnet[1],
-            gso_size: u16::from_ne_bytes(vnet[4..6].try_into().unwrap()),
-            packet: packet.to_vec(),
-        })
+        observe_within(&self.tun, timeout)
     }
 
     /// All that came out of the TUN by now.
@@ -381,6 +399,28 @@ impl World {
         let packet = packet.to_vec();
         self.bob.run(move || packets::send_raw(&packet));
     }
+}
+
+/// The next packet that came out of a queue of a TUN.
+pub fn observe_within(mut queue: &File, timeout: Duration) -> Option<Observation> {
+    if !wait_readable(queue, timeout) {
+        return None;
+    }
+    let mut bytes = vec![0u8; 70_000];
+    let n = queue.read(&mut bytes).expect("read the TUN");
+    assert!(n >= 26, "{n} octets");
+    let (vnet, rest) = bytes[..n].split_at(10);
+    let (record, packet) = rest.split_at(16);
+    assert_eq!(&record[1..4], b"RVL");
+    assert_eq!(record[0] >> 4, packet[0] >> 4, "the record names the IP version");
+    Some(Observation {
+        version: record[0],
+        mark: u32::from_ne_bytes(record[4..8].try_into().unwrap()),
+        cookie: u64::from_ne_bytes(record[8..16].try_into().unwrap()),
+        gso_type: vnet[1],
+        gso_size: u16::from_ne_bytes(vnet[4..6].try_into().unwrap()),
+        packet: packet.to_vec(),
+    })
 }
 
 fn is_application(bytes: &[u8], ethertype: u16) -> bool {

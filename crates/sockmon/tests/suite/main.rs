@@ -5,6 +5,7 @@ mod accept;
 mod activated;
 mod agree;
 mod bystander;
+mod classes;
 mod common;
 mod cost;
 mod custom;

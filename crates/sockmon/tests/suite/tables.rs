@@ -100,7 +100,7 @@ fn item_of(item: &Item) -> abi::Item {
             Level::AcceptOnly => abi::ACCEPT_ONLY,
         },
         protocol: 0,
-        zero: 0,
+        aggregate: item.terms.class.0,
     }
 }
 

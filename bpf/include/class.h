@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Classes of packets (docs/design/0042): which one a packet is of before it waits anywhere, and the queue of the TUN for it.
+ *
+ * The class is a hint for the place where a packet waits, and no right: the engine classifies it again. It travels in skb->tc_index, whose
+ * upper ten bits say what wrote it. No sender can set this field; of programs only those on devices write it.
+ */
+#ifndef RVL_CLASS_H
+#define RVL_CLASS_H
+
+#define CLASS_BITS 0x3f
+/* The lower bits are the class that an item of policy gives: uplink_egress, for tun_egress. */
+#define RVL_CLASSED 0x5280
+/* tun_egress has seen the packet, for tun_queue; the lower bits are its class. Not secret: nobody else can write it. */
+#define RVL_SEEN 0x5240
+
+/* How packets are split; NULL where they are not. */
+static __always_inline struct rvl_split *split_of_queues(void)
+{
+	__u32 key = 0;
+	struct rvl_split *value = bpf_map_lookup_elem(&split, &key);
+
+	return value && value->queues ? value : NULL;
+}
+
+/* Note the class that policy gives a packet that goes to the TUN. A later fragment has no ports: its DSCP decides. */
+static __always_inline void note_class(struct __sk_buff *skb, const struct rvl_network *network, const struct headers *h)
+{
+	__u8 aggregate;
+
+	if (!network || h->later_fragment || !split_of_queues())
+		return;
+	aggregate = decide_at(network, h->protocol, h->source_port, h->destination_port).aggregate;
+	if (aggregate)
+		skb->tc_index = RVL_CLASSED | (aggregate & CLASS_BITS);
+}
+
+/* The class of a packet at the TUN, whose IP header comes first. */
+static __always_inline __u8 class_at_tun(struct __sk_buff *skb)
+{
+	const struct rvl_split *value = split_of_queues();
+	__u8 head[2] = {};
+	__u32 dscp;
+
+	if (!value)
+		return 0;
+	if ((skb->tc_index & ~CLASS_BITS) == RVL_CLASSED)
+		return skb->tc_index & CLASS_BITS;
+	if (bpf_skb_load_bytes(skb, 0, head, sizeof(head)))
+		return 0;
+	dscp = head[0] >> 4 == 4 ? head[1] >> 2 : (head[0] & 0xf) << 2 | head[1] >> 6;
+	return value->of_dscp[dscp & (RVL_AGGREGATES - 1)];
+}
+
+/*
+ * The hash of a user, who is an address behind this host, or an application of it (multilinear hashing by a secret key: who does not know it
+ * cannot choose addresses that fall together).
+ */
+static __always_inline __u32 user_hash(struct __sk_buff *skb, const struct rvl_split *value)
+{
+	struct rvl_record record;
+	__u32 words[4] = {};
+	__u64 sum = value->seed[0];
+
+	if (bpf_skb_load_bytes(skb, 0, &record, sizeof(record)))
+		return 0;
+	if (record.version == 0x40)
+		bpf_skb_load_bytes(skb, sizeof(record) + 12, words, 4);
+	else
+		bpf_skb_load_bytes(skb, sizeof(record) + 8, words, 16);
+	sum += value->seed[1] * (record.mark & RVL_MARK_APP);
+	sum += value->seed[2] * words[0];
+	sum += value->seed[3] * words[1];
+	sum += value->seed[4] * words[2];
+	sum += value->seed[5] * words[3];
+	return sum >> 32;
+}
+
+/* The queue of the TUN for a packet. The kernel takes the answer modulo the number of attached queues. */
+SEC("socket")
+int tun_steering(struct __sk_buff *skb)
+{
+	const struct rvl_split *value = split_of_queues();
+	const struct rvl_share *share;
+
+	if (!value || (skb->tc_index & ~CLASS_BITS) != RVL_SEEN)
+		return 0;
+	share = &value->of[skb->tc_index & CLASS_BITS];
+	if (share->count < 2)
+		return share->first;
+	return share->first + user_hash(skb, value) % share->count;
+}
+
+/*
+ * Whether the queue that a packet was given takes it. Two processors that count at once may let one packet more in, which the ring has room
+ * for.
+ */
+static __always_inline bool fits_queue(struct __sk_buff *skb)
+{
+	__u32 key = skb->queue_mapping;
+	struct rvl_tun_queue *queue;
+
+	if (!split_of_queues())
+		return true;
+	queue = bpf_map_lookup_elem(&tun_queues, &key);
+	if (!queue || !queue->limit)
+		return true;
+	__sync_fetch_and_add(&queue->arrived, 1);
+	if ((__s64)(queue->arrived - queue->lost - queue->taken) <= (__s64)queue->limit)
+		return true;
+	__sync_fetch_and_add(&queue->lost, 1);
+	return false;
+}
+
+#endif

@@ -1,0 +1,141 @@
+//! The queues of the TUN by class (docs/design/0042): a packet waits in the queue of its class, whose flood fills no other.
+//! Needs root.
+
+use crate::common;
+
+use std::fs::File;
+
+use common::*;
+use sadb::spd::{AppPolicy, Class, Item, Level, PortRange, Spd};
+use sockmon::{QueueShare, QueueSplit, TunQueues};
+use wire::{AggregateId, Services};
+
+const DEFAULT: AggregateId = AggregateId(1);
+const URGENT: AggregateId = AggregateId(2);
+const BULK: AggregateId = AggregateId(3);
+
+/// The key of the hash of users: six words that look random, and stay the same.
+const KEY: [u64; 6] = [
+    0x9e37_79b9_7f4a_7c15,
+    0xbf58_476d_1ce4_e5b9,
+    0x94d0_49bb_1331_11eb,
+    0xd6e8_feb8_6659_fd93,
+    0xa076_1d64_78bd_642f,
+    0xe703_7ed1_a0b4_28db,
+];
+
+/// DSCP 46 (EF) is urgent, and what an item says is bulk. Queue 0 is for the default, 1 for urgent, 2 for bulk.
+fn split(limit: u32) -> QueueSplit {
+    let mut of_dscp = [DEFAULT; 64];
+    of_dscp[46] = URGENT;
+    let mut shares = [QueueShare { first: 0, count: 1 }; 64];
+    shares[usize::from(URGENT.0)] = QueueShare { first: 1, count: 1 };
+    shares[usize::from(BULK.0)] = QueueShare { first: 2, count: 1 };
+    QueueSplit { limits: vec![limit; 3], of_dscp, shares }
+}
+
+/// A world whose TUN has these queues; the item of port 99 names a class.
+fn world(name: &str, split: QueueSplit) -> (World, Vec<File>, TunQueues) {
+    let mut world = World::new(name);
+    let further = world.with_queues(split.limits.len());
+    world.attach();
+    let bulk = item(PortRange::ANY, PortRange::one(99), Services::ENCRYPTED, Level::Mandatory);
+    let bulk = Item { terms: bulk.terms.classed(BULK), ..bulk };
+    let mut spd = Spd::new(1);
+    let networks =
+        || vec![network("10.99.0.0/24", Class::Protected(0)), network("fd99::/64", Class::Protected(0))];
+    spd.insert(STRICT, AppPolicy::new(networks(), vec![vec![bulk, everything(Level::Mandatory)]]));
+    world.load(&spd, &[]);
+    let queues = world.monitor(move |sockmon| sockmon.split_queues(Some(&split), KEY).unwrap());
+    let tun = world.tun.try_clone().unwrap();
+    let sockmon = world.sockmon();
+    set_queue_programs(&tun, sockmon.steering().unwrap(), sockmon.queue_filter().unwrap().unwrap());
+    (world, further, queues)
+}
+
+/// The packets that wait in each queue, taken out.
+fn drain(world: &World, further: &[File]) -> Vec<usize> {
+    let queue = |file| std::iter::from_fn(move || observe_within(file, NEVER)).count();
+    std::iter::once(&world.tun).chain(further).map(queue).collect()
+}
+
+#[test]
+fn a_packet_waits_in_the_queue_of_its_class() {
+    let (world, further, queues) = world("classes", split(100));
+    let mut program = world.start("strict");
+    let cases: [(&[&str], [usize; 3]); 6] = [
+        (&["open a udp4", "sendto a 10.99.0.2:53 40"], [1, 0, 0]),
+        (&["open b udp6", "sendto b [fd99::2]:53 40"], [1, 0, 0]),
+        (&["open c udp4", "tos c 184", "sendto c 10.99.0.2:53 40"], [0, 1, 0]),
+        (&["open d udp6", "tos d 184", "sendto d [fd99::2]:53 40"], [0, 1, 0]),
+        // The item says so, whatever the DSCP is.
+        (&["open e udp4", "tos e 184", "sendto e 10.99.0.2:99 40"], [0, 0, 1]),
+        (&["open f udp6", "sendto f [fd99::2]:99 40"], [0, 0, 1]),
+    ];
+    for (commands, expected) in cases {
+        program.run(commands);
+        assert_eq!(drain(&world, &further), expected, "{commands:?}");
+    }
+    assert_eq!([0, 1, 2].map(|queue| queues.counts(queue).arrived), [2, 2, 2]);
+}
+
+#[test]
+fn a_flood_of_one_class_takes_no_place_of_another() {
+    let (mut world, further, queues) = world("class-flood", split(8));
+    let mut program = world.start("strict");
+    program.run(&["open s udp4", "connect s 10.99.0.2:99"]);
+    (0..20).for_each(|_| program.run(&["send s 40"]));
+    program.run(&["open u udp4", "tos u 184", "connect u 10.99.0.2:53"]);
+    (0..5).for_each(|_| program.run(&["send u 40"]));
+    let bulk = queues.counts(2);
+    assert_eq!((bulk.arrived, bulk.lost, bulk.taken, bulk.waiting()), (20, 12, 0, 8));
+    assert_eq!((queues.counts(1).arrived, queues.counts(1).lost), (5, 0));
+    assert_eq!(world.counter("tun_queue_full"), 12);
+    assert_eq!(drain(&world, &further), [0, 5, 8]);
+    // What was taken makes room, and what is found empty is corrected.
+    queues.take(2, 8);
+    program.run(&["send s 40"]);
+    assert_eq!((queues.counts(2).lost, drain(&world, &further)), (12, vec![0, 0, 1]));
+    assert_eq!((queues.settle(2), queues.counts(2).waiting()), (1, 0));
+}
+
+#[test]
+fn users_are_spread_over_the_queues_of_their_class_and_each_stays_in_one() {
+    let mut shares = [QueueShare { first: 0, count: 1 }; 64];
+    shares[usize::from(BULK.0)] = QueueShare { first: 1, count: 4 };
+    let split = QueueSplit { limits: vec![100; 5], of_dscp: [DEFAULT; 64], shares };
+    let (mut world, further, _) = world("class-users", split);
+    let addresses: Vec<String> = (0..24).map(|host| format!("10.99.0.{}", 200 + host)).collect();
+    let commands: Vec<String> = addresses.iter().map(|own| format!("ip addr add {own}/24 dev up0")).collect();
+    world.alice.run_sh(commands.join("\n"));
+    let own: Vec<String> = addresses.iter().map(|own| format!("{own}/32")).collect();
+    world.monitor(move |sockmon| {
+        let mut locals: Vec<_> = own.iter().map(|own| prefix(own)).collect();
+        locals.push(prefix("10.99.0.1/32"));
+        sockmon.set_locals(&locals).unwrap();
+    });
+    let mut program = world.start("strict");
+    let mut used = [0; 5];
+    for own in &addresses {
+        program.run(&["open s udp4", &format!("bind s {own}:0"), "connect s 10.99.0.2:99"]);
+        (0..3).for_each(|_| program.run(&["send s 40"]));
+        let taken = drain(&world, &further);
+        assert!(taken[0] == 0 && taken.contains(&3), "{own}: {taken:?}");
+        used.iter_mut().zip(taken).for_each(|(sum, packets)| *sum += packets);
+        program.run(&["close s"]);
+    }
+    assert_eq!(used.iter().sum::<usize>(), 3 * addresses.len());
+    // A key that is fixed: the hash of each address is known to be even enough.
+    assert!(used[1..].iter().all(|packets| *packets > 0), "{used:?}");
+}
+
+#[test]
+fn without_a_split_everything_is_in_the_first_queue_and_nothing_is_counted() {
+    let (mut world, further, _) = world("class-none", split(8));
+    let queues = world.monitor(|sockmon| sockmon.split_queues(None, [0; 6]).unwrap());
+    let mut program = world.start("strict");
+    program.run(&["open s udp4", "tos s 184", "connect s 10.99.0.2:99"]);
+    (0..20).for_each(|_| program.run(&["send s 40"]));
+    assert_eq!(drain(&world, &further), [20, 0, 0]);
+    assert_eq!(queues.counts(0), sockmon::QueueCounts::default());
+}
