@@ -88,9 +88,9 @@ pub use policy_change::{
 };
 pub use qos::{
     QosCapability, QosCheck, QosClassCounts, QosClassSums, QosCostSource, QosCosts, QosDelay, QosDirection,
-    QosDirectionState, QosGraph, QosKernelQueue, QosPacket, QosPathCost, QosPlan, QosPreset, QosPresets,
-    QosSimulation, QosSimulationEnd, QosState, QosSuiteCost, QosTerms, QosUnit, QosUnitState, QosVerdict,
-    QosWindow,
+    QosDirectionState, QosGraph, QosKernelCounts, QosKernelQueue, QosPacket, QosPathCost, QosPlan, QosPreset,
+    QosPresets, QosSimulation, QosSimulationEnd, QosState, QosSuiteCost, QosTerms, QosUnit, QosUnitState,
+    QosVerdict, QosWindow,
 };
 pub use replay::{ReplayDirection, ReplayEnd, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{

@@ -70,6 +70,9 @@ pub struct QosDirectionState {
     pub waiting: u64,
     /// The packets that can wait.
     pub room: u64,
+    /// The queues in the kernel, in the order in which they are read; none where all packets share one.
+    #[serde(default)]
+    pub kernel_queues: Vec<QosKernelCounts>,
     /// The classes at the queues that they have met.
     pub classes: Vec<QosClassCounts>,
     /// The crypto units of the graph.
@@ -292,12 +295,35 @@ pub struct QosCapability {
 /// Queues in the kernel for classes of a graph.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QosKernelQueue {
-    /// The name in the graph.
+    /// The name in the graph, or that of the first class.
     pub name: String,
+    /// The direction of the packets.
+    pub direction: QosDirection,
     /// The classes that wait there.
     pub classes: Vec<String>,
     /// Number of queues over which users are spread.
     pub queues: u64,
+    /// The most packets that wait in one of them.
+    pub limit: u64,
+}
+
+/// What came of one kernel queue. What arrived was taken, was lost, or waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QosKernelCounts {
+    /// The number of the queue, from 0.
+    pub queue: u64,
+    /// The classes that wait there.
+    pub classes: Vec<String>,
+    /// Packets that arrived; a super-packet is one.
+    pub arrived: u64,
+    /// Packets that were taken for the graph.
+    pub taken: u64,
+    /// Packets that the kernel half dropped, since the queue was full.
+    pub lost: u64,
+    /// Packets that wait now.
+    pub waiting: u64,
+    /// The most packets that wait.
+    pub limit: u64,
 }
 
 /// A packet of `ravelin qos simulate`, and what became of it.

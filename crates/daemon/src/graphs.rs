@@ -14,6 +14,7 @@ use qos::graph::house::{Line, SuiteCost};
 use qos::graph::{Code, Fault, House, compile};
 
 use crate::start::RunError;
+use crate::tun_queues::PlannedQueues;
 
 /// Nanoseconds that a packet costs on its way through sockets and devices, until it is measured.
 const INPUT_AND_OUTPUT: u64 = 1_500;
@@ -24,6 +25,8 @@ pub struct PreparedGraph {
     pub loaded: LoadedGraph,
     /// The graph for the outbound thread.
     pub outbound: Box<OutboundGraph>,
+    /// The queues of the TUN for its classes; `None`: all packets share one.
+    pub queues: Option<PlannedQueues>,
 }
 
 /// Make the graph that the configuration names; `None` if it names none. Suites are measured for it, which takes some
@@ -44,7 +47,10 @@ pub fn prepare(config: &Config, registry: &Registry) -> Result<Option<PreparedGr
     netio::random::fill(&mut seed)
         .map_err(|source| RunError::System { doing: "reading random octets", source })?;
     let outbound = outbound(&loaded, &house, registry, u64::from_ne_bytes(seed))?;
-    Ok(Some(PreparedGraph { loaded, outbound }))
+    let most = house.kernel_queues.unwrap_or(1);
+    let queues =
+        PlannedQueues::of(&loaded.description, most, config.tun.queue, &outbound, &loaded.aggregates);
+    Ok(Some(PreparedGraph { loaded, outbound, queues }))
 }
 
 /// The graph for the outbound thread. `seed` is random and secret.

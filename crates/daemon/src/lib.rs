@@ -45,6 +45,7 @@ pub mod state;
 mod statistics;
 mod surveyed;
 pub mod translation;
+mod tun_queues;
 pub mod uplinks;
 mod whole_file;
 mod workers;

@@ -47,6 +47,7 @@ use context::Context;
 
 use crate::classes::ClassCatalogue;
 use crate::monitor::Monitor;
+use crate::tun_queues::SplitQueues;
 use config::{Config, LoadedGraph};
 use documents::api_error::{ApiError, Blame};
 use documents::ciphers::fingerprints;
@@ -75,6 +76,8 @@ pub struct Plane {
     observers: Observers,
     /// The graph of classes that is in force.
     graph: Option<LoadedGraph>,
+    /// The queues of the TUN for its classes.
+    tun_queues: Option<SplitQueues>,
 }
 
 /// The control plane for those who answer requests: one at a time, until it is taken away at the end.
@@ -125,13 +128,19 @@ impl Plane {
             associations,
             policy,
             graph: None,
+            tun_queues: None,
         }
     }
 
-    /// The graph of classes is this one, which the data threads have.
-    pub(crate) fn with_graph(mut self, graph: Option<LoadedGraph>) -> Plane {
-        self.graph = graph;
+    /// The graph of classes is this one, which the data threads have, with these queues of the TUN.
+    pub(crate) fn with_graph(mut self, graph: Option<LoadedGraph>, queues: Option<SplitQueues>) -> Plane {
+        (self.graph, self.tun_queues) = (graph, queues);
         self
+    }
+
+    /// The queues of the TUN among which packets are split by class.
+    pub(crate) fn tun_queues(&self) -> Option<&SplitQueues> {
+        self.tun_queues.as_ref()
     }
 
     /// The graph of classes that is in force.

@@ -26,7 +26,9 @@ use tokio::sync::oneshot;
 
 use crate::audit_log::Auditor;
 use crate::classes::ClassCatalogue;
-use crate::datapath::{self, EventReceiver, InboundHalf, InboundThread, OutboundHalf, OutboundThread};
+use crate::datapath::{
+    self, EventReceiver, InboundHalf, InboundThread, KernelQueues, OutboundHalf, OutboundThread,
+};
 use crate::device::Device;
 use crate::flows::{self, FlowLog};
 use crate::gateway::HandedRules;
@@ -42,7 +44,7 @@ use crate::policy_store::Candidate;
 use crate::scrubbed::Scrubbed;
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink};
-use crate::{detach, doctor, gateway, state, translation};
+use crate::{detach, doctor, gateway, state, translation, tun_queues};
 use config::{Config, OuterIo};
 use control::socket::{self, Lock, SocketError};
 use control::{notify, privileges};
@@ -270,7 +272,7 @@ fn bring_up(
     let raw = open_raw(&config)?;
     let (frames_out, frames_in) = datapath::frames::open(&config, &uplinks, &udp, &raw)?.unzip();
     let is_handed_over = tun_fds.is_some();
-    let tun = open_tun(&config, tun_fds, &uplinks)?;
+    let (tun, further) = open_tun(&config, tun_fds, &uplinks)?;
     note_tun(&run_dir, &tun);
     host::apply_settings()?;
 
@@ -296,12 +298,17 @@ fn bring_up(
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
     filter_queue(&tun, &monitor, is_handed_over)?;
+    let (graph, planned) = match graph {
+        Some(PreparedGraph { loaded, outbound, queues }) => (Some((loaded, outbound)), queues),
+        None => (None, None),
+    };
+    let (further, split) = tun_queues::open(&tun, further, &monitor, planned)?;
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
     candidate.follow(&monitor.moved(&candidate.compiled.subjects)?);
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu)?;
     // From here on a worker that is late would keep a data thread waiting.
     keys.registry.settle();
-    let graph = graph.map(|PreparedGraph { loaded, outbound }| {
+    let graph = graph.map(|(loaded, outbound)| {
         out_half.exchange = Some(Some(outbound));
         loaded
     });
@@ -321,7 +328,8 @@ fn bring_up(
     let guarded: Vec<Device> = uplinks.iter().map(Uplink::device).collect();
     let host = Host::new(NetworkStack::Kernel, tun_device, guarded, insides)
         .with_path_mtu(path_mtu)
-        .with_surveyed(surveyed);
+        .with_surveyed(surveyed)
+        .holding_queues(1 + further.len());
     let host = if config.outer == OuterIo::Udp { host } else { host.taking_frames() };
     let scrubbed = Scrubbed::new(out_half.engine.scrubbers().clone());
     let mut plane = Plane::new(
@@ -333,7 +341,7 @@ fn bring_up(
         PolicyInForce::new(store, hosts),
         Observers::new(auditor, flows, scrubbed),
     )
-    .with_graph(graph);
+    .with_graph(graph, split.clone());
     // Optional traffic of a peer that has an association already is sticky from the first packet.
     // What came by a hand-over is nowhere else: nothing from here on may end it that can be said instead.
     if let Err(refused) = plane.put_first_live(&out_half, &in_half) {
@@ -348,12 +356,22 @@ fn bring_up(
     let errors = open_errors()?;
     let sender = raw_sender()?;
     let tun_out = tun.try_clone()?;
+    let queues = std::iter::once(&tun).chain(&further).map(Tun::try_clone).collect::<Result<Vec<_>, _>>()?;
+    let queues = split.map(|split| KernelQueues::new(queues, split));
     out_half.mtus = plane.first_mtus()?;
     out_half.marks = plane.config().marks;
     let (frames, udp_out) = (frames_out, udp.clone());
     plane.begin_count()?;
-    let outbound_thread =
-        OutboundThread { tun: tun_out, frames, udp: udp_out, raw: sender, clear, errors, heard: Vec::new() };
+    let outbound_thread = OutboundThread {
+        tun: tun_out,
+        queues,
+        frames,
+        udp: udp_out,
+        raw: sender,
+        clear,
+        errors,
+        heard: Vec::new(),
+    };
     let frames = frames_in.unwrap_or_default();
     let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()?, frames };
     let outbound_ended = control::channel::start(
@@ -367,7 +385,6 @@ fn bring_up(
         control::channel::start("rvl-inbound", in_half, in_inbox, privileges::give_up_all, |half, inbox| {
             inbound_thread.serve(half, inbox)
         })?;
-    let further = Vec::new();
     let held = ProcessParts { lock, outbound_ended, inbound_ended, tun, further, udp, options, told, heard };
     Ok(Daemon { plane, held, control, handover })
 }
@@ -444,29 +461,27 @@ fn note_host(config: &Config, run_dir: &Path, exempt: &Cgroup) -> Result<(), Run
     record.write(run_dir).map_err(file)
 }
 
-/// The TUN with one queue attached: that of the daemon before, or the device that is there, or a new one.
+/// The TUN with the queues of the daemon before, or with one: that of the device that is there, or of a new one.
 ///
 /// A device that was made with one queue is replaced, but for one that is handed over. The kernel half of the instance
 /// refuses what must be protected from before the old device goes until it has its programs on the new one.
-fn open_tun(config: &Config, handed_over: Option<Vec<OwnedFd>>, uplinks: &[Uplink]) -> Result<Tun, RunError> {
+fn open_tun(
+    config: &Config,
+    handed_over: Option<Vec<OwnedFd>>,
+    uplinks: &[Uplink],
+) -> Result<(Tun, Vec<Tun>), RunError> {
     let name = &config.tun.name;
     let queue_len = config.tun.queue;
     let options = TunOptions { queues: Queues::Several, persist: true, offload: true, queue_len };
-    let tun = match handed_over {
+    let (tun, further) = match handed_over {
         Some(fds) => {
             let (tun, further) = Tun::from_fds(fds)?;
-            if !further.is_empty() {
-                let count = further.len();
-                tracing::warn!(
-                    "{count} further queues of the TUN are given up: this daemon has no graph that reads them"
-                );
-            }
             if tun.queues() == Queues::One {
                 tracing::info!(
                     "the TUN {name} was made with one queue by an earlier version; a restart without --take-over makes it anew"
                 );
             }
-            tun
+            (tun, further)
         }
         None => {
             if netio::tun::has_one_queue(name)? {
@@ -475,12 +490,12 @@ fn open_tun(config: &Config, handed_over: Option<Vec<OwnedFd>>, uplinks: &[Uplin
                 );
                 sockmon::forget_tun(&config.instance)?;
             }
-            Tun::open(name, &options)?
+            (Tun::open(name, &options)?, Vec::new())
         }
     };
     let mtu = uplinks.iter().map(|uplink| uplink.mtu).min().unwrap_or(1500).clamp(1280, 65_535);
     tun.configure(&TunConfig { address: host::TUN_ADDRESS, mtu })?;
-    Ok(tun)
+    Ok((tun, further))
 }
 
 /// Only what the kernel half has seen comes into the queue of the TUN. What came before does not count, but for that of a daemon which

@@ -14,7 +14,7 @@ use qos::graph::description::{Description, UnitKind};
 use qos::graph::fault::Place as FaultPlace;
 use qos::graph::house::{House, Line};
 use qos::graph::kinds::Kind;
-use qos::graph::{PRESETS, preset};
+use qos::graph::{KernelShare, PRESETS, kernel_shares, preset};
 
 /// The reason why nothing is promised where a sliced unit works (docs/design/0040).
 pub const SLICED: &str = "sliced unit";
@@ -108,17 +108,28 @@ pub fn plan(graph: &LoadedGraph, house: &House, measured: bool) -> QosPlan {
         ],
         units: description.units.iter().map(unit).collect(),
         capabilities: capabilities(description, house),
-        kernel_queues: description
-            .kernel
-            .iter()
-            .map(|kernel| QosKernelQueue {
-                name: kernel.name.value.clone(),
-                classes: kernel.classes.iter().map(|class| class.value.clone()).collect(),
-                queues: kernel.queues.value,
-            })
+        kernel_queues: [Direction::Outbound, Direction::Inbound]
+            .into_iter()
+            .flat_map(|direction| kernel_queues(description, direction, house))
             .collect(),
         notes,
     }
+}
+
+/// The kernel queues of a direction.
+fn kernel_queues(
+    description: &Description,
+    of: Direction,
+    house: &House,
+) -> impl Iterator<Item = QosKernelQueue> {
+    let shares = kernel_shares(description, of, house.kernel_queues.unwrap_or(1));
+    shares.into_iter().map(move |KernelShare { name, classes, queues, limit }| QosKernelQueue {
+        name,
+        direction: direction(of),
+        classes,
+        queues,
+        limit,
+    })
 }
 
 fn costs(house: &House, measured: bool) -> QosCosts {

@@ -16,6 +16,34 @@ pub fn readable<const N: usize>(
     wait(fds.map(|fd| (fd, PollFlags::IN)), timeout)
 }
 
+/// Wait as [`readable`] does, for at most [`MOST`] descriptors. A bit of the answer is set for each that can be read, in
+/// their order.
+///
+/// # Errors
+/// The kernel refuses it, or there are too many descriptors.
+pub fn readable_among<'fd>(
+    fds: impl IntoIterator<Item = BorrowedFd<'fd>>,
+    timeout: Option<Duration>,
+) -> io::Result<u32> {
+    let (mut set, mut count) = ([const { None }; MOST], 0);
+    for fd in fds {
+        *set.get_mut(count).ok_or(io::ErrorKind::InvalidInput)? = Some(fd);
+        count += 1;
+    }
+    let Some(first) = set[0] else { return Ok(0) };
+    let mut set = set.map(|fd| match fd {
+        Some(fd) => PollFd::from_borrowed_fd(fd, PollFlags::IN),
+        None => PollFd::from_borrowed_fd(first, PollFlags::empty()),
+    });
+    let asked = set.get_mut(..count).ok_or(io::ErrorKind::InvalidInput)?;
+    wait_for(asked, timeout)?;
+    let bits = asked.iter().enumerate().map(|(at, fd)| u32::from(!fd.revents().is_empty()) << at);
+    Ok(bits.fold(0, |bits, bit| bits | bit))
+}
+
+/// The most descriptors that [`readable_among`] waits for.
+pub const MOST: usize = 24;
+
 /// Wait until `fd` takes data, at most `timeout`; whether it does.
 pub fn writable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
     wait([(fd, PollFlags::OUT)], Some(timeout)).map(|[ready]| ready)
@@ -31,11 +59,20 @@ fn wait<const N: usize>(
     timeout: Option<Duration>,
 ) -> io::Result<[bool; N]> {
     let mut set = fds.map(|(fd, events)| PollFd::from_borrowed_fd(fd, events));
+    wait_for(&mut set, timeout)?;
+    Ok(set.map(|fd| !fd.revents().is_empty()))
+}
+
+/// Wait until one of them is ready, the time is up, or a signal has come.
+fn wait_for(set: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<()> {
     // A time that the kernel cannot count to is no end.
     let limit = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-    match poll(&mut set, limit.as_ref()) {
-        Ok(_) => Ok(set.map(|fd| !fd.revents().is_empty())),
-        Err(Errno::INTR) => Ok([false; N]),
+    match poll(set, limit.as_ref()) {
+        Ok(_) => Ok(()),
+        Err(Errno::INTR) => {
+            set.iter_mut().for_each(PollFd::clear_revents);
+            Ok(())
+        }
         Err(error) => Err(error.into()),
     }
 }

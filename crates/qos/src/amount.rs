@@ -35,6 +35,16 @@ impl Amount {
     }
 }
 
+impl Amount {
+    /// The amount of one packet, if so many packets have this amount together; `None` if there is none.
+    pub const fn mean(&self) -> Option<Amount> {
+        match self.packets {
+            0 => None,
+            packets => Some(Amount { packets: 1, octets: self.octets / packets, ns: self.ns / packets }),
+        }
+    }
+}
+
 impl AddAssign for Amount {
     fn add_assign(&mut self, other: Amount) {
         self.packets = self.packets.saturating_add(other.packets);
@@ -71,6 +81,27 @@ impl Limit {
         now.packets.saturating_add(more.packets) <= self.packets
             && now.octets.saturating_add(more.octets) <= self.octets
             && now.ns.saturating_add(more.ns) <= self.ns
+    }
+}
+
+impl Limit {
+    /// The number of packets like `each` for which there is room beside `now`; [`u64::MAX`] where there is no limit.
+    pub fn room(&self, now: Amount, each: Amount) -> u64 {
+        let measures = [Measure::Packets, Measure::Octets, Measure::Nanoseconds];
+        let room = measures.map(|measure| match self.of(measure) {
+            u64::MAX => u64::MAX,
+            most => most.saturating_sub(now.of(measure)) / each.of(measure).max(1),
+        });
+        room.into_iter().min().unwrap_or(u64::MAX)
+    }
+
+    /// The most in one measure.
+    const fn of(&self, measure: Measure) -> u64 {
+        match measure {
+            Measure::Packets => self.packets,
+            Measure::Octets => self.octets,
+            Measure::Nanoseconds => self.ns,
+        }
     }
 }
 

@@ -46,6 +46,7 @@ pub mod view;
 use crate::Direction;
 use crate::graph::description::{Description, Mark, Queue, Unit, UnitKind};
 use crate::graph::house::House;
+use crate::graph::kernel::{KERNEL_PACKETS, kernel_shares};
 use crate::graph::quantity::show_about;
 use arrival::Arrival;
 use pass::{Pass, at_tree, delay};
@@ -150,9 +151,6 @@ impl Bounds {
     }
 }
 
-/// The packets of a kernel queue that the graph does not limit.
-pub const KERNEL_PACKETS: u64 = 512;
-
 /// The bounds of a graph that has passed the other checks.
 pub fn bounds(description: &Description, house: &House) -> Bounds {
     let mut classes = Vec::new();
@@ -236,20 +234,12 @@ fn kernel(view: &View<'_>, class: &str) -> u64 {
     let path = &view.house.path;
     let mut others = 0_u64;
     let mut own = None;
-    for kernel in &view.description.kernel {
-        if !kernel.direction.value.has(view.direction) {
-            continue;
-        }
-        if kernel.classes.iter().any(|name| name.value == class) {
-            own = kernel
-                .limit
-                .packets
-                .as_ref()
-                .map(|packets| packets.value)
-                .or_else(|| kernel.limit.octets.as_ref().map(|octets| octets.value / SMALLEST));
-            others = others.saturating_add(kernel.queues.value.saturating_sub(1));
+    for share in kernel_shares(view.description, view.direction, view.house.kernel_queues.unwrap_or(1)) {
+        if share.classes.iter().any(|name| name == class) {
+            own = Some(share.limit);
+            others = others.saturating_add(share.queues.saturating_sub(1));
         } else {
-            others = others.saturating_add(kernel.queues.value);
+            others = others.saturating_add(share.queues);
         }
     }
     let packets = own.unwrap_or(KERNEL_PACKETS).saturating_add(others.saturating_mul(path.batch));

@@ -157,6 +157,12 @@ pub trait Enqueue: Send {
     /// Judge a packet that comes.
     fn admit(&mut self, meta: &Meta, backlog: &Backlog, context: &Context) -> Admit;
 
+    /// Whether a packet beyond the limit of the queue is refused, so that it does better to wait where it is. Not so
+    /// where another one ends for it.
+    fn refuses_beyond_limit(&self) -> bool {
+        true
+    }
+
     /// What the component is, for people.
     fn about(&self) -> About;
 }

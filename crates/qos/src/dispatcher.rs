@@ -201,6 +201,11 @@ impl<T: 'static> Dispatcher<T> {
         self.station(unit).map(Station::marks)
     }
 
+    /// The node that hangs at hook 5b of a unit, to be asked.
+    pub fn queues(&self, unit: UnitId) -> Option<&Node<T>> {
+        self.station(unit).map(|station| &station.queues)
+    }
+
     /// The node that hangs at hook 5b of a unit, to exchange parts of it. Its packets have to stay in it.
     pub fn queues_mut(&mut self, unit: UnitId) -> Option<&mut Node<T>> {
         self.stations.get_mut(usize::from(unit.0)).map(|station| &mut station.queues)

@@ -121,23 +121,14 @@ impl TunQueues {
         self.row(queue).map_or(0, |row| row.arrived.load(Ordering::Acquire))
     }
 
-    /// Count packets that were taken from a queue, so that others have room.
+    /// Count packets that were taken from a queue, so that others have room. The reader also counts so what ended
+    /// between the count of arrivals and the queue.
     #[inline]
     pub fn take(&self, queue: usize, packets: u64) {
         if let Some(row) = self.row(queue) {
             // One thread writes it.
             row.taken.store(row.taken.load(Ordering::Relaxed).wrapping_add(packets), Ordering::Release);
         }
-    }
-
-    /// Correct the count of a queue that was found empty twice, while no packet came: what is missing ended between the
-    /// count and the queue. Returns how many packets that are.
-    pub fn settle(&self, queue: usize) -> u64 {
-        let counts = self.counts(queue);
-        if let Some(row) = self.row(queue) {
-            row.taken.store(counts.arrived.saturating_sub(counts.lost), Ordering::Release);
-        }
-        counts.waiting()
     }
 
     /// What came of a queue.

@@ -76,6 +76,51 @@ fn counts(rig: &Rig) -> Vec<(String, String, u64, u64, u64)> {
     outbound["classes"].as_array().unwrap().iter().map(row).collect()
 }
 
+/// A kernel queue of alice's outbound direction.
+#[derive(Debug)]
+struct KernelQueue {
+    classes: String,
+    arrived: u64,
+    taken: u64,
+    lost: u64,
+    waiting: u64,
+    limit: u64,
+}
+
+/// The kernel queues of alice's outbound direction. What arrived is accounted for in each.
+fn kernel_queues(rig: &Rig) -> Vec<KernelQueue> {
+    let state = rig.json(Side::Alice, &["qos", "show"]).unwrap();
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value} in {state}"));
+    let queue = |row: &Value| {
+        let classes: Vec<&str> =
+            row["classes"].as_array().unwrap().iter().map(|class| class.as_str().unwrap()).collect();
+        let [arrived, taken, lost, waiting, limit] =
+            ["arrived", "taken", "lost", "waiting", "limit"].map(|field| number(&row[field]));
+        assert_eq!(arrived, taken + lost + waiting, "{row}");
+        KernelQueue { classes: classes.join(","), arrived, taken, lost, waiting, limit }
+    };
+    state["directions"][0]["kernel_queues"].as_array().unwrap().iter().map(queue).collect()
+}
+
+/// A program that sends datagrams at once, says so, and prints how many answers came.
+fn sends(app: &Path, tos: u8, count: u32) -> Program {
+    const BURST: &str = r#"
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, int(sys.argv[3]))
+s.settimeout(10)
+s.connect((sys.argv[1], int(sys.argv[2])))
+count = int(sys.argv[4])
+for n in range(count):
+    s.send(bytes(300))
+print("sent", flush=True)
+if int(sys.argv[3]):
+    print(sum(len(s.recv(1000)) == 300 for n in range(count)))
+"#;
+    let args = [Side::Bob.v4().to_string(), ECHO.to_string(), tos.to_string(), count.to_string()];
+    Program::new(app).args(["-c", BURST]).args(args)
+}
+
 fn of(rows: &[(String, String, u64, u64, u64)], hook: &str, class: &str) -> (u64, u64, u64) {
     let row = rows.iter().find(|row| (row.0.as_str(), row.1.as_str()) == (hook, class));
     row.map_or((0, 0, 0), |row| (row.2, row.3, row.4))
@@ -122,8 +167,18 @@ fn packets_of_each_class_go_through_the_queues_of_a_graph() {
         [flow.local_port, flow.remote_port].iter().any(|port| [TCP, ECHO].contains(port))
     });
 
+    // Each class came by a kernel queue of its own.
+    let queues = kernel_queues(&rig);
+    assert_eq!(queues.len(), 2, "{queues:?}");
+    assert_eq!((queues[0].classes.as_str(), queues[0].arrived, queues[0].lost), ("ef", COUNT, 0));
+    assert!(queues[1].classes == "be" && queues[1].arrived > COUNT && queues[1].lost == 0, "{queues:?}");
+
     let shown = rig.ravelin(Side::Alice, &["qos", "show"], "").unwrap();
     assert!(shown.starts_with("graph: preset two-classes") && shown.contains("inline"), "{shown}");
+    assert!(shown.contains("KERNEL QUEUE OF"), "{shown}");
+    // The daemon's own queues are no stranger's.
+    let status = rig.ravelin(Side::Alice, &["status"], "").unwrap();
+    assert!(!status.contains("queues of the TUN"), "{status}");
     let graph = rig.ravelin(Side::Alice, &["qos", "show", "--graph"], "").unwrap();
     assert!(graph.contains("[class.ef]") && graph.contains("[[hook]]"), "{graph}");
     // Where no graph is in force, that is said.
@@ -134,6 +189,37 @@ fn packets_of_each_class_go_through_the_queues_of_a_graph() {
     rig.start_with(Side::Alice, &["--take-over"]).unwrap();
     datagrams(&rig, &app, 46 << 2);
     assert_eq!(of(&counts(&rig), "5a", "ef").0, COUNT);
+    assert_eq!((kernel_queues(&rig)[0].arrived, kernel_queues(&rig)[0].lost), (COUNT, 0));
+}
+
+#[test]
+fn a_flood_that_fills_the_kernel_queue_of_its_class_costs_no_packet_of_another() {
+    let (mut rig, app) = build("rvl-qosk", "[qos]\npreset = \"two-classes\"\n");
+    rig.start_both().unwrap();
+    associate(&rig).unwrap();
+    let echo = Program::new(&app).args(["-c", SERVER, &ECHO.to_string()]);
+    let echo = rig.lab.bob().spawn(echo).unwrap();
+    echo.wait_for_output("ready", PATIENCE).unwrap();
+    // A stopped daemon reads nothing, so what is sent meanwhile waits in the kernel or is lost there.
+    rig.daemon(Side::Alice).unwrap().signal(libc::SIGSTOP).unwrap();
+    let flood = rig.lab.alice().run_program(sends(&app, 0, 1000), PATIENCE).unwrap();
+    let urgent = rig.lab.alice().spawn(sends(&app, 46 << 2, 20)).unwrap();
+    urgent.wait_for_output("sent", PATIENCE).unwrap();
+    rig.daemon(Side::Alice).unwrap().signal(libc::SIGCONT).unwrap();
+    assert!(flood.status.success(), "{}", flood.err());
+    let answers = urgent.finish(PATIENCE).unwrap();
+    assert_eq!(answers.out().lines().last(), Some("20"), "{}", answers.err());
+    let queues = tests::wait_for("empty kernel queues", PATIENCE, || {
+        let queues = kernel_queues(&rig);
+        if queues.iter().all(|queue| queue.waiting == 0) { Ok(queues) } else { Err(format!("{queues:?}")) }
+    });
+    assert_eq!((queues[0].arrived, queues[0].lost, queues[0].taken), (20, 0, 20));
+    let be = &queues[1];
+    // Errors about answers that nobody waits for any more are of this class too.
+    let others = be.arrived - 1000;
+    assert!((1000 - be.limit..=1000 - be.limit + others).contains(&be.lost) && others < 50, "{queues:?}");
+    let counters = rig.ravelin(Side::Alice, &["stats"], "").unwrap();
+    assert!(counters.contains("beyond what the kernel queue of its class holds"), "{counters}");
 }
 
 #[test]

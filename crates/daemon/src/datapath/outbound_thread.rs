@@ -1,9 +1,12 @@
 //! The outbound thread: packets from the TUN through the engine to the wire.
 
+mod kernel_queues;
 mod queued;
 
+pub use kernel_queues::KernelQueues;
+
 use std::net::IpAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use engine::{Outbound, OutboundGraph, Outcome};
@@ -162,6 +165,8 @@ enum Await {
 pub struct OutboundThread {
     /// Where packets come from, and answers to the host go.
     pub tun: Tun,
+    /// The queues that packets come from by class; `None`: all come by the first one.
+    pub queues: Option<KernelQueues>,
     /// Where protected packets go, if they leave as frames.
     pub frames: Option<FrameSender>,
     /// Where protected packets go.
@@ -185,12 +190,8 @@ impl OutboundThread {
         let mut drop_log = DropLog::default();
         let mut until = None;
         loop {
-            // A family that the host has not stands in the set as the eventfd.
-            let wake = inbox.wake().as_fd();
-            let errors = |at: usize| self.errors.get(at).map_or(wake, AsFd::as_fd);
-            let set = [wake, self.tun.as_fd(), errors(0), errors(1)];
-            let ready = poll::readable(set, Some(patience(half, until, clock::monotonic())));
-            let [woken, readable, heard @ ..] = ready.unwrap_or([true; 4]);
+            let patience = patience(half, until, clock::monotonic());
+            let [woken, readable, heard @ ..] = self.wait(half, inbox.wake().as_fd(), patience);
             if woken && inbox.run(half) == Next::End {
                 return;
             }
@@ -235,6 +236,29 @@ impl OutboundThread {
             }
             half.tell();
         }
+    }
+
+    /// Wait for a command, a packet of the TUN, and ICMP errors of each family.
+    fn wait(&mut self, half: &OutboundHalf, wake: BorrowedFd<'_>, patience: Duration) -> [bool; 4] {
+        // A family that the host has not stands in the set as the eventfd.
+        let errors = |at: usize| self.errors.get(at).map_or(wake, AsFd::as_fd);
+        let Some(queues) = &mut self.queues else {
+            let set = [wake, self.tun.as_fd(), errors(0), errors(1)];
+            return poll::readable(set, Some(patience)).unwrap_or([true; 4]);
+        };
+        // A queue of a class that the graph has no room for is not waited for, and stands there as the eventfd too.
+        let has_room: [bool; poll::MOST] = std::array::from_fn(|at| half.engine.room(queues.classes(at)) > 0);
+        let of_queues = queues.fds().zip(has_room).map(|(fd, has_room)| if has_room { fd } else { wake });
+        let set = [wake, errors(0), errors(1)].into_iter().chain(of_queues);
+        let ready = poll::readable_among(set, Some(patience)).unwrap_or(u32::MAX);
+        let mut readable = false;
+        for (at, has_room) in (0..queues.count()).zip(has_room) {
+            if has_room && ready >> (3 + at) & 1 != 0 {
+                queues.is_readable(at);
+                readable = true;
+            }
+        }
+        [ready & 1 != 0, readable, ready & 2 != 0, ready & 4 != 0]
     }
 
     /// Take packets until there is none or the batch is full; `false` if the device does not work.

@@ -1,11 +1,12 @@
 //! The graph of classes that is in force, and what it has done.
 
 use ::qos::graph::description::HookPoint;
-use api::{QosClassCounts, QosDirection, QosDirectionState, QosState, QosUnitState};
+use api::{QosClassCounts, QosDirection, QosDirectionState, QosKernelCounts, QosState, QosUnitState};
 use axum::extract::State;
 use engine::OutboundGraph;
 
 use crate::plane::Shared;
+use crate::tun_queues::{ClassQueue, SplitQueues};
 use control::answer::{Answer, Doc};
 
 /// The queues that packets of a data thread meet, by the hooks in front of them.
@@ -14,12 +15,32 @@ const QUEUES: [HookPoint; 3] = [HookPoint::In1a, HookPoint::In3a, HookPoint::In5
 pub(super) async fn state(State(plane): State<Shared>) -> Answer<QosState> {
     let plane = &*plane.get().await?;
     let Some(graph) = plane.graph() else { return Ok(Doc(QosState::default())) };
-    let outbound = plane.halves().ask_outbound(|half| half.engine.graph().map(direction)).await?;
+    let mut outbound = plane.halves().ask_outbound(|half| half.engine.graph().map(direction)).await?;
+    if let (Some(outbound), Some(queues)) = (&mut outbound, plane.tun_queues()) {
+        outbound.kernel_queues = kernel_queues(queues);
+    }
     Ok(Doc(QosState {
         file: Some(graph.source.clone()),
         graph: Some(::qos::graph::print(&graph.description)),
         directions: outbound.into_iter().collect(),
     }))
+}
+
+/// What came of the queues of the TUN.
+fn kernel_queues(split: &SplitQueues) -> Vec<QosKernelCounts> {
+    let counts = |(at, queue): (usize, &ClassQueue)| {
+        let counts = split.counts(at);
+        QosKernelCounts {
+            queue: at as u64,
+            classes: queue.names.clone(),
+            arrived: counts.arrived,
+            taken: counts.taken,
+            lost: counts.lost,
+            waiting: counts.waiting(),
+            limit: counts.limit,
+        }
+    };
+    split.queues.iter().enumerate().map(counts).collect()
 }
 
 /// What the graph of the outbound thread has done.
@@ -59,6 +80,7 @@ fn direction(queues: &OutboundGraph) -> QosDirectionState {
         direction: QosDirection::Out,
         waiting: waiting as u64,
         room: room as u64,
+        kernel_queues: Vec::new(),
         classes,
         units: dispatcher.units().map(unit).collect(),
     }

@@ -42,6 +42,8 @@ pub struct Host {
     mtus: Mtus,
     /// The other devices and the addresses that the kernel half knows.
     surveyed: Surveyed,
+    /// Queues of the TUN that this daemon holds.
+    queues: u32,
 }
 
 impl Host {
@@ -62,7 +64,13 @@ impl Host {
             surroundings: HostAddresses::default(),
             mtus: Mtus::default(),
             surveyed: Surveyed::default(),
+            queues: 1,
         }
+    }
+
+    /// The same host, of whose TUN this daemon holds so many queues.
+    pub(crate) fn holding_queues(self, queues: usize) -> Host {
+        Host { queues: u32::try_from(queues).unwrap_or(u32::MAX), ..self }
     }
 
     /// The same host, whose associations have this path MTU in octets where the peer has no route.
@@ -240,9 +248,9 @@ impl Host {
         host::tun_owner_fault(&self.network, &self.tun.name)
     }
 
-    /// Whether others hold queues of the TUN: this daemon has one.
+    /// Whether others hold queues of the TUN beside this daemon.
     pub(crate) fn foreign_queues(&self) -> Option<String> {
-        host::foreign_queues(&self.network, &self.tun, 1)
+        host::foreign_queues(&self.network, &self.tun, self.queues)
     }
 
     /// What is wrong with the uplinks.

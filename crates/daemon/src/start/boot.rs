@@ -67,7 +67,7 @@ fn put_in_force(config: &Config, run_dir: &Path, before: Before) -> Result<Boote
     let parent = unified(config)?;
     let exempt = Cgroup::create(&parent, &format!("ravelin-{}", config.instance))?;
     note_host(config, run_dir, &exempt)?;
-    let tun = open_tun(config, None, &uplinks)?;
+    let (tun, _) = open_tun(config, None, &uplinks)?;
     note_tun(run_dir, &tun);
     host::apply_settings()?;
     let known: Vec<u32> = uplinks.iter().map(|uplink| uplink.index).collect();

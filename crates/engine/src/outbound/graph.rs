@@ -9,7 +9,7 @@ use qos::graph::Graph;
 use qos::graph::description::HookPoint;
 use qos::node::{Ended, Wake};
 use qos::unit::UnitId;
-use qos::{Context, Direction, HeaderKind, UnitMask};
+use qos::{Amount, Context, Direction, HeaderKind, UnitMask};
 use sadb::OutboundSa;
 use sadb::sa::{Encapsulation, SaProtocol};
 use wire::stage::{Inner, Selected};
@@ -62,6 +62,8 @@ pub struct OutboundGraph {
     suites: Vec<(SuiteId, u16)>,
     pub(super) ended: Vec<Ended<Ticket>>,
     pub(super) given: Vec<Assigned>,
+    /// The number of jobs that were settled last.
+    settled: usize,
     pub(super) began: Time,
     /// The class of the packet that had the last turn.
     pub(super) last: AggregateId,
@@ -143,6 +145,7 @@ impl OutboundGraph {
             suites,
             ended: Vec::with_capacity(ROOM as usize),
             given: Vec::with_capacity(MOST_JOBS),
+            settled: 0,
             began: Time::default(),
             last: AggregateId::DEFAULT,
             hash: FlowHash::new(seed),
@@ -161,6 +164,18 @@ impl OutboundGraph {
     /// The number of packets that wait, and the number that can.
     pub fn waiting(&self) -> (usize, usize) {
         (self.waiting.len(), self.waiting.capacity())
+    }
+
+    /// The number of packets of a class that the graph has room for.
+    pub(super) fn room(&self, aggregate: AggregateId) -> u64 {
+        let places = self.waiting.capacity() - self.waiting.len();
+        let each = Amount { packets: 1, octets: 1, ns: self.usual };
+        self.graph.room(aggregate, each).min(places as u64)
+    }
+
+    /// The number of jobs that the last turn had.
+    pub fn last_turn(&self) -> usize {
+        self.settled
     }
 
     pub(super) fn context(&mut self, now: Time) -> Context {
@@ -219,6 +234,7 @@ pub(super) const MOST_JOBS: usize = 64;
 impl OutboundGraph {
     pub(super) fn settle(&mut self, now: Time) -> Wake {
         let context = self.context(now);
+        self.settled = self.given.len();
         if !self.given.is_empty() {
             let spent = now.0.saturating_sub(self.began.0);
             let expected: u64 = self.given.iter().map(|given| given.expected.max(1)).sum();

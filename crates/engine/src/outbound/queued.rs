@@ -52,6 +52,12 @@ impl Outbound {
         self.stages.queues.as_deref()
     }
 
+    /// The number of packets of these classes that the graph has room for, of the class that has the most.
+    pub fn room(&self, classes: &[AggregateId]) -> u64 {
+        let Some(queues) = &self.stages.queues else { return u64::MAX };
+        classes.iter().map(|class| queues.room(*class)).max().unwrap_or(u64::MAX)
+    }
+
     /// Copy packets from now on, or no more. Without a graph nothing happens.
     pub fn copy_packets(&mut self, on: bool) {
         if let Some(queues) = &mut self.stages.queues

@@ -29,6 +29,13 @@ impl AggregateLimit {
         self.rows[usize::from(aggregate.0)].0
     }
 
+    /// The number of packets for which the limit of an aggregate has room, each like those that are under way, or like
+    /// `each` if none is.
+    pub fn spare(&self, aggregate: AggregateId, each: Amount) -> u64 {
+        let (now, limit) = self.rows[usize::from(aggregate.0)];
+        limit.room(now, now.mean().unwrap_or(each))
+    }
+
     /// A packet that passed has left, or has ended. It counts for the aggregate that it has passed with. Its estimated
     /// nanoseconds may be others by now, so the packets that leave take the average of those that are under way.
     pub fn leave(&mut self, meta: &Meta) {

@@ -16,6 +16,10 @@ impl Enqueue for DropHead {
         or_evict(meta, backlog, Admit::EvictFirst(Cause::QueueFull))
     }
 
+    fn refuses_beyond_limit(&self) -> bool {
+        false
+    }
+
     fn about(&self) -> About {
         About { kind: "drop-head", settings: String::new() }
     }
@@ -24,6 +28,10 @@ impl Enqueue for DropHead {
 impl Enqueue for DropLongest {
     fn admit(&mut self, meta: &Meta, backlog: &Backlog, _: &Context) -> Admit {
         or_evict(meta, backlog, Admit::EvictLongest(Cause::QueueFull))
+    }
+
+    fn refuses_beyond_limit(&self) -> bool {
+        false
     }
 
     fn about(&self) -> About {

@@ -12,6 +12,10 @@ impl Enqueue for Unlimited {
         Admit::Take
     }
 
+    fn refuses_beyond_limit(&self) -> bool {
+        false
+    }
+
     fn about(&self) -> About {
         About { kind: "unlimited", settings: String::new() }
     }

@@ -1,5 +1,6 @@
 //! The behaviours of a hook in their order, and the steering of packets to the children of a scheduler.
 
+use crate::amount::Amount;
 use crate::behaviour::{AggregateLimit, AuthBudget, Classifier, Target};
 use crate::component::{About, Behaviour, Cause, Context, Entry, Verdict};
 use crate::meta::{AggregateId, Meta};
@@ -96,6 +97,15 @@ impl Chain {
                 limit.count(meta);
             }
         }
+    }
+
+    /// The number of packets for which the limits of an aggregate have room.
+    pub(super) fn spare(&self, aggregate: AggregateId, each: Amount) -> u64 {
+        let limits = self.links.iter().filter_map(|link| match link {
+            Link::Limit(limit) => Some(limit.spare(aggregate, each)),
+            Link::Any(_) | Link::Budget(_) => None,
+        });
+        limits.min().unwrap_or(u64::MAX)
     }
 
     /// The budgets of failed authentication.

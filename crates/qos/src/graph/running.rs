@@ -16,6 +16,7 @@
 //! packets of its class there and at 5a, behind members that were offered before it.
 
 pub mod adopt;
+mod room;
 mod units;
 
 use wire::Time;

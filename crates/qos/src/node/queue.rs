@@ -102,6 +102,15 @@ impl<T: 'static> Queue<T> {
         self.started.is_empty() && self.store.peek().is_none()
     }
 
+    /// The number of packets that the limit has room for, each like those that wait, or like `each` if none does.
+    pub(super) fn spare(&self, each: Amount) -> u64 {
+        if !self.enqueue.refuses_beyond_limit() {
+            return u64::MAX;
+        }
+        let now = self.amount();
+        self.limit.room(now, now.mean().unwrap_or(each))
+    }
+
     /// What a packet that does not fit waits for; `None` if it fits.
     pub(super) fn room(&self, meta: &Meta) -> Option<Wake> {
         if self.limit.admits(self.amount(), meta.amount) {

@@ -119,6 +119,15 @@ impl<T: 'static> Node<T> {
         self.amount().of(measure)
     }
 
+    /// The number of packets for which each queue below has room, in the order of the queues. A packet is like those
+    /// that wait there, or like `each` if none does.
+    pub fn spares(&self, each: Amount, answer: &mut dyn FnMut(u64)) {
+        match self {
+            Node::Queue(queue) => answer(queue.spare(each)),
+            Node::Tree(tree) => tree.children().iter().for_each(|child| child.spares(each, answer)),
+        }
+    }
+
     /// Whether no packet waits.
     pub fn is_empty(&self) -> bool {
         match self {

@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 use qos::Direction::{self, Inbound, Outbound};
 use qos::bound::view::SMALLEST;
-use qos::bound::{Bounds, KERNEL_PACKETS, Terms, bounds, unproved};
+use qos::bound::{Bounds, Terms, bounds, unproved};
 use qos::graph::house::{Line, Path, SuiteCost};
+use qos::graph::kernel::KERNEL_PACKETS;
 use qos::graph::{Code, House, check, preset, read};
 
 /// A gateway with round figures: 1 us to receive, 2 us to send, 7 us for the suite, whatever the length.

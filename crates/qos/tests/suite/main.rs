@@ -30,6 +30,7 @@ mod preset;
 mod queueing;
 mod red;
 mod reservation;
+mod room;
 mod running;
 mod service;
 mod shape;

@@ -5,7 +5,7 @@ mod graph;
 mod plan;
 mod simulate;
 
-use api::{QosClassCounts, QosState, QosUnitState, path};
+use api::{QosClassCounts, QosKernelCounts, QosState, QosUnitState, path};
 use clap::{Args, Subcommand};
 use documents::qos_plan;
 
@@ -165,6 +165,21 @@ fn text(state: &QosState) -> String {
     for direction in &state.directions {
         out +=
             &format!("\n{}, {} of {} packets wait\n", direction.direction, direction.waiting, direction.room);
+        if !direction.kernel_queues.is_empty() {
+            let row = |counts: &QosKernelCounts| {
+                vec![
+                    counts.classes.join(", "),
+                    counts.arrived.to_string(),
+                    counts.taken.to_string(),
+                    counts.waiting.to_string(),
+                    counts.lost.to_string(),
+                    counts.limit.to_string(),
+                ]
+            };
+            let rows: Vec<_> = direction.kernel_queues.iter().map(row).collect();
+            out += &output::table(&["KERNEL QUEUE OF", "ARRIVED", "TAKEN", "WAIT", "LOST", "LIMIT"], &rows);
+            out += "\n";
+        }
         let row = |counts: &QosClassCounts| {
             let dropped: Vec<String> =
                 counts.dropped.iter().map(|(reason, count)| format!("{reason} {count}")).collect();

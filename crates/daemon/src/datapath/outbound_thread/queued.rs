@@ -4,9 +4,9 @@
 //! meanwhile before it gives the next turn. So a packet of a class that goes first waits for one turn and no more,
 //! whatever waits behind it.
 
-use engine::Outcome;
+use engine::{OutboundGraph, Outcome};
 use netio::clock;
-use netio::tun::FromTun;
+use netio::tun::{FromTun, Tun};
 use qos::node::Wake;
 use wire::{Pool, Time};
 
@@ -14,6 +14,8 @@ use super::{Await, OutboundHalf, OutboundThread};
 
 /// Packets that are taken from the device, and look-ups that are made, in a round.
 const ROUND: usize = 64;
+/// Packets of a class that are taken in a round beyond those that are served, where not all are.
+const AHEAD: usize = 16;
 /// Rounds before the thread looks at its channel, at ICMP errors and at timers again.
 const ROUNDS: usize = 16;
 
@@ -56,6 +58,43 @@ impl OutboundThread {
         Await::Time(clock::monotonic())
     }
 
+    /// Take packets in at hook 1a. Returns whether there may be more.
+    fn take_in(
+        &mut self,
+        half: &mut OutboundHalf,
+        now: Time,
+        pool: &mut Pool,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Result<bool, ()> {
+        let Some(queues) = &mut self.queues else {
+            return Ok(take_from(&self.tun, ROUND, half, now, pool, outcomes)?.more);
+        };
+        // Whoever floods has what he floods wait in the kernel, where it is dropped at the least cost: no more of it is
+        // read than what is served.
+        let graph = half.engine.graph();
+        let is_idle = graph.is_none_or(|graph| graph.waiting().0 == 0);
+        let served = graph.map_or(0, OutboundGraph::last_turn);
+        let share = if is_idle { ROUND } else { (2 * served + AHEAD).min(ROUND) };
+        let mut more = false;
+        for at in 0..queues.count() {
+            if !queues.is_pending(at) {
+                continue;
+            }
+            let room = usize::try_from(half.engine.room(queues.classes(at))).unwrap_or(usize::MAX);
+            let most = if at == 0 { ROUND } else { share }.min(room);
+            let Some(tun) = queues.tun(at).filter(|_| most > 0) else { continue };
+            let arrived = queues.arrived(at);
+            let taken = take_from(tun, most, half, now, pool, outcomes)?;
+            queues.taken(at, taken.packets);
+            if taken.more {
+                more = true;
+            } else {
+                queues.empty(at, arrived);
+            }
+        }
+        Ok(more)
+    }
+
     /// Carry out what a call brought, with a copy for those who capture.
     fn finish(&mut self, half: &mut OutboundHalf, pool: &mut Pool, outcomes: &mut Vec<Outcome>) {
         if half.taps.is_on() {
@@ -68,36 +107,45 @@ impl OutboundThread {
         }
         self.carry_out(half, pool, outcomes);
     }
+}
 
-    /// Take packets in at hook 1a. Returns whether there may be more.
-    fn take_in(
-        &mut self,
-        half: &mut OutboundHalf,
-        now: Time,
-        pool: &mut Pool,
-        outcomes: &mut Vec<Outcome>,
-    ) -> Result<bool, ()> {
-        for _ in 0..ROUND {
-            match self.tun.recv(now, pool) {
-                Ok(FromTun::Packet(packet)) => {
-                    half.losses.received += 1;
-                    half.engine.receive(now, packet, pool, outcomes);
-                }
-                Ok(FromTun::Dropped(reason)) => {
-                    half.losses.received += 1;
-                    half.losses.count(reason, 1);
-                }
-                Ok(FromTun::Empty) => {
-                    half.losses.works(self.tun.name());
-                    return Ok(false);
-                }
-                Err(error) => {
-                    half.losses.broke(self.tun.name(), &error);
-                    return Err(());
-                }
+/// What was taken from a queue.
+struct FromQueue {
+    packets: u64,
+    more: bool,
+}
+
+/// Take packets from a queue of the TUN in at hook 1a, at most so many.
+fn take_from(
+    tun: &Tun,
+    most: usize,
+    half: &mut OutboundHalf,
+    now: Time,
+    pool: &mut Pool,
+    outcomes: &mut Vec<Outcome>,
+) -> Result<FromQueue, ()> {
+    let mut packets = 0;
+    for _ in 0..most {
+        match tun.recv(now, pool) {
+            Ok(FromTun::Packet(packet)) => {
+                half.losses.received += 1;
+                half.engine.receive(now, packet, pool, outcomes);
+            }
+            Ok(FromTun::Dropped(reason)) => {
+                half.losses.received += 1;
+                half.losses.count(reason, 1);
+            }
+            Ok(FromTun::Empty) => {
+                half.losses.works(tun.name());
+                return Ok(FromQueue { packets, more: false });
+            }
+            Err(error) => {
+                half.losses.broke(tun.name(), &error);
+                return Err(());
             }
         }
-        half.losses.works(self.tun.name());
-        Ok(true)
+        packets += 1;
     }
+    half.losses.works(tun.name());
+    Ok(FromQueue { packets, more: true })
 }

@@ -63,9 +63,11 @@ fn text(plan: &QosPlan) -> String {
     for window in &plan.replay_windows {
         let _ = writeln!(out, "{}", needed(window));
     }
-    if !plan.kernel_queues.is_empty() {
-        let queues: u64 = plan.kernel_queues.iter().map(|kernel| kernel.queues).sum();
-        let _ = writeln!(out, "kernel queues: {queues}");
+    for kernel in &plan.kernel_queues {
+        let queues = if kernel.queues == 1 { "queue" } else { "queues" };
+        let (count, limit, classes) = (kernel.queues, kernel.limit, kernel.classes.join(", "));
+        let _ =
+            writeln!(out, "kernel {}: {count} {queues} of {limit} packets for {classes}", kernel.direction);
     }
     let _ = writeln!(out, "\n{}", paint(HEAD, "Units"));
     let rows: Vec<Vec<String>> = plan

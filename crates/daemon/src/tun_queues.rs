@@ -1,0 +1,173 @@
+//! The queues of the TUN for the classes of a graph (docs/design/0042): planned with the graph, opened at the start.
+//!
+//! What enters: the graph, the TUN with the queues that a daemon before handed over, the kernel half. What leaves: a
+//! queue for each share of the graph, which the kernel half fills by class.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use engine::OutboundGraph;
+use netio::tun::{Queues, Tun};
+use qos::graph::{Aggregates, Description, KernelShare, kernel_shares};
+use qos::{Colour, Direction, HeaderKind, UnitMask};
+use sockmon::{QueueCounts, QueueShare, QueueSplit, Sockmon, TunQueues};
+use wire::{AggregateId, AppId, Time};
+
+use crate::start::RunError;
+
+/// The queues of the TUN that a graph asks for.
+#[derive(Clone, Debug)]
+pub struct PlannedQueues {
+    shares: Vec<KernelShare>,
+    /// The numbers of the classes of each share.
+    numbers: Vec<Vec<AggregateId>>,
+    split: QueueSplit,
+}
+
+impl PlannedQueues {
+    /// The queues for the outbound direction of a graph; `None` if all packets share one. The length of a queue of the
+    /// device, in packets, is `device`.
+    pub fn of(
+        description: &Description,
+        most: u64,
+        device: u32,
+        graph: &OutboundGraph,
+        numbers: &Aggregates,
+    ) -> Option<PlannedQueues> {
+        let shares =
+            kernel_shares(description, Direction::Outbound, most.min(QueueSplit::MOST_QUEUES as u64));
+        let total: u64 = shares.iter().map(|share| share.queues).sum();
+        if total < 2 {
+            return None;
+        }
+        let mut split = QueueSplit {
+            limits: Vec::new(),
+            of_dscp: std::array::from_fn(|dscp| graph.graph().classify(&marked(dscp as u8))),
+            shares: [QueueShare { first: 0, count: 1 }; _],
+        };
+        let ids =
+            |share: &KernelShare| share.classes.iter().filter_map(|class| numbers.find(class)).collect();
+        let all: Vec<Vec<AggregateId>> = shares.iter().map(ids).collect();
+        for (share, classes) in shares.iter().zip(&all) {
+            let (first, count) = (split.limits.len() as u8, share.queues.min(16) as u8);
+            let limit = u32::try_from(share.limit).unwrap_or(u32::MAX).min(device);
+            split.limits.extend(std::iter::repeat_n(limit, count.into()));
+            for class in classes {
+                if let Some(place) = split.shares.get_mut(usize::from(class.0)) {
+                    *place = QueueShare { first, count };
+                }
+            }
+        }
+        Some(PlannedQueues { shares, numbers: all, split })
+    }
+}
+
+/// A packet of which nothing is known but its DSCP.
+fn marked(dscp: u8) -> qos::Meta {
+    qos::Meta {
+        arrived: Time(0),
+        amount: qos::Amount { packets: 1, octets: 0, ns: 0 },
+        association: 0,
+        spi: 0,
+        mark: 0,
+        user: 0,
+        flow: 0,
+        key: 0,
+        app: AppId::NONE,
+        suite: 0,
+        units: UnitMask(0),
+        aggregate: AggregateId::DEFAULT,
+        colour: Colour::Green,
+        dscp: [0, dscp],
+        ecn: 0,
+        header: HeaderKind::Clear,
+        direction: Direction::Outbound,
+        index: 0,
+    }
+}
+
+/// A queue of the TUN with the classes whose packets wait there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassQueue {
+    /// The names of the classes.
+    pub names: Vec<String>,
+    /// The numbers of the classes.
+    pub classes: Vec<AggregateId>,
+}
+
+/// The queues of the TUN among which packets are split, in the order in which they are read.
+#[derive(Clone, Debug)]
+pub struct SplitQueues {
+    /// The queues, by their number.
+    pub queues: Vec<ClassQueue>,
+    counts: Arc<TunQueues>,
+}
+
+impl SplitQueues {
+    /// What came of a queue.
+    pub fn counts(&self, queue: usize) -> QueueCounts {
+        self.counts.counts(queue)
+    }
+
+    /// The packets that have arrived at a queue. As long as it stays the same, nothing new waits there.
+    #[inline]
+    pub fn arrived(&self, queue: usize) -> u64 {
+        self.counts.arrived(queue)
+    }
+
+    /// Count packets that were taken from a queue.
+    #[inline]
+    pub fn take(&self, queue: usize, packets: u64) {
+        self.counts.take(queue, packets);
+    }
+}
+
+/// Split packets among the queues that are planned, or have one queue. `further` are the queues behind the first that a
+/// daemon before handed over. The answer is the further queues that there are now, and the split.
+///
+/// # Errors
+/// A queue cannot be attached, or the kernel half cannot be told.
+pub fn open(
+    tun: &Tun,
+    mut further: Vec<Tun>,
+    monitor: &Sockmon,
+    planned: Option<PlannedQueues>,
+) -> Result<(Vec<Tun>, Option<SplitQueues>), RunError> {
+    let planned = planned.filter(|_| {
+        let can = tun.queues() == Queues::Several;
+        if !can {
+            tracing::warn!(
+                "all classes share the one queue of the TUN {}: an earlier version made it so; a restart without --take-over \
+                 gives each its own",
+                tun.name()
+            );
+        }
+        can
+    });
+    let wanted = planned.as_ref().map_or(1, |planned| planned.split.limits.len());
+    if further.len() >= wanted {
+        let given_up = further.split_off(wanted - 1);
+        tracing::warn!("{} further queues of the TUN are given up, with what waits there", given_up.len());
+    }
+    while 1 + further.len() < wanted {
+        further.push(tun.attach_queue()?);
+    }
+    let Some(PlannedQueues { shares, numbers, split }) = planned else {
+        if tun.queues() == Queues::Several {
+            tun.set_steering(None)?;
+        }
+        monitor.split_queues(None, [0; _])?;
+        return Ok((further, None));
+    };
+    let mut seed = [0; 48];
+    netio::random::fill(&mut seed)
+        .map_err(|source| RunError::System { doing: "reading random octets", source })?;
+    let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|octet| seed[at * 8 + octet]));
+    let counts = Arc::new(monitor.split_queues(Some(&split), std::array::from_fn(word))?);
+    tun.set_steering(Some(monitor.steering()?.as_fd()))?;
+    let queues = shares.iter().zip(&numbers).flat_map(|(share, classes)| {
+        let queue = ClassQueue { names: share.classes.clone(), classes: classes.clone() };
+        std::iter::repeat_n(queue, share.queues as usize)
+    });
+    Ok((further, Some(SplitQueues { queues: queues.collect(), counts })))
+}

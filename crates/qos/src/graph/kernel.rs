@@ -1,0 +1,107 @@
+//! The queues in the kernel, as a gateway opens them for a graph: those that it describes, or one for each class.
+
+use super::description::Description;
+use crate::Direction;
+
+/// The packets of a kernel queue that the graph does not limit.
+pub const KERNEL_PACKETS: u64 = 512;
+
+/// The octets of the smallest packet: an IPv4 header with its UDP header.
+const SMALLEST: u64 = 28;
+
+/// Queues in the kernel for some classes of one direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelShare {
+    /// The name in the graph, or that of the first class.
+    pub name: String,
+    /// The classes that wait there.
+    pub classes: Vec<String>,
+    /// The number of queues over which users are spread.
+    pub queues: u64,
+    /// The most packets that wait in one of them.
+    pub limit: u64,
+}
+
+/// The queues in the kernel in the order in which they are read.
+///
+/// A graph that describes none for the direction has one for each class, in the order of the classes. Of more than
+/// `most` classes the last ones share a queue. Such a queue has the limit of packets that the queues of its classes
+/// have, and at most [`KERNEL_PACKETS`].
+pub fn kernel_shares(description: &Description, direction: Direction, most: u64) -> Vec<KernelShare> {
+    let described = description.kernel.iter().filter(|kernel| kernel.direction.value.has(direction));
+    let mut shares: Vec<KernelShare> = described
+        .map(|kernel| {
+            let octets = kernel.limit.octets.as_ref().map(|octets| octets.value / SMALLEST);
+            let limit = kernel.limit.packets.as_ref().map(|packets| packets.value).or(octets);
+            KernelShare {
+                name: kernel.name.value.clone(),
+                classes: kernel.classes.iter().map(|class| class.value.clone()).collect(),
+                queues: kernel.queues.value,
+                limit: limit.unwrap_or(KERNEL_PACKETS),
+            }
+        })
+        .collect();
+    if !shares.is_empty() {
+        return shares;
+    }
+    for class in description.classes.iter().filter(|class| class.direction.value.has(direction)) {
+        let name = &class.name.value;
+        let limit = limit(description, name);
+        if shares.len() as u64 >= most.max(1)
+            && let Some(last) = shares.last_mut()
+        {
+            last.classes.push(name.clone());
+            last.limit = last.limit.max(limit);
+            continue;
+        }
+        shares.push(KernelShare { name: name.clone(), classes: vec![name.clone()], queues: 1, limit });
+    }
+    shares
+}
+
+/// The least limit of packets among the queues of a class.
+fn limit(description: &Description, class: &str) -> u64 {
+    let of_class =
+        description.queues.iter().filter(|queue| queue.classes.iter().any(|name| name.value == class));
+    let limits = of_class.filter_map(|queue| queue.limit.packets.as_ref()).map(|packets| packets.value);
+    limits.min().unwrap_or(KERNEL_PACKETS).min(KERNEL_PACKETS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{House, check, preset};
+
+    fn shares(description: &Description, most: u64) -> Vec<(String, Vec<String>, u64, u64)> {
+        let shares = kernel_shares(description, Direction::Outbound, most);
+        shares.into_iter().map(|share| (share.name, share.classes, share.queues, share.limit)).collect()
+    }
+
+    fn share(name: &str, classes: &[&str], queues: u64, limit: u64) -> (String, Vec<String>, u64, u64) {
+        (name.to_owned(), classes.iter().map(|class| (*class).to_owned()).collect(), queues, limit)
+    }
+
+    #[test]
+    fn each_class_has_a_queue_and_the_last_ones_share_where_there_are_too_few() {
+        let voice = preset("voice").unwrap();
+        let all = [
+            share("control", &["control"], 1, 64),
+            share("ef", &["ef"], 1, 64),
+            share("af4", &["af4"], 1, 256),
+            share("rest", &["rest"], 1, 512),
+        ];
+        assert_eq!(shares(&voice, 4), all);
+        let few = share("ef", &["ef", "af4", "rest"], 1, 512);
+        assert_eq!(shares(&voice, 2), [all[0].clone(), few]);
+        assert_eq!(shares(&voice, 0), shares(&voice, 1));
+    }
+
+    #[test]
+    fn what_is_described_is_what_there_is() {
+        let text = "preset = \"two-classes\"\n[kernel.urgent]\nclasses = [\"ef\"]\nlimit = { packets = 32 }\n\
+                    [kernel.others]\nclasses = [\"be\"]\nqueues = 3\nlimit = { octets = \"28kB\" }\n";
+        let description = check(text, &House::default()).unwrap();
+        let expected = [share("urgent", &["ef"], 1, 32), share("others", &["be"], 3, 1000)];
+        assert_eq!(shares(&description, 4), expected);
+    }
+}
