@@ -87,10 +87,10 @@ pub use policy_change::{
     PolicyApplied, PolicyApply, PolicyPlan, PolicyText, SocketChange,
 };
 pub use qos::{
-    QosCapability, QosCheck, QosClassCounts, QosClassSums, QosCostSource, QosCosts, QosDelay, QosDirection,
-    QosDirectionState, QosGraph, QosKernelCounts, QosKernelQueue, QosPacket, QosPathCost, QosPlan, QosPreset,
-    QosPresets, QosSimulation, QosSimulationEnd, QosState, QosSuiteCost, QosTerms, QosUnit, QosUnitState,
-    QosVerdict, QosWindow,
+    QosApplied, QosApply, QosCapability, QosCheck, QosClassCounts, QosClassSums, QosCostSource, QosCosts,
+    QosDelay, QosDirection, QosDirectionState, QosGraph, QosKernelCounts, QosKernelQueue, QosPacket,
+    QosPathCost, QosPlan, QosPreset, QosPresets, QosSimulation, QosSimulationEnd, QosState, QosSuiteCost,
+    QosTerms, QosUnit, QosUnitState, QosVerdict, QosWindow,
 };
 pub use replay::{ReplayDirection, ReplayEnd, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{

@@ -329,6 +329,23 @@ pub const OPERATIONS: &[Operation] = &[
         document::<crate::QosState>(),
     ),
     operation(
+        Method::Post,
+        path::QOS_APPLY,
+        "Put a graph of classes in force",
+        document::<crate::QosApplied>(),
+    )
+    .takes::<crate::QosApply>()
+    .refuses(&[404, 409]),
+    operation(Method::Post, path::QOS_CONFIRM, "Keep the graph on trial", document::<crate::QosApplied>())
+        .refuses(&[404, 409]),
+    operation(
+        Method::Post,
+        path::QOS_ROLLBACK,
+        "Put the graph before in force again",
+        document::<crate::QosApplied>(),
+    )
+    .refuses(&[404, 409]),
+    operation(
         Method::Get,
         path::SCRUBBED,
         "Flows that policy wants scrubbed",

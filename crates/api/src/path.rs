@@ -55,6 +55,12 @@ pub const COUNTERS: &str = "/v1/counters";
 pub const TRAFFIC: &str = "/v1/traffic";
 /// GET answers with [`crate::QosState`].
 pub const QOS: &str = "/v1/qos";
+/// POST [`crate::QosApply`] answers with [`crate::QosApplied`].
+pub const QOS_APPLY: &str = "/v1/qos/apply";
+/// POST answers with [`crate::QosApplied`].
+pub const QOS_CONFIRM: &str = "/v1/qos/confirm";
+/// POST answers with [`crate::QosApplied`].
+pub const QOS_ROLLBACK: &str = "/v1/qos/rollback";
 /// POST, optionally with `?allow_empty=true` or `allow_missing=true`, answers with [`crate::PolicyReload`].
 pub const POLICY_RELOAD: &str = "/v1/policy/reload";
 /// POST [`crate::PolicyText`] answers with [`crate::PolicyPlan`].

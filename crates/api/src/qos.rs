@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Finding;
+use crate::{Finding, Waiting};
 
 /// The answer of `ravelin qos check`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -57,8 +57,44 @@ pub struct QosState {
     /// The graph in its full form, as TOML; absent if none is in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<String>,
+    /// The trial of the graph; absent: it is not on trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
     /// The directions in which packets wait in the graph.
     pub directions: Vec<QosDirectionState>,
+}
+
+/// A graph to be put in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QosApply {
+    /// The name of the text in messages: the path of a file, or `preset NAME`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The text of the graph; absent: what `[qos]` names, as it is now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Seconds after which the graph before is in force again, unless this one is confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm_within_seconds: Option<u64>,
+}
+
+/// The graph that is in force after a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QosApplied {
+    /// The path of the file, or `preset NAME`.
+    pub file: String,
+    /// Its classes, in the order in which their rules are asked.
+    pub classes: Vec<String>,
+    /// The file that has its text now; absent: no file was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installed: Option<String>,
+    /// The file that has the text which was there before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_as: Option<String>,
+    /// The trial of the graph; absent: it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
 }
 
 /// What the graph has done in one direction.

@@ -15,7 +15,7 @@ pub use device_stats::DeviceStats;
 use drop_log::DropLog;
 pub use event_channel::{EventReceiver, EventSender, event_channel};
 pub use inbound_thread::{InboundHalf, InboundThread};
-pub use outbound_thread::{KernelQueues, OutboundHalf, OutboundThread, Unfit};
+pub use outbound_thread::{GraphExchange, KernelQueues, OutboundHalf, OutboundThread, Unfit};
 pub(crate) use unsent::GIVEN_UP;
 pub use unsent::{PATIENCE, SaEnd, Unsent};
 

@@ -77,7 +77,7 @@ pub(crate) fn take_down(instance: &str, run_dir: &Path) -> Detached {
         Ok(_) => {}
         Err(error) => done.keep(format!("{error}; {}", error.remedy())),
     }
-    if let Err(error) = crate::policy_store::abandon(run_dir) {
+    if let Err(error) = crate::trial::abandon(run_dir) {
         done.keep(format!("a policy on trial, which is in the policy file still: {error}"));
     }
     match Record::read(run_dir) {

@@ -3,16 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use config::{BrokenGraph, Config, GraphError, LoadedGraph, house_of, load_graph_for};
+use config::{BrokenGraph, Config, GraphError, LoadedGraph, house_of};
 use crypto::{Registry, SuiteId};
 use engine::OutboundGraph;
 use netio::clock;
 use qos::Direction;
 use qos::graph::compile::suites;
 use qos::graph::description::HookPoint;
-use qos::graph::house::{Line, SuiteCost};
-use qos::graph::{Code, Fault, House, compile};
+use qos::graph::house::{Line, SuiteCost, Used};
+use qos::graph::{Aggregates, Code, Fault, House, compile};
+use sockmon::QueueSplit;
 
+use crate::graph_store::GraphText;
 use crate::start::RunError;
 use crate::tun_queues::PlannedQueues;
 
@@ -25,57 +27,81 @@ pub struct PreparedGraph {
     pub loaded: LoadedGraph,
     /// The graph for the outbound thread.
     pub outbound: Box<OutboundGraph>,
-    /// The queues of the TUN for its classes; `None`: all packets share one.
-    pub queues: Option<PlannedQueues>,
+    /// The queues of the TUN for its classes.
+    pub queues: PlannedQueues,
 }
 
-/// Make the graph that the configuration names; `None` if it names none. Suites are measured for it, which takes some
-/// hundred milliseconds where legacy suites are allowed.
-///
-/// # Errors
-/// The graph cannot be read, has faults, or has something that the engine does not carry out; or the system gives no
-/// random octets.
-pub fn prepare(config: &Config, registry: &Registry) -> Result<Option<PreparedGraph>, RunError> {
-    if config.qos.is_none() {
-        return Ok(None);
+/// What graphs of this gateway are made with: its suites with their costs, and its kernel queues.
+#[derive(Clone, Debug)]
+pub struct GraphMaker {
+    house: House,
+    suites: BTreeMap<String, SuiteId>,
+    /// The length of a queue of the TUN, in packets.
+    queue_len: u32,
+}
+
+impl GraphMaker {
+    /// The maker of a gateway with this configuration. Suites are measured for it, which takes some hundred milliseconds
+    /// where legacy suites are allowed.
+    pub fn new(config: &Config, registry: &Registry) -> GraphMaker {
+        let mut house = house_of(config);
+        house.costs = costs(registry);
+        let suites = registry.suites().all().map(|suite| (suite.to_string(), suite)).collect();
+        GraphMaker { house, suites, queue_len: config.tun.queue }
     }
-    let mut house = house_of(config);
-    house.costs = costs(registry);
-    let Some(loaded) = load_graph_for(config, &house)? else { return Ok(None) };
-    house.catalogue = loaded.aggregates.clone();
-    let mut seed = [0; 8];
-    netio::random::fill(&mut seed)
-        .map_err(|source| RunError::System { doing: "reading random octets", source })?;
-    let outbound = outbound(&loaded, &house, registry, u64::from_ne_bytes(seed))?;
-    let most = house.kernel_queues.unwrap_or(1);
-    let queues =
-        PlannedQueues::of(&loaded.description, most, config.tun.queue, &outbound, &loaded.aggregates);
-    Ok(Some(PreparedGraph { loaded, outbound, queues }))
-}
 
-/// The graph for the outbound thread. `seed` is random and secret.
-fn outbound(
-    loaded: &LoadedGraph,
-    house: &House,
-    registry: &Registry,
-    seed: u64,
-) -> Result<Box<OutboundGraph>, GraphError> {
-    let broken = |faults| {
-        let LoadedGraph { source, text, .. } = loaded;
-        GraphError::Broken(Box::new(BrokenGraph { source: source.clone(), text: text.clone(), faults }))
-    };
-    let compiled = compile(&loaded.description, house, Direction::Outbound, seed).map_err(broken)?;
-    let all: BTreeMap<String, SuiteId> =
-        registry.suites().all().map(|suite| (suite.to_string(), suite)).collect();
-    let numbers = (0..).zip(suites(house)).filter_map(|(number, name)| Some((*all.get(&name)?, number)));
-    OutboundGraph::new(compiled, numbers.collect(), seed.rotate_left(7)).map(Box::new).map_err(|error| {
-        let at = &loaded.description.hooks;
-        let is_it = |point: HookPoint| error.hook().is_some_and(|hook| hook.queue() == point.queue());
-        let hook = at.iter().find(|hook| is_it(hook.at.value));
-        let span = hook.map_or(0..0, |hook| hook.at.span.clone());
-        let remedy = "leave that hook empty".to_owned();
-        broken(vec![Fault { span, code: Code::WrongPlace, message: error.to_string(), remedy }])
-    })
+    /// The most queues of the TUN that a graph can have.
+    pub fn queues(&self) -> usize {
+        self.house.kernel_queues.unwrap_or(1).clamp(1, QueueSplit::MOST_QUEUES as u64) as usize
+    }
+
+    /// Read a graph, and make what the data thread runs. Names keep their numbers of `catalogue`; `used` are the classes
+    /// that something else names.
+    ///
+    /// # Errors
+    /// The graph has faults, or has something that the engine does not carry out; or the system gives no random octets.
+    pub fn make(
+        &self,
+        text: &GraphText,
+        catalogue: &Aggregates,
+        used: Vec<Used>,
+    ) -> Result<PreparedGraph, RunError> {
+        let mut house = House { catalogue: catalogue.clone(), aggregates: used, ..self.house.clone() };
+        let loaded = LoadedGraph::check_octets(&text.source, text.octets.to_vec(), &house)?;
+        house.catalogue = loaded.aggregates.clone();
+        let mut seed = [0; 8];
+        netio::random::fill(&mut seed)
+            .map_err(|source| RunError::System { doing: "reading random octets", source })?;
+        let outbound = self.outbound(&loaded, &house, u64::from_ne_bytes(seed))?;
+        let most = self.queues() as u64;
+        let queues =
+            PlannedQueues::of(&loaded.description, most, self.queue_len, &outbound, &loaded.aggregates);
+        Ok(PreparedGraph { loaded, outbound, queues })
+    }
+
+    /// The graph for the outbound thread. `seed` is random and secret.
+    fn outbound(
+        &self,
+        loaded: &LoadedGraph,
+        house: &House,
+        seed: u64,
+    ) -> Result<Box<OutboundGraph>, GraphError> {
+        let broken = |faults| {
+            let LoadedGraph { source, text, .. } = loaded;
+            GraphError::Broken(Box::new(BrokenGraph { source: source.clone(), text: text.clone(), faults }))
+        };
+        let compiled = compile(&loaded.description, house, Direction::Outbound, seed).map_err(broken)?;
+        let numbers =
+            (0..).zip(suites(house)).filter_map(|(number, name)| Some((*self.suites.get(&name)?, number)));
+        OutboundGraph::new(compiled, numbers.collect(), seed.rotate_left(7)).map(Box::new).map_err(|error| {
+            let at = &loaded.description.hooks;
+            let is_it = |point: HookPoint| error.hook().is_some_and(|hook| hook.queue() == point.queue());
+            let hook = at.iter().find(|hook| is_it(hook.at.value));
+            let span = hook.map_or(0..0, |hook| hook.at.span.clone());
+            let remedy = "leave that hook empty".to_owned();
+            broken(vec![Fault { span, code: Code::WrongPlace, message: error.to_string(), remedy }])
+        })
+    }
 }
 
 /// The measured cost of every suite that is served.

@@ -53,6 +53,9 @@ pub fn router(plane: Shared) -> Router {
         .route(path::COUNTERS, get(counters::counters))
         .route(path::TRAFFIC, get(traffic::traffic))
         .route(path::QOS, get(qos::state))
+        .route(path::QOS_APPLY, post(qos::apply).layer(whole_graph()))
+        .route(path::QOS_CONFIRM, post(qos::confirm))
+        .route(path::QOS_ROLLBACK, post(qos::rollback))
         .route(path::SCRUBBED, get(scrubbed::status))
         .route(path::INLINE_RULES, get(scrubbed::rules))
         .route(path::INLINE_FLOWS, get(scrubbed::flows))
@@ -72,6 +75,11 @@ pub fn router(plane: Shared) -> Router {
 /// Room for a policy as a JSON string: of what a policy is made of, no octet becomes more than two.
 fn whole_policy() -> axum::extract::DefaultBodyLimit {
     axum::extract::DefaultBodyLimit::max(2 * ::policy::MAX_TEXT + MAX_REQUEST)
+}
+
+/// Room for a graph as a JSON string.
+fn whole_graph() -> axum::extract::DefaultBodyLimit {
+    axum::extract::DefaultBodyLimit::max(2 * config::MAX_GRAPH + MAX_REQUEST)
 }
 
 /// Answer requests until `ended` does.

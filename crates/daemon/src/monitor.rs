@@ -21,7 +21,7 @@ use sadb::sa::Selectors;
 use sadb::spd::{Order, Spd};
 use sockmon::{
     Adopted, AppTraffic, CountedFlow, DnsAnswer, Event, Finding, FlowId, Identity, LoadStats, LoadWarning,
-    SocketEvents, SocketInfo, Sockmon, SockmonError, Span, Subjects, Suspect,
+    QueueSplit, SocketEvents, SocketInfo, Sockmon, SockmonError, Span, Subjects, Suspect, TunQueues,
 };
 use wire::{AppId, Prefix, Time};
 
@@ -119,6 +119,14 @@ pub(crate) trait KernelHalf: Send {
 
     /// Set the addresses of this host.
     fn set_locals(&mut self, locals: &[Prefix]) -> Result<(), KernelError>;
+
+    /// Split packets among the same queues of the TUN in another way.
+    fn change_split(
+        &mut self,
+        queues: &TunQueues,
+        split: &QueueSplit,
+        seed: [u64; 6],
+    ) -> Result<(), KernelError>;
 
     /// Copy protected packets in clear to the device of this index; 0: to none.
     fn set_enc(&mut self, ifindex: u32) -> Result<(), KernelError>;
@@ -272,6 +280,15 @@ impl KernelHalf for Sockmon {
 
     fn set_locals(&mut self, locals: &[Prefix]) -> Result<(), KernelError> {
         Ok(Sockmon::set_locals(self, locals)?)
+    }
+
+    fn change_split(
+        &mut self,
+        queues: &TunQueues,
+        split: &QueueSplit,
+        seed: [u64; 6],
+    ) -> Result<(), KernelError> {
+        Ok(Sockmon::change_split(self, queues, split, seed)?)
     }
 
     fn set_enc(&mut self, ifindex: u32) -> Result<(), KernelError> {

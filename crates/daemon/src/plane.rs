@@ -12,6 +12,8 @@ mod associations;
 pub(crate) mod capture;
 mod context;
 mod first;
+mod graph;
+mod graph_change;
 mod halves;
 mod handover;
 mod host;
@@ -28,6 +30,7 @@ pub(crate) use self::policy::Rivals;
 pub use self::policy::{Hosts, PolicyInForce};
 pub(crate) use self::policy::{load_kernel, report};
 pub use associations::{Associations, SaQuery};
+pub(crate) use graph::GraphInForce;
 pub use halves::Halves;
 pub(crate) use halves::ThreadState;
 pub use host::Host;
@@ -47,8 +50,7 @@ use context::Context;
 
 use crate::classes::ClassCatalogue;
 use crate::monitor::Monitor;
-use crate::tun_queues::SplitQueues;
-use config::{Config, LoadedGraph};
+use config::Config;
 use documents::api_error::{ApiError, Blame};
 use documents::ciphers::fingerprints;
 
@@ -75,9 +77,7 @@ pub struct Plane {
     /// What watches and tells.
     observers: Observers,
     /// The graph of classes that is in force.
-    graph: Option<LoadedGraph>,
-    /// The queues of the TUN for its classes.
-    tun_queues: Option<SplitQueues>,
+    graph: Option<GraphInForce>,
 }
 
 /// The control plane for those who answer requests: one at a time, until it is taken away at the end.
@@ -128,23 +128,17 @@ impl Plane {
             associations,
             policy,
             graph: None,
-            tun_queues: None,
         }
     }
 
-    /// The graph of classes is this one, which the data threads have, with these queues of the TUN.
-    pub(crate) fn with_graph(mut self, graph: Option<LoadedGraph>, queues: Option<SplitQueues>) -> Plane {
-        (self.graph, self.tun_queues) = (graph, queues);
+    /// The graph of classes is this one, which the data threads have.
+    pub(crate) fn with_graph(mut self, graph: Option<GraphInForce>) -> Plane {
+        self.graph = graph;
         self
     }
 
-    /// The queues of the TUN among which packets are split by class.
-    pub(crate) fn tun_queues(&self) -> Option<&SplitQueues> {
-        self.tun_queues.as_ref()
-    }
-
     /// The graph of classes that is in force.
-    pub(crate) fn graph(&self) -> Option<&LoadedGraph> {
+    pub(crate) fn graph(&self) -> Option<&GraphInForce> {
         self.graph.as_ref()
     }
 

@@ -18,6 +18,7 @@ use sadb::spd::{Order, RuleId};
 use wire::{AppId, Flow};
 
 use crate::classes::ClassCatalogue;
+use crate::trial::{Trial, TrialFiles};
 use crate::{last_policy, names};
 use documents::decision::{block_position, decision, rule_position};
 use host_files::HostFiles;
@@ -30,7 +31,6 @@ mod closed;
 mod missing;
 mod renamed;
 mod transition;
-mod trial;
 
 pub use candidate::follow::moved_paths;
 pub use candidate::{Candidate, Executable};
@@ -38,8 +38,6 @@ pub use closed::{closed, closed_by};
 pub use missing::missing;
 pub use renamed::Renamed;
 pub use transition::is_same;
-use trial::TrialFiles;
-pub use trial::{Exchanged, Trial, abandon};
 
 /// A policy that was in force, to go back to.
 pub struct Previous {
@@ -112,7 +110,7 @@ impl PolicyStore {
             }
             None => Renamed::new(),
         };
-        let files = TrialFiles::of(run_dir);
+        let files = TrialFiles::of_policy(run_dir);
         let unreadable = |source| Unreadable { path: run_dir.unwrap_or(Path::new("")).to_owned(), source };
         let trial = files.read().map_err(unreadable)?;
         let previous = files.previous().map_err(unreadable)?;

@@ -280,6 +280,8 @@ struct Upkeep {
     said: Vec<String>,
     /// Likewise, why a policy on trial could not be taken back.
     trial: Option<String>,
+    /// Likewise, of a graph.
+    graph_trial: Option<String>,
 }
 
 impl Upkeep {
@@ -296,6 +298,7 @@ impl Upkeep {
             answers,
             said: Vec::new(),
             trial: None,
+            graph_trial: None,
         })
     }
 
@@ -310,6 +313,11 @@ impl Upkeep {
             tracing::error!("{text}");
         }
         self.trial = wrong;
+        let wrong = plane.end_graph_trial().await;
+        if let Some(text) = wrong.as_ref().filter(|text| self.graph_trial.as_ref() != Some(text)) {
+            tracing::error!("{text}");
+        }
+        self.graph_trial = wrong;
     }
 
     fn look(&mut self, plane: &mut Plane) {

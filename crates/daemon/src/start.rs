@@ -27,19 +27,22 @@ use tokio::sync::oneshot;
 use crate::audit_log::Auditor;
 use crate::classes::ClassCatalogue;
 use crate::datapath::{
-    self, EventReceiver, InboundHalf, InboundThread, KernelQueues, OutboundHalf, OutboundThread,
+    self, EventReceiver, GraphExchange, InboundHalf, InboundThread, KernelQueues, OutboundHalf,
+    OutboundThread,
 };
 use crate::device::Device;
 use crate::flows::{self, FlowLog};
 use crate::gateway::HandedRules;
-use crate::graphs::{self, PreparedGraph};
+use crate::graphs::PreparedGraph;
 use crate::handover::{self, TakenOver};
 use crate::host::{self, Record};
 use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::network_stack::NetworkStack;
 use crate::paths::route_mtu;
-use crate::plane::{Associations, Halves, Host, Hosts, Observers, Plane, PolicyInForce, Rivals};
+use crate::plane::{
+    Associations, GraphInForce, Halves, Host, Hosts, Observers, Plane, PolicyInForce, Rivals,
+};
 use crate::policy_store::Candidate;
 use crate::scrubbed::Scrubbed;
 use crate::surveyed::Surveyed;
@@ -53,6 +56,7 @@ use documents::api_error::ApiError;
 mod boot;
 mod error;
 mod first;
+mod first_graph;
 mod group;
 mod parts;
 mod port;
@@ -61,6 +65,7 @@ mod rehearsal;
 pub use boot::{Booted, boot};
 pub use error::RunError;
 use first::First;
+use first_graph::FirstGraph;
 use parts::{open_errors, open_raw, raw_sender, read_record, unified};
 
 /// The options of a daemon's start and end.
@@ -109,9 +114,9 @@ pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> 
     // A daemon that runs goes on with its policy, where the one that would take over has none.
     let fall_back = !options.take_over;
     // Made before a daemon that works is ended, too: what of it the engine does not carry out is told here.
-    let graph = graphs::prepare(&config, &registry)?;
+    let graph = FirstGraph::prepare(&config, &run_dir, &registry)?;
     let classes = ClassCatalogue::new(
-        graph.as_ref().map_or_else(Aggregates::without_graph, |graph| graph.loaded.classes()),
+        graph.as_ref().map_or_else(Aggregates::without_graph, |graph| graph.prepared.loaded.classes()),
     );
     let suites = &config.crypto.ciphers.suites;
     let mut first = First::read(&config.policy, suites, &classes, &run_dir, fall_back)?;
@@ -123,6 +128,7 @@ pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> 
     let is_taken = taken.is_some();
     let instance = config.instance.clone();
     let up = first.settle_trial(fall_back).and_then(|()| {
+        let graph = FirstGraph::settled(graph)?;
         let before = Before::look(&config, &run_dir)?;
         let up = bring_up(
             config,
@@ -221,7 +227,7 @@ fn take_back(instance: &str, run_dir: &Path, before: Before) {
 struct Ready {
     uplinks: Vec<Uplink>,
     first: First,
-    graph: Option<PreparedGraph>,
+    graph: Option<FirstGraph>,
     outputs: Outputs,
     lock: Lock,
     taken: Option<TakenOver>,
@@ -298,19 +304,17 @@ fn bring_up(
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
     filter_queue(&tun, &monitor, is_handed_over)?;
-    let (graph, planned) = match graph {
-        Some(PreparedGraph { loaded, outbound, queues }) => (Some((loaded, outbound)), queues),
-        None => (None, None),
-    };
+    let planned = graph.as_ref().map(|graph| (&graph.prepared.queues, graph.maker.queues()));
     let (further, split) = tun_queues::open(&tun, further, &monitor, planned)?;
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
     candidate.follow(&monitor.moved(&candidate.compiled.subjects)?);
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu)?;
     // From here on a worker that is late would keep a data thread waiting.
     keys.registry.settle();
-    let graph = graph.map(|(loaded, outbound)| {
-        out_half.exchange = Some(Some(outbound));
-        loaded
+    let graph = graph.map(|FirstGraph { store, maker, prepared }| {
+        let PreparedGraph { loaded, outbound, queues: planned } = prepared;
+        out_half.exchange = Some(GraphExchange { graph: outbound, classes: planned.classes() });
+        GraphInForce { loaded, store, maker, queues: split.clone() }
     });
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());
@@ -341,7 +345,7 @@ fn bring_up(
         PolicyInForce::new(store, hosts),
         Observers::new(auditor, flows, scrubbed),
     )
-    .with_graph(graph, split.clone());
+    .with_graph(graph);
     // Optional traffic of a peer that has an association already is sticky from the first packet.
     // What came by a hand-over is nowhere else: nothing from here on may end it that can be said instead.
     if let Err(refused) = plane.put_first_live(&out_half, &in_half) {

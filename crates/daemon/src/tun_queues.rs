@@ -13,6 +13,7 @@ use qos::{Colour, Direction, HeaderKind, UnitMask};
 use sockmon::{QueueCounts, QueueShare, QueueSplit, Sockmon, TunQueues};
 use wire::{AggregateId, AppId, Time};
 
+use crate::monitor::{KernelError, Monitor};
 use crate::start::RunError;
 
 /// The queues of the TUN that a graph asks for.
@@ -25,21 +26,17 @@ pub struct PlannedQueues {
 }
 
 impl PlannedQueues {
-    /// The queues for the outbound direction of a graph; `None` if all packets share one. The length of a queue of the
-    /// device, in packets, is `device`.
+    /// The queues for the outbound direction of a graph, at most so many. The length of a queue of the device, in packets,
+    /// is `device`.
     pub fn of(
         description: &Description,
         most: u64,
         device: u32,
         graph: &OutboundGraph,
         numbers: &Aggregates,
-    ) -> Option<PlannedQueues> {
+    ) -> PlannedQueues {
         let shares =
             kernel_shares(description, Direction::Outbound, most.min(QueueSplit::MOST_QUEUES as u64));
-        let total: u64 = shares.iter().map(|share| share.queues).sum();
-        if total < 2 {
-            return None;
-        }
         let mut split = QueueSplit {
             limits: Vec::new(),
             of_dscp: std::array::from_fn(|dscp| graph.graph().classify(&marked(dscp as u8))),
@@ -58,7 +55,21 @@ impl PlannedQueues {
                 }
             }
         }
-        Some(PlannedQueues { shares, numbers: all, split })
+        PlannedQueues { shares, numbers: all, split }
+    }
+
+    /// The numbers of the classes of each queue, by its number.
+    pub fn classes(&self) -> Vec<Vec<AggregateId>> {
+        self.class_queues().into_iter().map(|queue| queue.classes).collect()
+    }
+
+    /// The queues, by their number.
+    fn class_queues(&self) -> Vec<ClassQueue> {
+        let queues = self.shares.iter().zip(&self.numbers).flat_map(|(share, classes)| {
+            let queue = ClassQueue { names: share.classes.clone(), classes: classes.clone() };
+            std::iter::repeat_n(queue, share.queues as usize)
+        });
+        queues.collect()
     }
 }
 
@@ -101,9 +112,20 @@ pub struct SplitQueues {
     /// The queues, by their number.
     pub queues: Vec<ClassQueue>,
     counts: Arc<TunQueues>,
+    seed: [u64; 6],
 }
 
 impl SplitQueues {
+    /// Split packets among the same queues as another graph asks.
+    ///
+    /// # Errors
+    /// The kernel half cannot be told, and splits as before.
+    pub(crate) fn change(&mut self, monitor: &Monitor, planned: &PlannedQueues) -> Result<(), KernelError> {
+        monitor.get().change_split(&self.counts, &planned.split, self.seed)?;
+        self.queues = planned.class_queues();
+        Ok(())
+    }
+
     /// What came of a queue.
     pub fn counts(&self, queue: usize) -> QueueCounts {
         self.counts.counts(queue)
@@ -122,8 +144,9 @@ impl SplitQueues {
     }
 }
 
-/// Split packets among the queues that are planned, or have one queue. `further` are the queues behind the first that a
-/// daemon before handed over. The answer is the further queues that there are now, and the split.
+/// Split packets among the queues that are planned, of `most` that are attached; or have one queue, without a graph.
+/// `further` are the queues behind the first that a daemon before handed over. The answer is the further queues that
+/// there are now, and the split.
 ///
 /// # Errors
 /// A queue cannot be attached, or the kernel half cannot be told.
@@ -131,20 +154,18 @@ pub fn open(
     tun: &Tun,
     mut further: Vec<Tun>,
     monitor: &Sockmon,
-    planned: Option<PlannedQueues>,
+    planned: Option<(&PlannedQueues, usize)>,
 ) -> Result<(Vec<Tun>, Option<SplitQueues>), RunError> {
-    let planned = planned.filter(|_| {
-        let can = tun.queues() == Queues::Several;
-        if !can {
-            tracing::warn!(
-                "all classes share the one queue of the TUN {}: an earlier version made it so; a restart without --take-over \
-                 gives each its own",
-                tun.name()
-            );
-        }
-        can
-    });
-    let wanted = planned.as_ref().map_or(1, |planned| planned.split.limits.len());
+    let is_several = tun.queues() == Queues::Several;
+    if planned.is_some() && !is_several {
+        tracing::warn!(
+            "all classes share the one queue of the TUN {}: an earlier version made it so; a restart without --take-over \
+             gives each its own",
+            tun.name()
+        );
+    }
+    let planned = planned.filter(|_| is_several);
+    let wanted = planned.map_or(1, |(_, most)| most);
     if further.len() >= wanted {
         let given_up = further.split_off(wanted - 1);
         tracing::warn!("{} further queues of the TUN are given up, with what waits there", given_up.len());
@@ -152,22 +173,19 @@ pub fn open(
     while 1 + further.len() < wanted {
         further.push(tun.attach_queue()?);
     }
-    let Some(PlannedQueues { shares, numbers, split }) = planned else {
-        if tun.queues() == Queues::Several {
+    let Some((planned, _)) = planned else {
+        if is_several {
             tun.set_steering(None)?;
         }
         monitor.split_queues(None, [0; _])?;
         return Ok((further, None));
     };
-    let mut seed = [0; 48];
-    netio::random::fill(&mut seed)
+    let mut octets = [0; 48];
+    netio::random::fill(&mut octets)
         .map_err(|source| RunError::System { doing: "reading random octets", source })?;
-    let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|octet| seed[at * 8 + octet]));
-    let counts = Arc::new(monitor.split_queues(Some(&split), std::array::from_fn(word))?);
+    let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|octet| octets[at * 8 + octet]));
+    let seed = std::array::from_fn(word);
+    let counts = Arc::new(monitor.split_queues(Some(&planned.split), seed)?);
     tun.set_steering(Some(monitor.steering()?.as_fd()))?;
-    let queues = shares.iter().zip(&numbers).flat_map(|(share, classes)| {
-        let queue = ClassQueue { names: share.classes.clone(), classes: classes.clone() };
-        std::iter::repeat_n(queue, share.queues as usize)
-    });
-    Ok((further, Some(SplitQueues { queues: queues.collect(), counts })))
+    Ok((further, Some(SplitQueues { queues: planned.class_queues(), counts, seed })))
 }

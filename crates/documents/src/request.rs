@@ -2,7 +2,9 @@
 //!
 //! Where the body may hold a key, the refusal says where the fault is, and repeats nothing of it.
 
-use api::{CaptureRequest, DebugRequest, PolicyApply, PolicyText, SaAdd, SaReplace, SaUpdate, SpdAdd};
+use api::{
+    CaptureRequest, DebugRequest, PolicyApply, PolicyText, QosApply, SaAdd, SaReplace, SaUpdate, SpdAdd,
+};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::api_error::{ApiError, Blame};
@@ -89,6 +91,12 @@ impl Request for DebugRequest {
 impl Request for PolicyText {
     fn refusal(_: &[u8], error: &serde_json::Error) -> ApiError {
         bad(format!("the request cannot be read: {error}"))
+    }
+}
+
+impl Request for QosApply {
+    fn refusal(_: &[u8], error: &serde_json::Error) -> ApiError {
+        bad(format!("the request for a graph cannot be read: {error}"))
     }
 }
 

@@ -342,6 +342,20 @@ impl Sockmon {
         tun_queues::split(&self.loaded.maps, split, seed)
     }
 
+    /// Split packets among the same queues in another way from now on. The counts go on, and with the same `seed` users
+    /// stay in their queues.
+    ///
+    /// # Errors
+    /// The kernel half cannot be told, and splits as before.
+    pub fn change_split(
+        &self,
+        queues: &TunQueues,
+        split: &QueueSplit,
+        seed: [u64; abi::SPLIT_WORDS],
+    ) -> Result<(), SockmonError> {
+        tun_queues::change(&self.loaded.maps, queues, split, seed)
+    }
+
     /// Set the selectors that inbound associations serve, each once. Clear text of their flows is refused from then on
     /// where policy says `optional`. Selectors that are no longer served are removed, even after an error.
     pub fn set_live_sas(&mut self, served: &[Selectors]) -> Result<(), SockmonError> {

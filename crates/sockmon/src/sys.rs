@@ -532,7 +532,7 @@ impl<T> Shared<T> {
         }
     }
 
-    /// The memory.
+    /// The memory that is shared with the programs.
     #[inline]
     pub fn get(&self) -> &T {
         // SAFETY: it is mapped as long as this lives, on a page boundary, and is a T by the promise of `map`.

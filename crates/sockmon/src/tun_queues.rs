@@ -141,15 +141,20 @@ impl TunQueues {
         QueueCounts { arrived, lost, taken, limit: row.limit.load(Ordering::Relaxed) }
     }
 
-    fn begin(&self, limits: &[u32]) {
-        for (at, row) in self.rows.get().iter().enumerate() {
-            let limit = limits.get(at).copied().unwrap_or(0);
-            for (to, value) in
-                [(&row.limit, limit.into()), (&row.arrived, 0), (&row.lost, 0), (&row.taken, 0)]
-            {
-                to.store(value, Ordering::Release);
+    fn begin(&self) {
+        for row in self.rows.get() {
+            for count in [&row.arrived, &row.lost, &row.taken] {
+                count.store(0, Ordering::Release);
             }
             row.zero.iter().for_each(|zero| zero.store(0, Ordering::Relaxed));
+        }
+    }
+
+    fn limit(&self, limits: &[u32]) {
+        for (at, row) in self.rows.get().iter().enumerate() {
+            // What waits in a queue that nothing comes to any more goes on to be counted.
+            let limit = limits.get(at).copied().unwrap_or(u32::MAX);
+            row.limit.store(limit.into(), Ordering::Release);
         }
     }
 }
@@ -169,11 +174,22 @@ pub(crate) fn split(
     };
     let queues = TunQueues::of(maps)?;
     maps.write(SPLIT, &0u32, &none)?;
-    queues.begin(split.map_or(&[], |split| &split.limits));
+    queues.begin();
     if let Some(split) = split {
-        maps.write(SPLIT, &0u32, &split.entry(seed))?;
+        change(maps, &queues, split, seed)?;
     }
     Ok(queues)
+}
+
+/// Split packets in another way from now on. The counts go on.
+pub(crate) fn change(
+    maps: &Maps,
+    queues: &TunQueues,
+    split: &QueueSplit,
+    seed: [u64; SPLIT_WORDS],
+) -> Result<(), SockmonError> {
+    queues.limit(&split.limits);
+    maps.write(SPLIT, &0u32, &split.entry(seed))
 }
 
 #[cfg(test)]

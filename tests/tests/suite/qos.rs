@@ -39,6 +39,20 @@ while True:
     s.sendto(data, peer)
 "#;
 
+/// A stream of datagrams to an echo server, one behind the other, until a file is there; the number of those that came back.
+const STREAM: &str = r#"
+import os, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect((sys.argv[1], int(sys.argv[2])))
+s.settimeout(10)
+good = 0
+print("begun", flush=True)
+while not os.path.exists(sys.argv[3]):
+    s.send(bytes(200))
+    good += len(s.recv(1000)) == 200
+print(good)
+"#;
+
 fn policy(app: &Path, peer: Side) -> String {
     format!(
         "application \"{}\" {{\n  network {}, {} protected P;\n  protection P {{ encryption mandatory; }}\n}}\n",
@@ -267,4 +281,122 @@ fn a_class_that_is_full_loses_packets_and_status_tells_the_reason() {
     assert!(refused.err().contains(":5:"), "the line of the hook: {}", refused.err());
     assert!(rig.json(Side::Alice, &["qos", "show"]).unwrap()["file"].is_string());
     std::fs::remove_file(&file).unwrap();
+}
+
+/// A graph in a file, for a rig whose configuration names it.
+struct GraphFile(std::path::PathBuf);
+
+impl GraphFile {
+    fn new(name: &str, text: &str) -> GraphFile {
+        let folder = std::env::temp_dir().join(format!("ravelin-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = GraphFile(folder.join("qos.toml"));
+        std::fs::write(&file.0, text).unwrap();
+        file
+    }
+
+    fn configuration(&self) -> String {
+        format!("[qos]\nfile = {:?}\n", self.0.display().to_string())
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(&self.0).unwrap()
+    }
+
+    fn beside(&self, name: &str, text: &str) -> String {
+        let path = self.0.with_file_name(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+}
+
+impl Drop for GraphFile {
+    fn drop(&mut self) {
+        let _ = self.0.parent().map(std::fs::remove_dir_all);
+    }
+}
+
+const PLAIN: &str = "[class.every]\nmatch = \"rest\"\n";
+const WITH_CALLS: &str = "[class.calls]\nmatch = [{ dscp = [\"EF\"] }]\npriority = true\n\
+                          police = { rate = \"50%\", burst = \"1ms\" }\n\n[class.every]\nmatch = \"rest\"\n";
+
+fn classes_in_force(rig: &Rig) -> String {
+    let graph = rig.ravelin(Side::Alice, &["qos", "show", "--graph"], "").unwrap();
+    let classes = graph.lines().filter_map(|line| line.strip_prefix("[class.")?.strip_suffix(']'));
+    classes.collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() {
+    let file = GraphFile::new("rvl-qosx", PLAIN);
+    let (mut rig, app) = build("rvl-qosx", &file.configuration());
+    rig.start_both().unwrap();
+    associate(&rig).unwrap();
+    let echo = Program::new(&app).args(["-c", SERVER, &ECHO.to_string()]);
+    let echo = rig.lab.bob().spawn(echo).unwrap();
+    echo.wait_for_output("ready", PATIENCE).unwrap();
+    datagrams(&rig, &app, 46 << 2);
+    assert_eq!(of(&counts(&rig), "5a", "every").1, COUNT);
+
+    // A stream goes on over every exchange, and nothing of it is lost.
+    let end = file.0.with_file_name("end").display().to_string();
+    let args = [Side::Bob.v4().to_string(), ECHO.to_string(), end.clone()];
+    let stream = rig.lab.alice().spawn(Program::new(&app).args(["-c", STREAM]).args(args)).unwrap();
+    stream.wait_for_output("begun", PATIENCE).unwrap();
+    let calls = file.beside("calls.toml", WITH_CALLS);
+    for _ in 0..10 {
+        rig.ravelin(Side::Alice, &["qos", "apply", &calls, "--confirm-within", "60s"], "").unwrap();
+        assert_eq!(classes_in_force(&rig), "calls,every");
+        rig.ravelin(Side::Alice, &["qos", "rollback"], "").unwrap();
+        assert_eq!(classes_in_force(&rig), "every");
+    }
+    assert_eq!(file.text(), PLAIN, "a trial leaves the file alone");
+
+    // On trial, over a take-over, and back by itself.
+    let applied = rig.ravelin(Side::Alice, &["qos", "apply", &calls, "--confirm-within", "5s"], "").unwrap();
+    assert!(applied.contains("taken back in"), "{applied}");
+    datagrams(&rig, &app, 46 << 2);
+    assert_eq!(of(&counts(&rig), "5a", "calls").1, COUNT);
+    let queues = kernel_queues(&rig);
+    assert!(queues[0].classes == "calls" && queues[0].arrived >= COUNT, "{queues:?}");
+    rig.start_with(Side::Alice, &["--take-over"]).unwrap();
+    tests::wait_for("the graph before", PATIENCE, || match classes_in_force(&rig) {
+        classes if classes == "every" => Ok(()),
+        classes => Err(classes),
+    });
+    let refused = rig.command(Side::Alice, &["qos", "confirm"], "").unwrap();
+    assert!(refused.err().contains("no graph waits for a confirmation"), "{}", refused.err());
+
+    // Confirmed, it is in the file, with what was there beside it; and a rule may name its class.
+    rig.ravelin(Side::Alice, &["qos", "apply", &calls, "--confirm-within", "60s"], "").unwrap();
+    let confirmed = rig.ravelin(Side::Alice, &["qos", "confirm"], "").unwrap();
+    assert!(confirmed.contains("has its text"), "{confirmed}");
+    assert_eq!(file.text(), WITH_CALLS);
+    let policy =
+        policy(&app, Side::Bob).replace("encryption mandatory;", "encryption mandatory class calls;");
+    rig.set_policy(Side::Alice, &policy).unwrap();
+    rig.reload(Side::Alice).unwrap();
+    datagrams(&rig, &app, 0);
+    assert!(of(&counts(&rig), "5a", "calls").1 >= COUNT);
+    // A graph without that class is refused, and says who names it.
+    let refused = rig.command(Side::Alice, &["qos", "rollback"], "").unwrap();
+    let why = refused.err();
+    assert!(!refused.status.success() && why.contains("names the class `calls`"), "{why}");
+    assert!(why.contains("the policy of"), "{why}");
+    assert_eq!(classes_in_force(&rig), "calls,every");
+    // A broken one too, with its place; nothing changes.
+    let broken = file.beside("broken.toml", "[class.calls]\nmatch = \"everything\"\n");
+    let refused = rig.command(Side::Alice, &["qos", "apply", &broken], "").unwrap();
+    assert!(
+        refused.status.code() == Some(2) && refused.err().contains("broken.toml:2:"),
+        "{}",
+        refused.err()
+    );
+
+    std::fs::write(end, "").unwrap();
+    let done = stream.finish(PATIENCE).unwrap();
+    assert!(done.status.success(), "a datagram of the stream was lost: {}", done.err());
+    assert!(done.out().lines().last().unwrap().parse::<u64>().unwrap() > 100);
+    let audit = rig.json(Side::Alice, &["qos", "show"]).unwrap();
+    assert!(audit["waiting"].is_null(), "{audit}");
 }

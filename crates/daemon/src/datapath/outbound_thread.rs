@@ -19,7 +19,9 @@ use netio::{clock, poll};
 use sadb::Spi;
 use wire::Marks;
 use wire::ip::{self, Headers};
-use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
+use wire::{
+    AcquireId, AggregateId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp,
+};
 
 use super::{
     BATCH, DeviceStats, DropLog, Due, EventSender, HOUSEKEEPING, RECOVERY, SaEnd, Unsent, frames, pool,
@@ -52,7 +54,7 @@ pub struct OutboundHalf {
     /// Associations by which the kernel sends nothing.
     pub unsent: Unsent,
     /// The graph that packets are to wait in from now on, or none; `None`: nothing changes.
-    pub exchange: Option<Option<Box<OutboundGraph>>>,
+    pub exchange: Option<GraphExchange>,
 }
 
 /// An outer packet that did not fit its route.
@@ -68,6 +70,14 @@ pub struct Unfit {
 
 /// Associations whose packets did not fit their route and are remembered at once; others are remembered when these are done.
 const MOST_UNFIT: usize = 64;
+
+/// A graph for the thread to adopt, with the classes of each queue of the TUN.
+pub struct GraphExchange {
+    /// The graph that takes the place of the one in force.
+    pub graph: Box<OutboundGraph>,
+    /// The numbers of the classes of each queue, in their order.
+    pub classes: Vec<Vec<AggregateId>>,
+}
 
 impl OutboundHalf {
     /// A half that has seen no packet.
@@ -196,9 +206,12 @@ impl OutboundThread {
                 return;
             }
             let now = clock::monotonic();
-            if let Some(graph) = half.exchange.take() {
-                half.engine.set_graph(now, graph, &mut pool, &mut outcomes);
+            if let Some(GraphExchange { graph, classes }) = half.exchange.take() {
+                half.engine.set_graph(now, Some(graph), &mut pool, &mut outcomes);
                 self.carry_out(half, &mut pool, &mut outcomes);
+                if let Some(queues) = &mut self.queues {
+                    queues.set_classes(classes);
+                }
             }
             // What waited for an association that a command has just brought.
             while let Some(id) = half.refused.pop() {

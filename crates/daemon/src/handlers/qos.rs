@@ -1,13 +1,18 @@
 //! The graph of classes that is in force, and what it has done.
 
 use ::qos::graph::description::HookPoint;
-use api::{QosClassCounts, QosDirection, QosDirectionState, QosKernelCounts, QosState, QosUnitState};
-use axum::extract::State;
+use api::{
+    QosApplied, QosApply, QosClassCounts, QosDirection, QosDirectionState, QosKernelCounts, QosState,
+    QosUnitState,
+};
+use axum::extract::{ConnectInfo, State};
 use engine::OutboundGraph;
 
 use crate::plane::Shared;
 use crate::tun_queues::{ClassQueue, SplitQueues};
-use control::answer::{Answer, Doc};
+use control::answer::{Answer, Doc, whole};
+use control::asker::Asker;
+use control::extract::Body;
 
 /// The queues that packets of a data thread meet, by the hooks in front of them.
 const QUEUES: [HookPoint; 3] = [HookPoint::In1a, HookPoint::In3a, HookPoint::In5a];
@@ -16,14 +21,58 @@ pub(super) async fn state(State(plane): State<Shared>) -> Answer<QosState> {
     let plane = &*plane.get().await?;
     let Some(graph) = plane.graph() else { return Ok(Doc(QosState::default())) };
     let mut outbound = plane.halves().ask_outbound(|half| half.engine.graph().map(direction)).await?;
-    if let (Some(outbound), Some(queues)) = (&mut outbound, plane.tun_queues()) {
+    if let (Some(outbound), Some(queues)) = (&mut outbound, &graph.queues) {
         outbound.kernel_queues = kernel_queues(queues);
     }
     Ok(Doc(QosState {
-        file: Some(graph.source.clone()),
-        graph: Some(::qos::graph::print(&graph.description)),
+        file: Some(graph.loaded.source.clone()),
+        graph: Some(::qos::graph::print(&graph.loaded.description)),
+        waiting: graph.waiting(),
         directions: outbound.into_iter().collect(),
     }))
+}
+
+pub(super) async fn apply(
+    State(plane): State<Shared>,
+    ConnectInfo(asker): ConnectInfo<Asker>,
+    Body(request): Body<QosApply>,
+) -> Answer<QosApplied> {
+    let change = async move {
+        let mut plane = plane.get().await?;
+        let applied = plane.apply_graph(request).await?;
+        let trial = applied.waiting.as_ref().map_or_else(String::new, |waiting| {
+            format!(", to be confirmed within {} s", waiting.seconds_left)
+        });
+        plane.audit(asker, "graph_applied", format!("{} is in force{trial}", applied.file));
+        Ok(applied)
+    };
+    Ok(Doc(whole(change).await?))
+}
+
+pub(super) async fn confirm(
+    State(plane): State<Shared>,
+    ConnectInfo(asker): ConnectInfo<Asker>,
+) -> Answer<QosApplied> {
+    let change = async move {
+        let mut plane = plane.get().await?;
+        let applied = plane.confirm_graph()?;
+        plane.audit(asker, "graph_confirmed", "the graph on trial stays".to_owned());
+        Ok(applied)
+    };
+    Ok(Doc(whole(change).await?))
+}
+
+pub(super) async fn rollback(
+    State(plane): State<Shared>,
+    ConnectInfo(asker): ConnectInfo<Asker>,
+) -> Answer<QosApplied> {
+    let change = async move {
+        let mut plane = plane.get().await?;
+        let applied = plane.roll_back_graph().await?;
+        plane.audit(asker, "graph_rolled_back", "the graph before is in force again".to_owned());
+        Ok(applied)
+    };
+    Ok(Doc(whole(change).await?))
 }
 
 /// What came of the queues of the TUN.

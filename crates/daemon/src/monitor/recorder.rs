@@ -282,6 +282,10 @@ impl KernelHalf for Recorder {
         unknown("set_locals")
     }
 
+    fn change_split(&mut self, _: &TunQueues, _: &QueueSplit, _: [u64; 6]) -> Result<(), KernelError> {
+        unknown("change_split")
+    }
+
     fn set_enc(&mut self, _: u32) -> Result<(), KernelError> {
         unknown("set_enc")
     }

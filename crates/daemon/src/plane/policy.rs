@@ -25,8 +25,9 @@ use wire::{AppId, Flow};
 
 use crate::classes::ClassCatalogue;
 use crate::monitor::Monitor;
-use crate::policy_store::{self, Candidate, Exchanged, Executable, PolicyStore, Trial};
+use crate::policy_store::{self, Candidate, Executable, PolicyStore};
 use crate::translation::Translator;
+use crate::trial::{Exchanged, Trial};
 use documents::api_error::{ApiError, Blame};
 
 pub(super) use files::Files;

@@ -56,6 +56,12 @@ impl Rules {
         gateway::spans(&self.book.in_order())
     }
 
+    /// The classes that rules name, with the name of the rule.
+    pub(super) fn classes_used(&self) -> impl Iterator<Item = (String, String)> {
+        let named = |rule: SpdAdd| Some((rule.class?, rule.name.unwrap_or_default()));
+        self.book.documents().into_iter().filter_map(named)
+    }
+
     /// The rules, as they go to the next daemon.
     pub(super) fn handed(&self) -> Vec<u8> {
         let handed = HandedRules { gateway: self.gateway, rules: self.book.documents() };

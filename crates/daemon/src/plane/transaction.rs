@@ -10,7 +10,8 @@ use std::sync::Arc;
 use super::Plane;
 use super::halves::by_policy;
 use super::policy::{Files, rival_suite};
-use crate::policy_store::{Candidate, Exchanged, Executable};
+use crate::policy_store::{Candidate, Executable};
+use crate::trial::Exchanged;
 use documents::api_error::ApiError;
 
 impl Plane {

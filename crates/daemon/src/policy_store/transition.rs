@@ -8,8 +8,8 @@ use policy::Compiled;
 use sadb::spd::AppPolicy;
 use wire::{AppId, Time};
 
-use super::trial::{Exchanged, Stage, Trial, install};
 use super::{Candidate, PolicyStore, Previous, Unreadable};
+use crate::trial::{Exchanged, Stage, Trial, install};
 
 /// What the policy file's text is kept as that a confirmed one takes the place of.
 const PREVIOUS: &str = "previous";

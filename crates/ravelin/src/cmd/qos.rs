@@ -1,6 +1,7 @@
 //! `ravelin qos`: graphs of classes, checked, printed, planned and simulated without root and without a daemon; and the
 //! graph that the daemon has in force.
 
+mod change;
 mod graph;
 mod plan;
 mod simulate;
@@ -14,14 +15,17 @@ use crate::exit::{Failure, Kind};
 use crate::output;
 use graph::{GraphArguments, GraphChoice, Outcome};
 
-/// Look at graphs of classes: what is wrong, what they promise, what becomes of a capture. Only `show` without a file
-/// asks the daemon.
+/// Look at graphs of classes, and put one in force: what is wrong, what they promise, what becomes of a capture. Only
+/// `show` without a file, `apply`, `confirm` and `rollback` ask the daemon.
 #[derive(Debug, Subcommand)]
 pub enum Qos {
     Check(Check),
     Presets(Presets),
     Show(Show),
     Plan(plan::Plan),
+    Apply(change::Apply),
+    Confirm(change::Confirm),
+    Rollback(change::Rollback),
     Simulate(simulate::Simulate),
 }
 
@@ -73,6 +77,9 @@ impl Qos {
             Qos::Presets(presets) => presets.execute(),
             Qos::Show(show) => show.execute(),
             Qos::Plan(plan) => plan.execute(),
+            Qos::Apply(apply) => apply.execute(),
+            Qos::Confirm(confirm) => confirm.execute(),
+            Qos::Rollback(rollback) => rollback.execute(),
             Qos::Simulate(simulate) => simulate.execute(),
         }
     }
@@ -162,6 +169,9 @@ const NONE: &str = "no graph of classes is in force; `[qos]` in the configuratio
 fn text(state: &QosState) -> String {
     let Some(file) = &state.file else { return format!("{NONE}\n") };
     let mut out = format!("graph: {file}\n");
+    if let Some(waiting) = &state.waiting {
+        out += &change::taken_back(waiting);
+    }
     for direction in &state.directions {
         out +=
             &format!("\n{}, {} of {} packets wait\n", direction.direction, direction.waiting, direction.room);

@@ -33,8 +33,18 @@ impl KernelQueues {
     pub fn new(tuns: Vec<Tun>, split: SplitQueues) -> KernelQueues {
         let queue =
             |(tun, classes)| Queue { tun, classes, is_pending: true, seen: 0, missing: (u64::MAX, 0) };
+        // Queues that the graph has no use for are read all the same: another graph may have.
         let classes = split.queues.iter().map(|queue| queue.classes.clone());
+        let classes = classes.chain(std::iter::repeat_with(Vec::new));
         KernelQueues { queues: tuns.into_iter().zip(classes).map(queue).collect(), split }
+    }
+
+    /// The queues have these classes from now on, in their order; those behind the last have none.
+    pub fn set_classes(&mut self, classes: Vec<Vec<AggregateId>>) {
+        let classes = classes.into_iter().chain(std::iter::repeat_with(Vec::new));
+        for (queue, classes) in self.queues.iter_mut().zip(classes) {
+            queue.classes = classes;
+        }
     }
 
     /// The number of queues.

@@ -3,7 +3,8 @@
 use std::fmt::Display;
 
 use super::PolicyInForce;
-use crate::policy_store::{Candidate, Exchanged, Previous, Trial};
+use crate::policy_store::{Candidate, Previous};
+use crate::trial::{Exchanged, Trial};
 use documents::api_error::{ApiError, Blame};
 
 /// What becomes of the files with a change.

@@ -1,16 +1,17 @@
-//! A policy on trial: in force, and taken back unless somebody confirms it in time. And the policy before, to go back to by hand.
+//! A policy or a graph of classes on trial: in force, and taken back unless somebody confirms it in time. And the text before,
+//! to go back to by hand.
 //!
 //! The state is in the run directory, so that a daemon that crashes, restarts or hands over leaves it to the next one:
 //!
-//! | file | what |
-//! |---|---|
-//! | `trial.json` | until when (monotonic clock, and of which boot), and how far the end of the trial got |
-//! | `trial.policy` | the text on trial |
-//! | `previous.policy` | the text before |
+//! | file of a policy | of a graph | what |
+//! |---|---|---|
+//! | `trial.json` | `trial-graph.json` | until when (monotonic clock, and of which boot), and how far the end of the trial got |
+//! | `trial.policy` | `trial.graph` | the text on trial |
+//! | `previous.policy` | `previous.graph` | the text before |
 //!
-//! The policy file gets the text when it is confirmed, not before: after a reboot, which forgets the run directory, the
-//! confirmed policy is loaded. Where the administrator changed the policy file itself and put that on trial, the file gets the
-//! text before when the trial fails, and what was in it is kept as `FILE.rejected`.
+//! The file of the policy, or of the graph, gets the text when it is confirmed, not before: after a reboot, which forgets the run
+//! directory, the confirmed one is loaded. Where the administrator changed the file itself and put that on trial, the file gets
+//! the text before when the trial fails, and what was in it is kept as `FILE.rejected`.
 
 use std::fs;
 use std::io;
@@ -21,9 +22,20 @@ use wire::Time;
 
 use crate::whole_file::{remove, with_suffix, write_whole};
 
-const RECORD: &str = "trial.json";
-const TEXT: &str = "trial.policy";
-const PREVIOUS: &str = "previous.policy";
+/// The names of the files of one kind of trial.
+#[derive(Clone, Copy, Debug)]
+struct Names {
+    record: &'static str,
+    text: &'static str,
+    previous: &'static str,
+    subject: &'static str,
+}
+
+const POLICY: Names =
+    Names { record: "trial.json", text: "trial.policy", previous: "previous.policy", subject: "policy" };
+const GRAPH: Names =
+    Names { record: "trial-graph.json", text: "trial.graph", previous: "previous.graph", subject: "graph" };
+
 /// Another one after each boot: monotonic time starts again then.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -39,14 +51,14 @@ pub enum Stage {
     Rejected,
 }
 
-/// A policy that is in force on trial.
+/// A policy, or a graph, that is in force on trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The path of the policy file.
+    /// The path of the file that gets the text when it is confirmed.
     pub policy: PathBuf,
     /// Where the text on trial is from.
     pub source: String,
-    /// It was in the policy file already.
+    /// It was in that file already.
     pub in_place: bool,
     /// The end, nanoseconds of the monotonic clock.
     pub until: u64,
@@ -83,40 +95,52 @@ fn boot() -> String {
 }
 
 /// The trial's files in the run directory; without one nothing is kept (tests of the control API).
-#[derive(Clone, Debug, Default)]
-pub struct TrialFiles(Option<PathBuf>);
+#[derive(Clone, Debug)]
+pub struct TrialFiles {
+    run_dir: Option<PathBuf>,
+    names: Names,
+}
 
 impl TrialFiles {
-    pub fn of(run_dir: Option<&Path>) -> TrialFiles {
-        TrialFiles(run_dir.map(Path::to_owned))
+    /// The files of a policy on trial.
+    pub fn of_policy(run_dir: Option<&Path>) -> TrialFiles {
+        TrialFiles { run_dir: run_dir.map(Path::to_owned), names: POLICY }
+    }
+
+    /// The files of a graph on trial.
+    pub fn of_graph(run_dir: Option<&Path>) -> TrialFiles {
+        TrialFiles { run_dir: run_dir.map(Path::to_owned), names: GRAPH }
     }
 
     fn at(&self, name: &str) -> Option<PathBuf> {
-        self.0.as_ref().map(|dir| dir.join(name))
+        self.run_dir.as_ref().map(|dir| dir.join(name))
     }
 
     /// The trial that an earlier daemon left. One whose record cannot be read has failed: its text is not loaded.
     pub fn read(&self) -> io::Result<Option<Trial>> {
-        let Some(octets) = self.at(RECORD).map_or(Ok(None), |path| read(&path))? else { return Ok(None) };
+        let Some(octets) = self.at(self.names.record).map_or(Ok(None), |path| read(&path))? else {
+            return Ok(None);
+        };
         serde_json::from_slice(&octets).map(Some).map_err(|error| {
-            let text = format!("the record of a policy on trial is damaged ({error}); remove {RECORD} to go on with the policy file");
+            let Names { subject, record, .. } = self.names;
+            let text = format!("the record of a {subject} on trial is damaged ({error}); remove {record} to go on with the {subject} file");
             io::Error::new(io::ErrorKind::InvalidData, text)
         })
     }
 
     /// The text on trial.
     pub fn text(&self) -> io::Result<Option<Vec<u8>>> {
-        self.at(TEXT).map_or(Ok(None), |path| read(&path))
+        self.at(self.names.text).map_or(Ok(None), |path| read(&path))
     }
 
     /// The text from before the trial, if it is kept.
     pub fn previous(&self) -> io::Result<Option<Vec<u8>>> {
-        self.at(PREVIOUS).map_or(Ok(None), |path| read(&path))
+        self.at(self.names.previous).map_or(Ok(None), |path| read(&path))
     }
 
     /// Keep the text before, or none.
     pub fn keep_previous(&self, text: Option<&[u8]>) -> io::Result<()> {
-        match (self.at(PREVIOUS), text) {
+        match (self.at(self.names.previous), text) {
             (Some(path), Some(text)) => write_whole(&path, text, None),
             (Some(path), None) => remove(&path),
             (None, _) => Ok(()),
@@ -125,21 +149,24 @@ impl TrialFiles {
 
     /// Begin: the texts first, so that no record is without them.
     pub fn begin(&self, trial: &Trial, text: &[u8]) -> io::Result<()> {
-        let Some(path) = self.at(TEXT) else { return Ok(()) };
+        let Some(path) = self.at(self.names.text) else { return Ok(()) };
         write_whole(&path, text, None)?;
         self.note(trial)
     }
 
     /// Write how far it is.
     pub fn note(&self, trial: &Trial) -> io::Result<()> {
-        let Some(path) = self.at(RECORD) else { return Ok(()) };
+        let Some(path) = self.at(self.names.record) else { return Ok(()) };
         write_whole(&path, &serde_json::to_vec_pretty(trial)?, None)
     }
 
     /// The trial is over.
     pub fn forget(&self) -> io::Result<()> {
         // The record first: without it the text means nothing.
-        [RECORD, TEXT].into_iter().filter_map(|name| self.at(name)).try_for_each(|path| remove(&path))
+        [self.names.record, self.names.text]
+            .into_iter()
+            .filter_map(|name| self.at(name))
+            .try_for_each(|path| remove(&path))
     }
 }
 
@@ -174,7 +201,12 @@ pub fn install(policy: &Path, text: &[u8], keep: &str) -> io::Result<Exchanged> 
 
 /// What an instance that is taken off the host leaves: a trial that was not confirmed has failed.
 pub fn abandon(run_dir: &Path) -> io::Result<()> {
-    let files = TrialFiles::of(Some(run_dir));
+    [TrialFiles::of_policy(Some(run_dir)), TrialFiles::of_graph(Some(run_dir))]
+        .iter()
+        .try_for_each(abandon_one)
+}
+
+fn abandon_one(files: &TrialFiles) -> io::Result<()> {
     if let Some(trial) = files.read()?
         && trial.in_place
         && trial.stage != Stage::Confirmed
@@ -185,7 +217,8 @@ pub fn abandon(run_dir: &Path) -> io::Result<()> {
     files.forget()
 }
 
-fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+/// The octets of a file; `None`: it is not there.
+pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(octets) => Ok(Some(octets)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -250,7 +283,7 @@ mod tests {
         let folder = Folder::new("abandon");
         let policy = folder.0.join("policy");
         fs::write(&policy, "edited").unwrap();
-        let files = TrialFiles::of(Some(&folder.0));
+        let files = TrialFiles::of_policy(Some(&folder.0));
         let trial = Trial::new(&policy, "policy".into(), true, Time(u64::MAX));
         files.keep_previous(Some(b"before")).unwrap();
         files.begin(&trial, b"edited").unwrap();

@@ -1,0 +1,210 @@
+//! A change of the graph of classes while packets wait: apply, perhaps on trial; confirm; back to the one before.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::{MAX_CONFIRM_SECONDS, QosApplied, QosApply};
+use netio::clock;
+use qos::graph::house::Used;
+use wire::AggregateId;
+
+use super::{GraphInForce, Plane};
+use crate::datapath::GraphExchange;
+use crate::graph_store::GraphText;
+use crate::graphs::PreparedGraph;
+use crate::start::RunError;
+use crate::trial::Exchanged;
+use documents::api_error::{ApiError, Blame};
+
+/// A file of the graph cannot be written.
+fn unwritten(error: &std::io::Error, name: &str) -> ApiError {
+    ApiError::new(Blame::Failed, format!("{name}: {error}")).remedy("try again when the file can be written")
+}
+
+impl Plane {
+    fn graph_mut(&mut self) -> Result<&mut GraphInForce, ApiError> {
+        self.graph.as_mut().ok_or_else(|| {
+            ApiError::new(Blame::Conflict, "no graph of classes is in force, so none can take its place")
+                .remedy("name one in [qos] of the configuration, then `ravelin run --take-over`")
+        })
+    }
+
+    /// Put a graph in force: that of the request, else the one that `[qos]` names, as it is now. Without a trial its text is
+    /// kept from now on; with one, when it is confirmed.
+    ///
+    /// # Errors
+    /// The graph has faults, lacks a class that something names, or another one is on trial; nothing is changed then.
+    pub(crate) async fn apply_graph(&mut self, asked: QosApply) -> Result<QosApplied, ApiError> {
+        let graph = self.graph_mut()?;
+        graph.not_on_trial()?;
+        if asked.confirm_within_seconds.is_some_and(|seconds| !(1..=MAX_CONFIRM_SECONDS).contains(&seconds)) {
+            let text = format!("a graph is on trial for 1 to {MAX_CONFIRM_SECONDS} seconds");
+            return Err(ApiError::new(Blame::BadRequest, text));
+        }
+        let text = match asked.text {
+            Some(text) => GraphText {
+                source: asked.file.unwrap_or_else(|| "<request>".to_owned()),
+                octets: text.into_bytes().into(),
+            },
+            None => graph.store.configured().map_err(|error| {
+                ApiError::new(Blame::NotFound, format!("{}: {error}", graph.store.name()))
+            })?,
+        };
+        if asked.confirm_within_seconds.is_some()
+            && graph.store.in_force().is_some_and(|before| before.octets == text.octets)
+        {
+            let text = "this very text is in force already: there is nothing to put on trial";
+            return Err(ApiError::new(Blame::Conflict, text));
+        }
+        let prepared = self.prepare_graph(&text).await?;
+        let graph = self.graph_mut()?;
+        let previous = graph.store.previous().cloned();
+        let name = graph.store.name();
+        match asked.confirm_within_seconds {
+            Some(seconds) => {
+                let within = Duration::from_secs(seconds);
+                graph.store.begin_trial(&text, within).map_err(|error| unwritten(&error, &name))?;
+                if let Err(refused) = self.exchange_graph(text, prepared).await {
+                    self.graph_mut()?.store.call_trial_off(previous);
+                    return Err(refused);
+                }
+                Ok(self.graph_mut()?.applied(Exchanged::default()))
+            }
+            None => {
+                self.exchange_graph(text.clone(), prepared).await?;
+                let graph = self.graph_mut()?;
+                let done = graph.store.install(&text).map_err(|error| {
+                    let text = format!("the graph is in force, but {name} does not have it: {error}");
+                    ApiError::new(Blame::Failed, text).remedy("apply it again when the file can be written")
+                })?;
+                Ok(graph.applied(done))
+            }
+        }
+    }
+
+    /// The graph on trial stays.
+    ///
+    /// # Errors
+    /// None is, it is too late, or the file cannot be written: the trial then goes on.
+    pub(crate) fn confirm_graph(&mut self) -> Result<QosApplied, ApiError> {
+        let graph = self.graph_mut()?;
+        match graph.store.trial() {
+            None => {
+                return Err(ApiError::new(Blame::NotFound, "no graph waits for a confirmation").remedy(
+                    "`ravelin qos show` says what is in force; it is taken back already, or was never on trial",
+                ));
+            }
+            // The next tick takes it back.
+            Some(trial) if !trial.holds(clock::monotonic()) => {
+                return Err(ApiError::new(Blame::Conflict, "too late: the time to confirm is over")
+                    .remedy("apply the graph again"));
+            }
+            Some(_) => {}
+        }
+        let name = graph.store.name();
+        let done = graph.store.confirm().map_err(|error| unwritten(&error, &name))?;
+        Ok(graph.applied(done))
+    }
+
+    /// The graph before is in force again, and its text is kept.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be put in force; the one in force then stays.
+    pub(crate) async fn roll_back_graph(&mut self) -> Result<QosApplied, ApiError> {
+        let graph = self.graph_mut()?;
+        let Some(text) = graph.store.previous().cloned() else {
+            return Err(ApiError::new(Blame::NotFound, "there is no graph before this one")
+                .remedy("write the graph that you want and `ravelin qos apply` it"));
+        };
+        let prepared = self.prepare_graph(&text).await?;
+        self.exchange_graph(text.clone(), prepared).await?;
+        let graph = self.graph_mut()?;
+        let name = graph.store.name();
+        let done = graph.store.went_back(&text).map_err(|error| {
+            let text = format!("the graph before is in force again, but {name} has another text: {error}");
+            ApiError::new(Blame::Failed, text).remedy("put the text right before the daemon starts again")
+        })?;
+        Ok(graph.applied(done))
+    }
+
+    /// Take back a graph that was not confirmed in time; what went wrong, if it did not succeed.
+    pub(crate) async fn end_graph_trial(&mut self) -> Option<String> {
+        let source = self.graph.as_ref()?.store.overdue(clock::monotonic())?.to_owned();
+        match self.roll_back_graph().await {
+            Ok(_) => {
+                let detail =
+                    format!("{source} was not confirmed in time: the graph before is in force again");
+                tracing::warn!("{detail}");
+                self.audit(control::asker::Asker::myself(), "graph_rolled_back", detail);
+                None
+            }
+            Err(refused) => Some(format!("a graph that was not confirmed cannot be taken back: {refused}")),
+        }
+    }
+
+    /// Compile a text for what this gateway has and names.
+    async fn prepare_graph(&mut self, text: &GraphText) -> Result<PreparedGraph, ApiError> {
+        let used = self.used_classes().await?;
+        let graph = self.graph_mut()?;
+        graph.maker.make(text, &graph.loaded.aggregates, used).map_err(|error| match error {
+            RunError::Graph(error) => ApiError::new(Blame::BadRequest, error.to_string())
+                .remedy("the graph in force stays; correct the text and apply it again"),
+            error => ApiError::new(Blame::Failed, error.to_string()),
+        })
+    }
+
+    /// Let the outbound thread go on with another graph, and the kernel half split packets for it.
+    async fn exchange_graph(&mut self, text: GraphText, prepared: PreparedGraph) -> Result<(), ApiError> {
+        let PreparedGraph { loaded, outbound, queues: planned } = prepared;
+        let exchange = GraphExchange { graph: outbound, classes: planned.classes() };
+        self.halves.ask_outbound(move |half| half.exchange = Some(exchange)).await?;
+        let classes = loaded.classes();
+        let graph = self.graph_mut()?;
+        graph.loaded = loaded;
+        graph.store.adopt(text);
+        let mut queues = graph.queues.take();
+        if let Some(queues) = &mut queues
+            && let Err(error) = queues.change(&self.monitor, &planned)
+        {
+            tracing::error!("packets wait in the kernel queues of the classes before: {error}");
+        }
+        self.graph_mut()?.queues = queues;
+        self.classes.set(classes);
+        tracing::info!("graph {} is in force", self.graph_mut()?.loaded.source);
+        Ok(())
+    }
+
+    /// The classes that policy, rules and associations name, each with one that does.
+    async fn used_classes(&self) -> Result<Vec<Used>, ApiError> {
+        let outbound = self.halves.ask_outbound(|half| {
+            let list = half.engine.sad().list();
+            list.map(|(_, sa)| (sa.config().options.aggregate, sa.spi().0)).collect::<Vec<_>>()
+        });
+        let inbound = self.halves.ask_inbound(|half| {
+            let list = half.engine.sad().list();
+            list.map(|sa| (sa.config().options.aggregate, sa.spi().0)).collect::<Vec<_>>()
+        });
+        let associations = [outbound.await?, inbound.await?].concat();
+        let names = self.classes.get();
+        let mut used: BTreeMap<String, String> = self.rules.classes_used().collect();
+        used.values_mut().for_each(|rule| *rule = format!("the rule {rule}"));
+        let mut add = |class: AggregateId, by: &dyn Fn() -> String| {
+            if class != AggregateId::DEFAULT
+                && let Some(name) = names.name(class)
+            {
+                used.entry(name.to_owned()).or_insert_with(by);
+            }
+        };
+        let compiled = self.policy.compiled();
+        for application in &compiled.applications {
+            let Some(policy) = compiled.spd.shared(application.id) else { continue };
+            for item in policy.protections().iter().flatten() {
+                add(item.terms.class, &|| format!("the policy of {}", application.name));
+            }
+        }
+        for (class, spi) in associations {
+            add(class, &|| format!("the association {spi:#x}"));
+        }
+        Ok(used.into_iter().map(|(name, by)| Used { name, by }).collect())
+    }
+}

@@ -1,0 +1,82 @@
+//! The graph of classes that a start begins with: what `[qos]` names, or what an earlier daemon had on trial in its place.
+
+use std::path::Path;
+
+use config::Config;
+use crypto::Registry;
+use netio::clock;
+
+use super::RunError;
+use crate::graph_store::{GraphStore, GraphText};
+use crate::graphs::{GraphMaker, PreparedGraph};
+
+/// The graph that a start begins with.
+pub(super) struct FirstGraph {
+    pub(super) store: GraphStore,
+    pub(super) maker: GraphMaker,
+    pub(super) prepared: PreparedGraph,
+}
+
+fn unread(store: &GraphStore, error: &std::io::Error) -> RunError {
+    RunError::Unfit(format!(
+        "[qos]: {}: {error}; name a file with a graph, or a preset (`ravelin qos presets` lists them)",
+        store.name()
+    ))
+}
+
+impl FirstGraph {
+    /// Read, check and make the graph, before anything is changed on the host; `None` without `[qos]`.
+    ///
+    /// # Errors
+    /// It cannot be read, has faults, or has something that the engine does not carry out.
+    pub(super) fn prepare(
+        config: &Config,
+        run_dir: &Path,
+        registry: &Registry,
+    ) -> Result<Option<FirstGraph>, RunError> {
+        let store = GraphStore::open(config, run_dir).map_err(|source| RunError::System {
+            doing: "reading the graph that an earlier daemon left",
+            source,
+        })?;
+        let Some(store) = store else { return Ok(None) };
+        FirstGraph::load(store, GraphMaker::new(config, registry)).map(Some)
+    }
+
+    fn load(mut store: GraphStore, maker: GraphMaker) -> Result<FirstGraph, RunError> {
+        let text = store.to_load(clock::monotonic()).map_err(|error| unread(&store, &error))?;
+        let make = |text: &GraphText| maker.make(text, &Default::default(), Vec::new());
+        let (text, prepared) = match make(&text) {
+            Ok(prepared) => (text, prepared),
+            // What this version does not take any more must not keep the daemon from starting with what is configured.
+            Err(error) => {
+                let configured = store.configured().map_err(|error| unread(&store, &error))?;
+                if configured == text {
+                    return Err(error);
+                }
+                tracing::warn!("the graph that was in force is left out: {error}");
+                let prepared = make(&configured)?;
+                (configured, prepared)
+            }
+        };
+        store.adopt(text);
+        Ok(FirstGraph { store, maker, prepared })
+    }
+
+    /// The graph behind the daemon before, which can have ended a trial until it gave its place up. From here on the trial is
+    /// this daemon's.
+    ///
+    /// # Errors
+    /// As for [`FirstGraph::prepare`], or a file cannot be written.
+    pub(super) fn settled(first: Option<FirstGraph>) -> Result<Option<FirstGraph>, RunError> {
+        let Some(mut first) = first else { return Ok(None) };
+        let unsettled =
+            |source| RunError::System { doing: "putting the graph right after one on trial", source };
+        first.store.look_again().map_err(unsettled)?;
+        let text = first.store.to_load(clock::monotonic()).map_err(|error| unread(&first.store, &error))?;
+        if first.store.in_force().is_some_and(|loaded| loaded.octets != text.octets) {
+            first = FirstGraph::load(first.store, first.maker)?;
+        }
+        first.store.settle(clock::monotonic()).map_err(unsettled)?;
+        Ok(Some(first))
+    }
+}
