@@ -49,6 +49,7 @@ struct rvl_layout {
 #define RVL_ITEMS 32
 #define RVL_AGGREGATES 64 /* classes */
 #define RVL_TUN_QUEUES 16
+#define RVL_SPLIT_APPS 1024 /* applications that rules of classes name */
 #define RVL_SPLIT_WORDS 6 /* of the key of the hash: an address, an application, and one more */
 /* What policies have in common is there once, and during a load what is new beside what goes: docs/design/0019. */
 #define RVL_PROTECTIONS 32768
@@ -419,7 +420,12 @@ struct rvl_split {
 	__u32 queues; /* attached to the TUN; 0: nothing is split or counted */
 	__u8 of_dscp[RVL_AGGREGATES]; /* the class where no item gives one */
 	struct rvl_share of[RVL_AGGREGATES];
-	__u32 zero;
+	__u32 apps; /* that have classes of their own, in `split_apps` */
+};
+
+/* The class of each DSCP of one application. */
+struct rvl_app_classes {
+	__u8 of_dscp[RVL_AGGREGATES];
 };
 
 /*

@@ -35,10 +35,11 @@ static __always_inline void note_class(struct __sk_buff *skb, const struct rvl_n
 		skb->tc_index = RVL_CLASSED | (aggregate & CLASS_BITS);
 }
 
-/* The class of a packet at the TUN, whose IP header comes first. */
-static __always_inline __u8 class_at_tun(struct __sk_buff *skb)
+/* The class of an application's packet at the TUN, whose IP header comes first. */
+static __always_inline __u8 class_at_tun(struct __sk_buff *skb, __u32 app)
 {
 	const struct rvl_split *value = split_of_queues();
+	const struct rvl_app_classes *of_app = NULL;
 	__u8 head[2] = {};
 	__u32 dscp;
 
@@ -49,7 +50,10 @@ static __always_inline __u8 class_at_tun(struct __sk_buff *skb)
 	if (bpf_skb_load_bytes(skb, 0, head, sizeof(head)))
 		return 0;
 	dscp = head[0] >> 4 == 4 ? head[1] >> 2 : (head[0] & 0xf) << 2 | head[1] >> 6;
-	return value->of_dscp[dscp & (RVL_AGGREGATES - 1)];
+	dscp &= RVL_AGGREGATES - 1;
+	if (app && value->apps)
+		of_app = bpf_map_lookup_elem(&split_apps, &app);
+	return of_app ? of_app->of_dscp[dscp] : value->of_dscp[dscp];
 }
 
 /*

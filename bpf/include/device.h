@@ -604,7 +604,7 @@ int tun_egress(struct __sk_buff *skb)
 		}
 	}
 	mirror(skb);
-	aggregate = class_at_tun(skb);
+	aggregate = class_at_tun(skb, forwarded ? 0 : record.mark & RVL_MARK_APP);
 	if (bpf_skb_change_head(skb, sizeof(record), 0) ||
 	    bpf_skb_store_bytes(skb, 0, &record, sizeof(record), 0))
 		return device_drop(RVL_C_TUN_NO_ROOM);

@@ -114,6 +114,14 @@ struct {
 } split SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RVL_SPLIT_APPS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct rvl_app_classes);
+} split_apps SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, RVL_TUN_QUEUES);
 	__uint(map_flags, BPF_F_MMAPABLE);

@@ -60,6 +60,9 @@ pub struct QosState {
     /// The trial of the graph; absent: it is not on trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
+    /// Sentences about rules that match nothing on this gateway.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// The directions in which packets wait in the graph.
     pub directions: Vec<QosDirectionState>,
 }
@@ -95,6 +98,9 @@ pub struct QosApplied {
     /// The trial of the graph; absent: it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
+    /// Sentences about rules that match nothing on this gateway.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// What the graph has done in one direction.

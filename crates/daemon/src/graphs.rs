@@ -7,12 +7,15 @@ use config::{BrokenGraph, Config, GraphError, LoadedGraph, house_of};
 use crypto::{Registry, SuiteId};
 use engine::OutboundGraph;
 use netio::clock;
+use policy::Compiled;
 use qos::Direction;
 use qos::graph::compile::suites;
 use qos::graph::description::HookPoint;
 use qos::graph::house::{Line, SuiteCost, Used};
-use qos::graph::{Aggregates, Code, Fault, House, compile};
+use qos::graph::rules::Field;
+use qos::graph::{Aggregates, Code, Fault, House, compile, named};
 use sockmon::QueueSplit;
+use wire::AppId;
 
 use crate::graph_store::GraphText;
 use crate::start::RunError;
@@ -29,6 +32,39 @@ pub struct PreparedGraph {
     pub outbound: Box<OutboundGraph>,
     /// The queues of the TUN for its classes.
     pub queues: PlannedQueues,
+    /// Sentences about rules that match nothing on this gateway.
+    pub notes: Vec<String>,
+}
+
+/// What a gateway has that a graph can name, and what names classes of the graph.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// The applications of the policy, with their numbers.
+    pub applications: Vec<(String, AppId)>,
+    /// The classes that policy, rules and associations name.
+    pub used: Vec<Used>,
+}
+
+impl Surroundings {
+    /// The applications of a policy, where nothing names classes yet. A program goes by its path, and by its file name
+    /// too, if no other application has that.
+    pub fn of_policy(compiled: &Compiled) -> Surroundings {
+        let named = compiled.applications.iter().map(|app| (app.name.clone(), app.id));
+        let mut applications: Vec<(String, AppId)> = named.collect();
+        let mut short: BTreeMap<&str, Vec<AppId>> = BTreeMap::new();
+        for (name, id) in &applications {
+            if let Some((_, file)) = name.rsplit_once('/') {
+                short.entry(file).or_default().push(*id);
+            }
+        }
+        let alone = |(file, ids): (&str, Vec<AppId>)| match ids[..] {
+            [id] if applications.iter().all(|(name, _)| name != file) => Some((file.to_owned(), id)),
+            _ => None,
+        };
+        let short: Vec<(String, AppId)> = short.into_iter().filter_map(alone).collect();
+        applications.extend(short);
+        Surroundings { applications, used: Vec::new() }
+    }
 }
 
 /// What graphs of this gateway are made with: its suites with their costs, and its kernel queues.
@@ -55,8 +91,7 @@ impl GraphMaker {
         self.house.kernel_queues.unwrap_or(1).clamp(1, QueueSplit::MOST_QUEUES as u64) as usize
     }
 
-    /// Read a graph, and make what the data thread runs. Names keep their numbers of `catalogue`; `used` are the classes
-    /// that something else names.
+    /// Read a graph, and make what the data thread runs. Names keep their numbers of `catalogue`.
     ///
     /// # Errors
     /// The graph has faults, or has something that the engine does not carry out; or the system gives no random octets.
@@ -64,9 +99,15 @@ impl GraphMaker {
         &self,
         text: &GraphText,
         catalogue: &Aggregates,
-        used: Vec<Used>,
+        around: Surroundings,
     ) -> Result<PreparedGraph, RunError> {
-        let mut house = House { catalogue: catalogue.clone(), aggregates: used, ..self.house.clone() };
+        let applications = around.applications.iter().map(|(name, id)| (name.clone(), id.0));
+        let mut house = House {
+            catalogue: catalogue.clone(),
+            aggregates: around.used,
+            applications: applications.collect(),
+            ..self.house.clone()
+        };
         let loaded = LoadedGraph::check_octets(&text.source, text.octets.to_vec(), &house)?;
         house.catalogue = loaded.aggregates.clone();
         let mut seed = [0; 8];
@@ -74,9 +115,21 @@ impl GraphMaker {
             .map_err(|source| RunError::System { doing: "reading random octets", source })?;
         let outbound = self.outbound(&loaded, &house, u64::from_ne_bytes(seed))?;
         let most = self.queues() as u64;
-        let queues =
-            PlannedQueues::of(&loaded.description, most, self.queue_len, &outbound, &loaded.aggregates);
-        Ok(PreparedGraph { loaded, outbound, queues })
+        let names = named(&loaded.description, Field::Application);
+        let (found, missing): (Vec<_>, Vec<_>) = names
+            .into_iter()
+            .map(|name| (name, around.applications.iter().find(|(known, _)| known == name)))
+            .partition(|(_, found)| found.is_some());
+        let apps = found.into_iter().filter_map(|(_, found)| Some(found?.1)).collect::<Vec<_>>();
+        let queues = PlannedQueues::of(&loaded, most, self.queue_len, &outbound, &apps);
+        let unknown = missing.into_iter().map(|(name, _)| {
+            format!("the policy has no application `{name}`, so a rule that names it matches nothing")
+        });
+        let unnamed = named(&loaded.description, Field::Association).into_iter().map(|name| {
+            format!("associations have no names yet, so a rule for `{name}` matches nothing; match by `spi` or `peer`")
+        });
+        let notes = unknown.chain(unnamed).collect();
+        Ok(PreparedGraph { loaded, outbound, queues, notes })
     }
 
     /// The graph for the outbound thread. `seed` is random and secret.

@@ -128,7 +128,7 @@ pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> 
     let is_taken = taken.is_some();
     let instance = config.instance.clone();
     let up = first.settle_trial(fall_back).and_then(|()| {
-        let graph = FirstGraph::settled(graph)?;
+        let graph = FirstGraph::settled(graph, &first.candidate.compiled)?;
         let before = Before::look(&config, &run_dir)?;
         let up = bring_up(
             config,
@@ -312,9 +312,9 @@ fn bring_up(
     // From here on a worker that is late would keep a data thread waiting.
     keys.registry.settle();
     let graph = graph.map(|FirstGraph { store, maker, prepared }| {
-        let PreparedGraph { loaded, outbound, queues: planned } = prepared;
+        let PreparedGraph { loaded, outbound, queues: planned, notes } = prepared;
         out_half.exchange = Some(GraphExchange { graph: outbound, classes: planned.classes() });
-        GraphInForce { loaded, store, maker, queues: split.clone() }
+        GraphInForce { loaded, store, maker, queues: split.clone(), notes }
     });
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());

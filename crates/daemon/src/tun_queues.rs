@@ -6,12 +6,13 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use config::LoadedGraph;
 use engine::OutboundGraph;
 use netio::tun::{Queues, Tun};
-use qos::graph::{Aggregates, Description, KernelShare, kernel_shares};
-use qos::{Colour, Direction, HeaderKind, UnitMask};
+use qos::graph::{KernelShare, kernel_shares};
+use qos::{Direction, HeaderKind};
 use sockmon::{QueueCounts, QueueShare, QueueSplit, Sockmon, TunQueues};
-use wire::{AggregateId, AppId, Time};
+use wire::{AggregateId, AppId};
 
 use crate::monitor::{KernelError, Monitor};
 use crate::start::RunError;
@@ -27,19 +28,23 @@ pub struct PlannedQueues {
 
 impl PlannedQueues {
     /// The queues for the outbound direction of a graph, at most so many. The length of a queue of the device, in packets,
-    /// is `device`.
+    /// is `device`; the rules name `apps`.
     pub fn of(
-        description: &Description,
+        loaded: &LoadedGraph,
         most: u64,
         device: u32,
         graph: &OutboundGraph,
-        numbers: &Aggregates,
+        apps: &[AppId],
     ) -> PlannedQueues {
+        let LoadedGraph { description, aggregates: numbers, .. } = loaded;
         let shares =
             kernel_shares(description, Direction::Outbound, most.min(QueueSplit::MOST_QUEUES as u64));
+        let of_dscp = |app| std::array::from_fn(|dscp| graph.graph().classify(&marked(app, dscp as u8)));
+        let apps = apps.iter().take(QueueSplit::MOST_APPS);
         let mut split = QueueSplit {
             limits: Vec::new(),
-            of_dscp: std::array::from_fn(|dscp| graph.graph().classify(&marked(dscp as u8))),
+            of_dscp: of_dscp(AppId::NONE),
+            of_apps: apps.map(|app| (*app, of_dscp(*app))).collect(),
             shares: [QueueShare { first: 0, count: 1 }; _],
         };
         let ids =
@@ -73,27 +78,14 @@ impl PlannedQueues {
     }
 }
 
-/// A packet of which nothing is known but its DSCP.
-fn marked(dscp: u8) -> qos::Meta {
+/// A packet of which nothing is known but its application and its DSCP.
+fn marked(app: AppId, dscp: u8) -> qos::Meta {
     qos::Meta {
-        arrived: Time(0),
         amount: qos::Amount { packets: 1, octets: 0, ns: 0 },
-        association: 0,
-        spi: 0,
-        mark: 0,
-        user: 0,
-        flow: 0,
-        key: 0,
-        app: AppId::NONE,
-        suite: 0,
-        units: UnitMask(0),
-        aggregate: AggregateId::DEFAULT,
-        colour: Colour::Green,
+        app,
         dscp: [0, dscp],
-        ecn: 0,
         header: HeaderKind::Clear,
-        direction: Direction::Outbound,
-        index: 0,
+        ..qos::Meta::default()
     }
 }
 

@@ -18,7 +18,7 @@ use config::LoadedGraph;
 use documents::qos_plan;
 use netio::pcap::{Frame, LinkType, Reader};
 use qos::graph::house::{House, Line, Path, SuiteCost};
-use qos::graph::{Fault, Graph, compile, costs};
+use qos::graph::{Fault, Graph, Peers, compile, costs};
 use qos::simulate::{Fate, Report, simulate_each};
 use qos::{Direction, Meta};
 use wire::Time;
@@ -84,8 +84,9 @@ pub fn run(
     let suite = options.suite.clone().or_else(|| usual(graph, house)).unwrap_or_default();
     let priced = priced(house, &suite);
     let number = compile::suites(&priced).iter().position(|name| *name == suite);
-    let mut packets =
-        Packets::new(options.way, &options.local, number.and_then(|n| u16::try_from(n).ok()).unwrap_or(0));
+    let number = number.and_then(|number| u16::try_from(number).ok()).unwrap_or(0);
+    let peers = Peers::of(&graph.description);
+    let mut packets = Packets::new(options.way, &options.local, number, peers);
     let mut rows = Vec::new();
     let mut lanes = [Lane::default(), Lane::default()];
     let mut reader = Reader::open(&options.input)?;

@@ -89,6 +89,8 @@ pub struct Meta {
     pub app: AppId,
     /// The number of the suite in the graph's list of suites.
     pub suite: u16,
+    /// The number of the far end's address among the prefixes that the graph names; 0: in none, or not known.
+    pub peer: u16,
     /// The units that can serve it.
     pub units: UnitMask,
     /// The aggregate that it belongs to.

@@ -108,6 +108,8 @@ pub const TRAFFIC_WOULD_REASON: u16 = 512;
 pub const AGGREGATES: usize = 64;
 /// Queues of the TUN, at most.
 pub const TUN_QUEUES: usize = 16;
+/// Applications that rules of classes name, at most.
+pub const SPLIT_APPS: usize = 1024;
 /// Words of the key of the hash of users.
 pub const SPLIT_WORDS: usize = 6;
 /// Applications with a limit on what they accept, at most.
@@ -295,7 +297,10 @@ contract! {
         queues: u32,
         of_dscp: [u8; AGGREGATES],
         of: [Share; AGGREGATES],
-        zero: u32,
+        apps: u32,
+    }
+    struct AppClasses {
+        of_dscp: [u8; AGGREGATES],
     }
     struct TunQueue {
         arrived: u64,

@@ -173,6 +173,7 @@ pub static MAPS: &[&str] = &[
     "order",
     "live_sa",
     "split",
+    "split_apps",
     TUN_QUEUES,
     "uplinks",
     "insides",

@@ -3,15 +3,17 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use wire::AggregateId;
+use wire::{AggregateId, AppId};
 
-use crate::abi::{AGGREGATES, SPLIT_WORDS, Share, Split, TUN_QUEUES, TunQueue};
+use crate::abi::{AGGREGATES, AppClasses, SPLIT_APPS, SPLIT_WORDS, Share, Split, TUN_QUEUES, TunQueue};
 use crate::error::SockmonError;
 use crate::programs::{self, Maps};
 use crate::sys::Shared;
 
 /// The map of the one [`Split`].
 const SPLIT: &str = "split";
+/// The map of the classes of applications.
+const APPS: &str = "split_apps";
 
 /// The queues of a class. Users are spread over them by a keyed hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub struct QueueSplit {
     pub limits: Vec<u32>,
     /// The class of each DSCP, where no item of policy gives one.
     pub of_dscp: [AggregateId; AGGREGATES],
+    /// The class of each DSCP of applications that have classes of their own; at most [`QueueSplit::MOST_APPS`].
+    pub of_apps: Vec<(AppId, [AggregateId; AGGREGATES])>,
     /// The queues of each class, by its number.
     pub shares: [QueueShare; AGGREGATES],
 }
@@ -37,6 +41,9 @@ pub struct QueueSplit {
 impl QueueSplit {
     /// The most queues among which packets are split.
     pub const MOST_QUEUES: usize = TUN_QUEUES;
+
+    /// The most applications with classes of their own.
+    pub const MOST_APPS: usize = SPLIT_APPS;
 
     /// The octets of the split as the kernel half reads it. `seed` is random and secret.
     fn entry(&self, seed: [u64; SPLIT_WORDS]) -> Split {
@@ -50,7 +57,7 @@ impl QueueSplit {
             queues: queues.into(),
             of_dscp: self.of_dscp.map(|class| class.0),
             of: self.shares.map(share),
-            zero: 0,
+            apps: self.of_apps.len() as u32,
         }
     }
 }
@@ -126,8 +133,11 @@ impl TunQueues {
     #[inline]
     pub fn take(&self, queue: usize, packets: u64) {
         if let Some(row) = self.row(queue) {
-            // One thread writes it.
-            row.taken.store(row.taken.load(Ordering::Relaxed).wrapping_add(packets), Ordering::Release);
+            // What waited when the counts began was not counted when it arrived. One thread writes what is taken.
+            let counted =
+                row.arrived.load(Ordering::Acquire).saturating_sub(row.lost.load(Ordering::Acquire));
+            let taken = row.taken.load(Ordering::Relaxed).saturating_add(packets);
+            row.taken.store(taken.min(counted), Ordering::Release);
         }
     }
 
@@ -170,13 +180,14 @@ pub(crate) fn split(
         queues: 0,
         of_dscp: [0; AGGREGATES],
         of: [Share { first: 0, count: 0 }; AGGREGATES],
-        zero: 0,
+        apps: 0,
     };
     let queues = TunQueues::of(maps)?;
     maps.write(SPLIT, &0u32, &none)?;
     queues.begin();
-    if let Some(split) = split {
-        change(maps, &queues, split, seed)?;
+    match split {
+        Some(split) => change(maps, &queues, split, seed)?,
+        None => queues.limit(&[0; TUN_QUEUES]),
     }
     Ok(queues)
 }
@@ -189,6 +200,11 @@ pub(crate) fn change(
     seed: [u64; SPLIT_WORDS],
 ) -> Result<(), SockmonError> {
     queues.limit(&split.limits);
+    let has = |app: &u32| split.of_apps.iter().any(|(id, _)| u32::from(id.0) == *app);
+    maps.retain(APPS, |app: &u32| !has(app))?;
+    for (app, classes) in &split.of_apps {
+        maps.write(APPS, &u32::from(app.0), &AppClasses { of_dscp: classes.map(|class| class.0) })?;
+    }
     maps.write(SPLIT, &0u32, &split.entry(seed))
 }
 
@@ -199,7 +215,12 @@ mod tests {
     #[test]
     fn a_share_stays_within_the_queues() {
         let shares = [QueueShare { first: 9, count: 0 }; AGGREGATES];
-        let split = QueueSplit { limits: vec![8, 8], of_dscp: [AggregateId(70); AGGREGATES], shares };
+        let split = QueueSplit {
+            limits: vec![8, 8],
+            of_dscp: [AggregateId(70); AGGREGATES],
+            of_apps: Vec::new(),
+            shares,
+        };
         let entry = split.entry([1; SPLIT_WORDS]);
         assert_eq!((entry.queues, entry.of[3]), (2, Share { first: 1, count: 1 }));
         let wide = QueueSplit { shares: [QueueShare { first: 0, count: 9 }; AGGREGATES], ..split };

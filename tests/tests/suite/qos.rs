@@ -116,9 +116,8 @@ fn kernel_queues(rig: &Rig) -> Vec<KernelQueue> {
     state["directions"][0]["kernel_queues"].as_array().unwrap().iter().map(queue).collect()
 }
 
-/// A program that sends datagrams at once, says so, and prints how many answers came.
-fn sends(app: &Path, tos: u8, count: u32) -> Program {
-    const BURST: &str = r#"
+/// Datagrams at once (address, port, type of service, number), and where they have a type of service the number of answers.
+const SENDS: &str = r#"
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, int(sys.argv[3]))
@@ -131,8 +130,11 @@ print("sent", flush=True)
 if int(sys.argv[3]):
     print(sum(len(s.recv(1000)) == 300 for n in range(count)))
 "#;
+
+/// A program that sends datagrams at once, says so, and prints how many answers came.
+fn sends(app: &Path, tos: u8, count: u32) -> Program {
     let args = [Side::Bob.v4().to_string(), ECHO.to_string(), tos.to_string(), count.to_string()];
-    Program::new(app).args(["-c", BURST]).args(args)
+    Program::new(app).args(["-c", SENDS]).args(args)
 }
 
 fn of(rows: &[(String, String, u64, u64, u64)], hook: &str, class: &str) -> (u64, u64, u64) {
@@ -384,6 +386,31 @@ fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() 
     assert!(!refused.status.success() && why.contains("names the class `calls`"), "{why}");
     assert!(why.contains("the policy of"), "{why}");
     assert_eq!(classes_in_force(&rig), "calls,every");
+    // A rule of the graph that names an application is of the one that has the name, also when the policy has it later.
+    let text = WITH_CALLS
+        .replace("match = [{ dscp = [\"EF\"] }]", "match = [{ application = [\"app\", \"late\"] }]");
+    let by_name = file.beside("by-name.toml", &text);
+    let applied = rig.ravelin(Side::Alice, &["qos", "apply", &by_name], "").unwrap();
+    assert!(applied.contains("the policy has no application `late`"), "{applied}");
+    rig.set_policy(Side::Alice, &policy.replace(" class calls", "")).unwrap();
+    rig.reload(Side::Alice).unwrap();
+    let (before, queued) = (of(&counts(&rig), "5a", "calls").1, kernel_queues(&rig)[0].arrived);
+    datagrams(&rig, &app, 0);
+    assert!(of(&counts(&rig), "5a", "calls").1 >= before + COUNT);
+    assert!(kernel_queues(&rig)[0].arrived >= queued + COUNT, "the kernel queue of the class");
+    let late = copy_of_python(rig.folder(), "late");
+    let both = format!("{}{}", policy.replace(" class calls", ""), self::policy(&late, Side::Bob));
+    rig.set_policy(Side::Alice, &both).unwrap();
+    rig.reload(Side::Alice).unwrap();
+    let (before, queued) = (of(&counts(&rig), "5a", "calls").1, kernel_queues(&rig)[0].arrived);
+    let args = [Side::Bob.v4().to_string(), ECHO.to_string(), "0".to_owned(), "30".to_owned()];
+    let program = Program::new(&late).args(["-c", SENDS]).args(args);
+    let done = rig.lab.alice().run_program(program, PATIENCE).unwrap();
+    assert!(done.status.success(), "{}", done.err());
+    tests::wait_for("packets of the class of a later application", PATIENCE, || {
+        let (now, arrived) = (of(&counts(&rig), "5a", "calls").1, kernel_queues(&rig)[0].arrived);
+        if now >= before + 30 && arrived >= queued + 30 { Ok(()) } else { Err(format!("{now}, {arrived}")) }
+    });
     // A broken one too, with its place; nothing changes.
     let broken = file.beside("broken.toml", "[class.calls]\nmatch = \"everything\"\n");
     let refused = rig.command(Side::Alice, &["qos", "apply", &broken], "").unwrap();

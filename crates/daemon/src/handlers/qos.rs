@@ -28,6 +28,7 @@ pub(super) async fn state(State(plane): State<Shared>) -> Answer<QosState> {
         file: Some(graph.loaded.source.clone()),
         graph: Some(::qos::graph::print(&graph.loaded.description)),
         waiting: graph.waiting(),
+        notes: graph.notes.clone(),
         directions: outbound.into_iter().collect(),
     }))
 }

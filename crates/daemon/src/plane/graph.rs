@@ -20,6 +20,8 @@ pub(crate) struct GraphInForce {
     pub(crate) maker: GraphMaker,
     /// The queues of the TUN for its classes.
     pub(crate) queues: Option<SplitQueues>,
+    /// Sentences about rules that match nothing on this gateway.
+    pub(crate) notes: Vec<String>,
 }
 
 impl GraphInForce {
@@ -48,6 +50,7 @@ impl GraphInForce {
             installed: done.installed.then(|| self.store.name()),
             kept_as: done.kept_as.map(|path| path.display().to_string()),
             waiting: self.waiting(),
+            notes: self.notes.clone(),
         }
     }
 }

@@ -6,12 +6,14 @@ use std::time::Duration;
 use api::{MAX_CONFIRM_SECONDS, QosApplied, QosApply};
 use netio::clock;
 use qos::graph::house::Used;
+use qos::graph::named;
+use qos::graph::rules::Field;
 use wire::AggregateId;
 
 use super::{GraphInForce, Plane};
 use crate::datapath::GraphExchange;
 use crate::graph_store::GraphText;
-use crate::graphs::PreparedGraph;
+use crate::graphs::{PreparedGraph, Surroundings};
 use crate::start::RunError;
 use crate::trial::Exchanged;
 use documents::api_error::{ApiError, Blame};
@@ -142,11 +144,28 @@ impl Plane {
         }
     }
 
+    /// The policy is another one: rules of the graph that name its applications mean the new ones from now on.
+    pub(super) async fn refresh_graph(&mut self) {
+        let Some(graph) = &self.graph else { return };
+        if named(&graph.loaded.description, Field::Application).is_empty() {
+            return;
+        }
+        let Some(text) = graph.store.in_force().cloned() else { return };
+        let refreshed = match self.prepare_graph(&text).await {
+            Ok(prepared) => self.exchange_graph(text, prepared).await,
+            Err(refused) => Err(refused),
+        };
+        if let Err(refused) = refreshed {
+            tracing::error!("rules of the graph mean the applications of the policy before: {refused}");
+        }
+    }
+
     /// Compile a text for what this gateway has and names.
     async fn prepare_graph(&mut self, text: &GraphText) -> Result<PreparedGraph, ApiError> {
         let used = self.used_classes().await?;
+        let around = Surroundings { used, ..Surroundings::of_policy(self.policy.compiled()) };
         let graph = self.graph_mut()?;
-        graph.maker.make(text, &graph.loaded.aggregates, used).map_err(|error| match error {
+        graph.maker.make(text, &graph.loaded.aggregates, around).map_err(|error| match error {
             RunError::Graph(error) => ApiError::new(Blame::BadRequest, error.to_string())
                 .remedy("the graph in force stays; correct the text and apply it again"),
             error => ApiError::new(Blame::Failed, error.to_string()),
@@ -155,12 +174,12 @@ impl Plane {
 
     /// Let the outbound thread go on with another graph, and the kernel half split packets for it.
     async fn exchange_graph(&mut self, text: GraphText, prepared: PreparedGraph) -> Result<(), ApiError> {
-        let PreparedGraph { loaded, outbound, queues: planned } = prepared;
+        let PreparedGraph { loaded, outbound, queues: planned, notes } = prepared;
         let exchange = GraphExchange { graph: outbound, classes: planned.classes() };
         self.halves.ask_outbound(move |half| half.exchange = Some(exchange)).await?;
         let classes = loaded.classes();
         let graph = self.graph_mut()?;
-        graph.loaded = loaded;
+        (graph.loaded, graph.notes) = (loaded, notes);
         graph.store.adopt(text);
         let mut queues = graph.queues.take();
         if let Some(queues) = &mut queues

@@ -30,6 +30,7 @@ impl Plane {
             Ok((executables, unfinished)) => {
                 self.policy.adopt(candidate, executables, unfinished, &self.monitor);
                 self.policy.keep_previous(before);
+                self.refresh_graph().await;
                 Ok(done.exchanged())
             }
             Err(refused) => {

@@ -5,10 +5,11 @@ use std::path::Path;
 use config::Config;
 use crypto::Registry;
 use netio::clock;
+use policy::Compiled;
 
 use super::RunError;
 use crate::graph_store::{GraphStore, GraphText};
-use crate::graphs::{GraphMaker, PreparedGraph};
+use crate::graphs::{GraphMaker, PreparedGraph, Surroundings};
 
 /// The graph that a start begins with.
 pub(super) struct FirstGraph {
@@ -39,12 +40,12 @@ impl FirstGraph {
             source,
         })?;
         let Some(store) = store else { return Ok(None) };
-        FirstGraph::load(store, GraphMaker::new(config, registry)).map(Some)
+        FirstGraph::load(store, GraphMaker::new(config, registry), &Surroundings::default()).map(Some)
     }
 
-    fn load(mut store: GraphStore, maker: GraphMaker) -> Result<FirstGraph, RunError> {
+    fn load(mut store: GraphStore, maker: GraphMaker, around: &Surroundings) -> Result<FirstGraph, RunError> {
         let text = store.to_load(clock::monotonic()).map_err(|error| unread(&store, &error))?;
-        let make = |text: &GraphText| maker.make(text, &Default::default(), Vec::new());
+        let make = |text: &GraphText| maker.make(text, &Default::default(), around.clone());
         let (text, prepared) = match make(&text) {
             Ok(prepared) => (text, prepared),
             // What this version does not take any more must not keep the daemon from starting with what is configured.
@@ -62,21 +63,22 @@ impl FirstGraph {
         Ok(FirstGraph { store, maker, prepared })
     }
 
-    /// The graph behind the daemon before, which can have ended a trial until it gave its place up. From here on the trial is
-    /// this daemon's.
+    /// The graph behind the daemon before, which can have ended a trial until it gave its place up, and with the policy,
+    /// whose applications it can name. From here on the trial is this daemon's.
     ///
     /// # Errors
     /// As for [`FirstGraph::prepare`], or a file cannot be written.
-    pub(super) fn settled(first: Option<FirstGraph>) -> Result<Option<FirstGraph>, RunError> {
-        let Some(mut first) = first else { return Ok(None) };
+    pub(super) fn settled(
+        first: Option<FirstGraph>,
+        compiled: &Compiled,
+    ) -> Result<Option<FirstGraph>, RunError> {
+        let Some(FirstGraph { mut store, maker, .. }) = first else { return Ok(None) };
         let unsettled =
             |source| RunError::System { doing: "putting the graph right after one on trial", source };
-        first.store.look_again().map_err(unsettled)?;
-        let text = first.store.to_load(clock::monotonic()).map_err(|error| unread(&first.store, &error))?;
-        if first.store.in_force().is_some_and(|loaded| loaded.octets != text.octets) {
-            first = FirstGraph::load(first.store, first.maker)?;
-        }
+        store.look_again().map_err(unsettled)?;
+        let mut first = FirstGraph::load(store, maker, &Surroundings::of_policy(compiled))?;
         first.store.settle(clock::monotonic()).map_err(unsettled)?;
+        first.prepared.notes.iter().for_each(|note| tracing::warn!("[qos]: {note}"));
         Ok(Some(first))
     }
 }

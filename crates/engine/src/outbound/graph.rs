@@ -197,6 +197,13 @@ impl OutboundGraph {
         (number.unwrap_or(0), units, header)
     }
 
+    /// The number of an association's far end among those that the graph's rules name.
+    #[inline]
+    pub(super) fn peer(&self, sa: &OutboundSa) -> u16 {
+        let peers = self.graph.peers();
+        if peers.is_empty() { 0 } else { peers.number(sa.config().endpoints.remote) }
+    }
+
     /// Put a packet into a place, in a cell if it is short enough. It is given back if there is none.
     #[expect(clippy::result_large_err, reason = "it is the packet, whose buffer must not be lost")]
     pub(super) fn keep(&mut self, waiting: Waiting, is_large: bool) -> Result<Ticket, Waiting> {

@@ -134,7 +134,7 @@ impl Stages {
             }
             if let Some(sa) = association.and_then(|index| self.protector.sad().get(index)) {
                 let (suite, _, _) = queues.known(sa, meta.aggregate);
-                meta.suite = suite;
+                (meta.suite, meta.peer) = (suite, queues.peer(sa));
                 meta.amount.ns = queues.graph.expected(suite, Direction::Outbound, &meta.amount);
             }
         }
@@ -232,6 +232,8 @@ impl Stages {
         let mut meta = before.unwrap_or_else(|| {
             describe(&packet.meta, headers, flow, Direction::Outbound, Amount::default(), &queues.hash)
         });
+        // Rules may ask for the far end, which is known from here on.
+        meta.peer = queues.peer(sa);
         let named = packet.meta.aggregate;
         if named != AggregateId::DEFAULT && queues.graph.has(named) {
             meta.aggregate = named;
@@ -243,6 +245,12 @@ impl Stages {
         (meta.suite, meta.units, meta.header) = (suite, units, header);
         // What was noted so far stands in the header, and a scrubber may have changed it.
         (meta.dscp[1], meta.ecn) = (headers.tos >> 2, headers.tos & 3);
+        if let Some(before) = &before
+            && named == AggregateId::DEFAULT
+        {
+            meta.aggregate = queues.graph.classify_again(before, &meta);
+            (_, meta.units, _) = queues.known(sa, meta.aggregate);
+        }
         meta.amount = Amount { packets: pieces as u64, octets: packet.bytes().len() as u64, ns: 0 };
         meta.amount.ns = queues.graph.expected(suite, Direction::Outbound, &meta.amount);
         queues.graph.recount(HookPoint::In3a, before.as_ref(), &meta);

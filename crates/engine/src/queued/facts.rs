@@ -63,6 +63,7 @@ pub(crate) fn describe(
         key: 0,
         app: meta.app,
         suite: 0,
+        peer: 0,
         units: UnitMask(0),
         aggregate: meta.aggregate,
         colour: Colour::Green,

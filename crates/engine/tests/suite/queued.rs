@@ -8,6 +8,7 @@ use crate::support;
 use crypto::SuiteId;
 use engine::{OutboundGraph, Outcome};
 use qos::Direction;
+use qos::graph::description::HookPoint;
 use qos::graph::{House, check, compile, preset};
 use qos::node::Wake;
 use sadb::spd::Spd;
@@ -331,6 +332,33 @@ fn an_answer_to_a_packet_that_is_too_long_does_not_wait() {
     );
     assert_eq!(left(&out), []);
     assert_eq!(reasons(&out), [DropReason::TooBig]);
+}
+
+#[test]
+fn a_rule_about_the_association_or_its_far_end_gives_the_class_behind_the_look_up() {
+    let far = gcm().endpoints.remote;
+    let spi = gcm().spi.0;
+    for rule in
+        [format!("peer = [\"{far}\"]"), format!("spi = [{spi}]"), "header = [\"esp-in-udp\"]".to_owned()]
+    {
+        let text = format!("[class.far]\nmatch = [{{ {rule} }}]\n[class.rest]\nmatch = \"rest\"\n");
+        let mut sender = sender(mandatory(), &[gcm()], &text);
+        for _ in 0..3 {
+            receive(&mut sender, datagram(0, 100));
+            assert_eq!(left(&turn(&mut sender)).len(), 1, "{rule}");
+        }
+        let graph = sender.engine.graph().unwrap().graph();
+        let of = |name| graph.counts().of(HookPoint::In5a, graph.aggregates().find(name).unwrap()).come;
+        assert_eq!((of("far"), of("rest")), (3, 0), "{rule}");
+        assert!(graph.conserved(), "{rule}");
+    }
+    // Another far end is of the other class.
+    let text = "[class.far]\nmatch = [{ peer = [\"203.0.113.250\"] }]\n[class.rest]\nmatch = \"rest\"\n";
+    let mut sender = sender(mandatory(), &[gcm()], text);
+    receive(&mut sender, datagram(0, 100));
+    assert_eq!(left(&turn(&mut sender)).len(), 1);
+    let graph = sender.engine.graph().unwrap().graph();
+    assert_eq!(graph.counts().of(HookPoint::In5a, graph.aggregates().find("far").unwrap()).come, 0);
 }
 
 #[test]

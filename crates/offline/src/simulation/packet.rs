@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use netio::pcap::Frame;
+use qos::graph::Peers;
 use qos::{Amount, Direction, HeaderKind, Meta, UnitMask};
 use wire::ip::{self, Headers};
 use wire::udp::Udp;
@@ -22,14 +23,16 @@ pub(super) struct Packets<'o> {
     /// The numbers of associations, by the hosts and the SPI of their packets.
     associations: BTreeMap<(IpAddr, IpAddr, u32), u32>,
     /// The time of the first frame.
+    /// The far ends that rules of the graph tell apart.
+    peers: Peers,
     first: Option<Time>,
     /// The newest time since the first frame: no packet comes before the one in front of it.
     newest: Time,
 }
 
 impl<'o> Packets<'o> {
-    pub(super) fn new(way: HalfChoice, local: &'o [IpAddr], suite: u16) -> Packets<'o> {
-        Packets { way, local, suite, associations: BTreeMap::new(), first: None, newest: Time(0) }
+    pub(super) fn new(way: HalfChoice, local: &'o [IpAddr], suite: u16, peers: Peers) -> Packets<'o> {
+        Packets { way, local, suite, peers, associations: BTreeMap::new(), first: None, newest: Time(0) }
     }
 
     /// The direction, time and facts of the packet in a frame.
@@ -53,6 +56,10 @@ impl<'o> Packets<'o> {
             spi,
             flow: hash(&ip::flow(bytes, &headers, true)),
             suite: self.suite,
+            peer: self.peers.number(match direction {
+                Direction::Outbound => headers.dst,
+                Direction::Inbound => headers.src,
+            }),
             units: UnitMask(u16::MAX),
             dscp: [headers.tos >> 2; 2],
             ecn: headers.tos & 3,

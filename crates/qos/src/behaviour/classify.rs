@@ -30,6 +30,8 @@ pub enum Field {
     App,
     /// The number of the suite.
     Suite,
+    /// The number of the far end's address among the prefixes of the graph.
+    Peer,
     /// The number of associations of the bundle that are done.
     Index,
     /// The aggregate that the packet has so far.
@@ -50,7 +52,7 @@ pub enum Field {
 
 impl Field {
     /// Every field there is.
-    pub const EACH: [Field; 16] = [
+    pub const EACH: [Field; 17] = [
         Field::Spi,
         Field::Association,
         Field::Key,
@@ -59,6 +61,7 @@ impl Field {
         Field::Mark,
         Field::App,
         Field::Suite,
+        Field::Peer,
         Field::Index,
         Field::Aggregate,
         Field::Header,
@@ -80,6 +83,7 @@ impl Field {
             Field::Mark => meta.mark,
             Field::App => meta.app.0 as u32,
             Field::Suite => meta.suite as u32,
+            Field::Peer => meta.peer as u32,
             Field::Index => meta.index as u32,
             Field::Aggregate => meta.aggregate.0 as u32,
             Field::Header => meta.header as u32,

@@ -17,6 +17,7 @@ use super::fault::{Code, Fault};
 use super::house::House;
 use super::kinds::{Component, Kind};
 use super::lint::lint;
+use super::peers::Peers;
 use super::running::{Graph, Slot};
 use super::spanned::Span;
 use crate::behaviour::{Classifier, Pacer, SettingsError};
@@ -56,7 +57,15 @@ pub fn compile<T: Send + 'static>(
             return Err(vec![full(&class.name)]);
         }
     }
-    let build = Build { description, house, direction, seed, suites: suites(house), aggregates };
+    let build = Build {
+        description,
+        house,
+        direction,
+        seed,
+        suites: suites(house),
+        aggregates,
+        peers: Peers::of(description),
+    };
     build.graph().map_err(|fault| vec![fault])
 }
 
@@ -77,6 +86,7 @@ struct Build<'d> {
     seed: u64,
     suites: Vec<String>,
     aggregates: Aggregates,
+    peers: Peers,
 }
 
 impl Build<'_> {
@@ -90,6 +100,7 @@ impl Build<'_> {
         let before = self.chain(self.hook(HookPoint::In5a))?;
         let classifier = self.classifier()?;
         let (dispatcher, queues) = self.dispatcher()?;
+        let asks_association = self.asks_association();
         Ok(Graph::new(
             self.direction,
             slots,
@@ -97,6 +108,7 @@ impl Build<'_> {
             (dispatcher, queues),
             self.aggregates,
             self.suites,
+            (self.peers, asks_association),
         ))
     }
 

@@ -25,6 +25,7 @@ use super::aggregates::Aggregates;
 use super::chain::Chain;
 use super::counts::Counts;
 use super::description::HookPoint;
+use super::peers::Peers;
 use crate::amount::Amount;
 use crate::behaviour::{Classifier, Target};
 use crate::component::Context;
@@ -94,6 +95,9 @@ pub struct Graph<T> {
     pub(super) classes: u64,
     pub(super) aggregates: Aggregates,
     pub(super) suites: Vec<String>,
+    pub(super) peers: Peers,
+    /// A rule of a class asks for what only the look-up tells.
+    pub(super) asks_association: bool,
     pub(super) counts: Counts,
 }
 
@@ -105,6 +109,7 @@ impl<T: 'static> Graph<T> {
         (dispatcher, queues): (Dispatcher<T>, Vec<UnitQueues>),
         aggregates: Aggregates,
         suites: Vec<String>,
+        (peers, asks_association): (Peers, bool),
     ) -> Graph<T> {
         let counts = Counts::default();
         Graph {
@@ -117,6 +122,8 @@ impl<T: 'static> Graph<T> {
             classes,
             aggregates,
             suites,
+            peers,
+            asks_association,
             counts,
         }
     }
@@ -137,6 +144,19 @@ impl<T: 'static> Graph<T> {
             Some(Target::Aggregate(aggregate)) => aggregate,
             Some(Target::Outlet(_)) | None => meta.aggregate,
         }
+    }
+
+    /// The class of a packet whose association is known now. What it had before the look-up was known is `before`; a class
+    /// that a rule did not give it, but a component or an item of the policy, stays.
+    pub fn classify_again(&self, before: &Meta, meta: &Meta) -> AggregateId {
+        if !self.asks_association {
+            return meta.aggregate;
+        }
+        let unknown = Meta { aggregate: AggregateId::DEFAULT, ..*before };
+        if self.classify(&unknown) != meta.aggregate {
+            return meta.aggregate;
+        }
+        self.classify(&Meta { aggregate: AggregateId::DEFAULT, ..*meta })
     }
 
     /// Have the limits in front of a point count a packet as `now` where they counted it as `before`, since more is
@@ -165,6 +185,11 @@ impl<T: 'static> Graph<T> {
     /// The suites in the order of their numbers.
     pub fn suites(&self) -> &[String] {
         &self.suites
+    }
+
+    /// The far ends that rules tell apart, from which a packet has the number in [`Meta::peer`].
+    pub const fn peers(&self) -> &Peers {
+        &self.peers
     }
 
     /// What was counted since the instance began.

@@ -26,6 +26,7 @@ fn full() -> Meta {
         mark: 16,
         app: AppId(17),
         suite: 18,
+        peer: 21,
         index: 19,
         aggregate: AggregateId(20),
         header: HeaderKind::Ike,
@@ -40,7 +41,7 @@ fn full() -> Meta {
 
 #[test]
 fn every_field_can_be_matched() {
-    let numbers = [0xdead_beef, 12, 13, 14, 15, 16, 17, 18, 19, 20, 4, 1, 2, 46, 34, 2];
+    let numbers = [0xdead_beef, 12, 13, 14, 15, 16, 17, 18, 21, 19, 20, 4, 1, 2, 46, 34, 2];
     for (field, number) in Field::EACH.into_iter().zip(numbers) {
         assert_eq!(field.value(&full()), number, "{field:?}");
         assert!(find(&[rule(&[field.is(number)], 1)], &full()).is_some(), "{field:?}");

@@ -172,6 +172,7 @@ fn text(state: &QosState) -> String {
     if let Some(waiting) = &state.waiting {
         out += &change::taken_back(waiting);
     }
+    state.notes.iter().for_each(|note| out += &format!("note: {note}\n"));
     for direction in &state.directions {
         out +=
             &format!("\n{}, {} of {} packets wait\n", direction.direction, direction.waiting, direction.room);

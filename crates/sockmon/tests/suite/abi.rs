@@ -42,6 +42,7 @@ fn rust_and_c_agree() {
     compare::<abi::Protection>(&btf, "rvl_protection");
     compare::<abi::Share>(&btf, "rvl_share");
     compare::<abi::Split>(&btf, "rvl_split");
+    compare::<abi::AppClasses>(&btf, "rvl_app_classes");
     compare::<abi::TunQueue>(&btf, "rvl_tun_queue");
     compare::<abi::OrderKey>(&btf, "rvl_order_key");
     compare::<abi::PeerKey>(&btf, "rvl_peer_key");

@@ -31,7 +31,7 @@ fn split(limit: u32) -> QueueSplit {
     let mut shares = [QueueShare { first: 0, count: 1 }; 64];
     shares[usize::from(URGENT.0)] = QueueShare { first: 1, count: 1 };
     shares[usize::from(BULK.0)] = QueueShare { first: 2, count: 1 };
-    QueueSplit { limits: vec![limit; 3], of_dscp, shares }
+    QueueSplit { limits: vec![limit; 3], of_dscp, of_apps: Vec::new(), shares }
 }
 
 /// A world whose TUN has these queues; the item of port 99 names a class.
@@ -80,6 +80,24 @@ fn a_packet_waits_in_the_queue_of_its_class() {
 }
 
 #[test]
+fn an_application_has_classes_of_its_own_and_an_item_goes_before_them() {
+    let mut of_app = [URGENT; 64];
+    of_app[46] = DEFAULT;
+    let split = QueueSplit { of_apps: vec![(STRICT, of_app), (OTHER, [BULK; 64])], ..split(100) };
+    let (mut world, further, queues) = world("class-apps", split.clone());
+    let mut program = world.start("strict");
+    program.run(&["open a udp4", "sendto a 10.99.0.2:53 40"]);
+    program.run(&["open b udp4", "tos b 184", "sendto b 10.99.0.2:53 40"]);
+    program.run(&["open c udp6", "sendto c [fd99::2]:99 40"]);
+    assert_eq!(drain(&world, &further), [1, 1, 1]);
+    // An application that the next graph does not name has the class of its DSCP again.
+    let change = QueueSplit { of_apps: Vec::new(), ..split };
+    world.monitor(move |sockmon| sockmon.change_split(&queues, &change, KEY).unwrap());
+    program.run(&["sendto a 10.99.0.2:53 40", "sendto b 10.99.0.2:53 40"]);
+    assert_eq!(drain(&world, &further), [1, 1, 0]);
+}
+
+#[test]
 fn a_flood_of_one_class_takes_no_place_of_another() {
     let (mut world, further, queues) = world("class-flood", split(8));
     let mut program = world.start("strict");
@@ -104,7 +122,7 @@ fn a_flood_of_one_class_takes_no_place_of_another() {
 fn users_are_spread_over_the_queues_of_their_class_and_each_stays_in_one() {
     let mut shares = [QueueShare { first: 0, count: 1 }; 64];
     shares[usize::from(BULK.0)] = QueueShare { first: 1, count: 4 };
-    let split = QueueSplit { limits: vec![100; 5], of_dscp: [DEFAULT; 64], shares };
+    let split = QueueSplit { limits: vec![100; 5], of_dscp: [DEFAULT; 64], of_apps: Vec::new(), shares };
     let (mut world, further, _) = world("class-users", split);
     let addresses: Vec<String> = (0..24).map(|host| format!("10.99.0.{}", 200 + host)).collect();
     let commands: Vec<String> = addresses.iter().map(|own| format!("ip addr add {own}/24 dev up0")).collect();

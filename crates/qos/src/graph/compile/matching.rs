@@ -68,15 +68,21 @@ impl Build<'_> {
                 let place = self.suites.iter().position(|suite| suite == name);
                 number(Field::Suite, place.and_then(|place| u32::try_from(place).ok()))
             }
-            (Named::Peer, prefix @ FieldValue::Prefix(..)) => {
-                let ends = self.house.associations.iter().filter(|association| {
-                    let bits = if association.peer.is_ipv4() { 32 } else { 128 };
-                    prefix.covers(&FieldValue::Prefix(association.peer, bits))
-                });
-                ends.map(|association| Field::Association.is(association.number)).collect()
+            (Named::Peer, prefix) => {
+                self.peers.range(prefix).map(|range| Field::Peer.within(range)).into_iter().collect()
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Whether a rule of a class asks for what is known behind the look-up alone.
+    pub(super) fn asks_association(&self) -> bool {
+        let rules = self.description.classes.iter().filter_map(|class| match &class.matches.value {
+            Matches::Rules(rules) => Some(rules),
+            Matches::Named | Matches::Rest => None,
+        });
+        let mut fields = rules.flatten().flat_map(|rule| &rule.fields).map(|row| row.field.value);
+        fields.any(|field| field.is_of_associations() || matches!(field, Named::Peer | Named::Header))
     }
 
     /// Refuse rules over fields that nobody reads before a packet waits.

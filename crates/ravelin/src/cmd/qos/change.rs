@@ -90,6 +90,7 @@ fn tell(ask: &Ask, answer: &QosApplied, what: &str) -> anyhow::Result<()> {
         if let Some(waiting) = &answer.waiting {
             out += &taken_back(waiting);
         }
+        answer.notes.iter().for_each(|note| out += &format!("note: {note}\n"));
         out
     })
 }
