@@ -8,6 +8,7 @@ mod lookup;
 mod null;
 mod paper_000;
 mod paper_001;
+pub mod paper_002;
 mod paper_003;
 mod paper_004;
 mod path;
@@ -37,6 +38,7 @@ pub const ON_DEMAND: &[(&str, &[Part])] = &[
     ("paper-000", &[paper_000::run]),
     ("floods", &[floods::run]),
     ("paper-001", &[paper_001::run]),
+    ("paper-002", &[paper_002::run]),
     ("paper-003", &[paper_003::run]),
     ("paper-004", &[paper_004::run]),
     ("cipher", &[cipher::run]),

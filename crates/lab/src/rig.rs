@@ -403,6 +403,7 @@ fn keymat_len(suite: &str) -> usize {
     match suite {
         "aes128gcm" => 20,
         "sha256" => 32,
+        "3des-md5" => 40,
         "aes128cbc-sha256" => 48,
         _ => 36,
     }
