@@ -23,6 +23,7 @@ pub mod quantity;
 pub mod read;
 pub mod rules;
 pub mod running;
+pub mod sojourn;
 pub mod spanned;
 
 pub use aggregates::Aggregates;
@@ -40,4 +41,5 @@ pub use print::print;
 pub use read::{preset, read};
 pub use running::adopt::{Back, Retired};
 pub use running::{Due, Graph};
+pub use sojourn::Sojourn;
 pub use spanned::Spanned;
