@@ -28,6 +28,7 @@ mod pin;
 mod policy;
 mod policy_change;
 mod qos;
+mod qos_sojourn;
 mod replay;
 mod sa;
 mod sa_change;
@@ -92,6 +93,7 @@ pub use qos::{
     QosPresets, QosSimulation, QosSimulationEnd, QosState, QosSuiteCost, QosTerms, QosUnit, QosUnitState,
     QosVerdict, QosWindow,
 };
+pub use qos_sojourn::QosSojourn;
 pub use replay::{ReplayDirection, ReplayEnd, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{
     ClassOrMatch, Direction, Mode, PmtuInfo, SaAdd, SaAdded, SaCounters, SaDeleted, SaInfo, SaList,

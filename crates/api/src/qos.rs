@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Finding;
+use crate::{Finding, QosSojourn};
 
 /// The answer of `ravelin qos check`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -57,6 +57,10 @@ pub struct QosState {
     /// The graph in its full form, as TOML; absent if none is in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<String>,
+    /// The nanoseconds that no packet of a bucket of sojourns exceeds, in the order of the buckets. The last bucket has
+    /// no bound and no place here.
+    #[serde(default)]
+    pub sojourn_bounds_ns: Vec<u64>,
     /// The directions in which packets wait in the graph.
     pub directions: Vec<QosDirectionState>,
 }
@@ -81,7 +85,7 @@ pub struct QosDirectionState {
 
 /// What came of a class at one queue. What arrived has left, was dropped, was given back in an exchange of graphs, or
 /// waits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QosClassCounts {
     /// The name of the class.
     pub class: String,
@@ -95,8 +99,24 @@ pub struct QosClassCounts {
     pub given_back: u64,
     /// Packets that wait there now.
     pub waiting: u64,
+    /// Octets of the packets that wait there now.
+    #[serde(default)]
+    pub waiting_octets: u64,
+    /// Nanoseconds of work that the packets which wait there now are expected to cost.
+    #[serde(default)]
+    pub waiting_ns: u64,
     /// Packets that were dropped, by the reason.
     pub dropped: std::collections::BTreeMap<String, u64>,
+    /// The most packets of the class, not of a flow, that were dropped here one after the other: as they came, with none
+    /// queued in between, or out of the queue, with none leaving in between.
+    #[serde(default)]
+    pub longest_loss: u64,
+    /// Nanoseconds that the packets which units were given from this queue were expected to cost; 0 at other queues.
+    #[serde(default)]
+    pub served_ns: u64,
+    /// How long packets had been in the gateway when they left the queue.
+    #[serde(default)]
+    pub sojourn: QosSojourn,
 }
 
 /// A crypto unit and its work.
@@ -110,6 +130,10 @@ pub struct QosUnitState {
     pub waiting: u64,
     /// Nanoseconds of work that waits for it.
     pub waiting_ns: u64,
+    /// Nanoseconds that it spent on its work, input and output with it, since it was attached. The difference of two
+    /// answers by the time between them is its load.
+    #[serde(default)]
+    pub busy_ns: u64,
     /// It asks for work when no more than these nanoseconds are committed to it.
     pub low_ns: u64,
     /// It gets work up to these nanoseconds.

@@ -65,6 +65,8 @@ struct LossRuns {
 struct Row {
     tally: Tally,
     backlog: Burden,
+    /// Nanoseconds of what was given to units.
+    served: u64,
     runs: LossRuns,
     sojourn: Sojourn,
 }
@@ -126,6 +128,11 @@ impl Counts {
         self.row(at, aggregate).runs.longest
     }
 
+    /// Nanoseconds that the packets of a class which were given to units were expected to cost there.
+    pub fn served(&self, aggregate: AggregateId) -> u64 {
+        self.row(HookPoint::Out5b, aggregate).served
+    }
+
     /// What the packets of a class are that are at a queue which is not of units.
     pub(super) fn backlog(&self, at: HookPoint, aggregate: AggregateId) -> Burden {
         self.row(at, aggregate).backlog
@@ -166,9 +173,11 @@ impl Counts {
         row.sojourn.add(now.0.saturating_sub(meta.arrived.0), meta.amount.packets);
     }
 
-    /// A packet was given to a unit.
+    /// A packet, or pieces of it with this cost, were given to a unit.
     #[inline]
-    pub(super) fn given_one(&mut self, meta: &Meta, now: Time) {
+    pub(super) fn given_one(&mut self, meta: &Meta, ns: u64, now: Time) {
+        let row = self.row_of(HookPoint::Out5b, meta);
+        row.served = row.served.wrapping_add(ns);
         self.given_after = now.0.saturating_sub(meta.arrived.0);
         self.gone(HookPoint::Out5b, meta, now);
     }

@@ -116,4 +116,5 @@ fn the_backlog_of_a_class_is_what_its_packets_are_together() {
     assert_eq!(works.graph.backlog(HookPoint::In5a, ef), Amount::default());
     assert_eq!(works.graph.backlog(HookPoint::In5a, be), Amount::default());
     assert_eq!(works.graph.dispatcher().busy(unit), 40_000, "40 packets of 1 us");
+    assert_eq!((works.graph.counts().served(ef), works.graph.counts().served(be)), (30_000, 10_000));
 }

@@ -36,7 +36,7 @@ impl<T: 'static> Graph<T> {
     }
 
     fn given(&mut self, mut assignment: Assignment<T>, context: &Context) -> Assignment<T> {
-        self.counts.given_one(&assignment.meta, context.now);
+        self.counts.given_one(&assignment.meta, assignment.budget.ns, context.now);
         let queues = self.queues.iter_mut().find(|queues| queues.unit == assignment.unit);
         if let Some(queues) = queues.filter(|queues| !queues.behind.is_empty()) {
             // Only behaviours that drop nothing stand there, which the compiler sees to.
