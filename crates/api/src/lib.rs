@@ -29,6 +29,7 @@ mod policy;
 mod policy_change;
 mod qos;
 mod qos_sojourn;
+mod qos_top;
 mod replay;
 mod sa;
 mod sa_change;
@@ -94,6 +95,7 @@ pub use qos::{
     QosVerdict, QosWindow,
 };
 pub use qos_sojourn::QosSojourn;
+pub use qos_top::{QosTop, QosTopClass, QosTopDirection, QosTopLoss, QosTopUnit};
 pub use replay::{ReplayDirection, ReplayEnd, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{
     ClassOrMatch, Direction, Mode, PmtuInfo, SaAdd, SaAdded, SaCounters, SaDeleted, SaInfo, SaList,

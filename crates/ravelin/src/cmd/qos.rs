@@ -4,6 +4,7 @@
 mod graph;
 mod plan;
 mod simulate;
+mod top;
 
 use api::{QosClassCounts, QosKernelCounts, QosState, QosUnitState, path};
 use clap::{Args, Subcommand};
@@ -14,13 +15,14 @@ use crate::exit::{Failure, Kind};
 use crate::output;
 use graph::{GraphArguments, GraphChoice, Outcome};
 
-/// Look at graphs of classes: what is wrong, what they promise, what becomes of a capture. Only `show` without a file
-/// asks the daemon.
+/// Look at graphs of classes: what is wrong, what they promise, what becomes of a capture. `show` without a file and
+/// `top` ask the daemon.
 #[derive(Debug, Subcommand)]
 pub enum Qos {
     Check(Check),
     Presets(Presets),
     Show(Show),
+    Top(top::Top),
     Plan(plan::Plan),
     Simulate(simulate::Simulate),
 }
@@ -72,6 +74,7 @@ impl Qos {
             Qos::Check(check) => check.execute(),
             Qos::Presets(presets) => presets.execute(),
             Qos::Show(show) => show.execute(),
+            Qos::Top(top) => top.execute(),
             Qos::Plan(plan) => plan.execute(),
             Qos::Simulate(simulate) => simulate.execute(),
         }
