@@ -55,6 +55,11 @@ pub const COUNTERS: &str = "/v1/counters";
 pub const TRAFFIC: &str = "/v1/traffic";
 /// GET answers with [`crate::QosState`].
 pub const QOS: &str = "/v1/qos";
+/// GET answers with what the graph of classes has done, in the text form of Prometheus. The path is the one where its
+/// readers look, and has the type [`METRICS_CONTENT_TYPE`].
+pub const METRICS: &str = "/metrics";
+/// The content type of the answer of [`METRICS`]: the text exposition format of Prometheus.
+pub const METRICS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// POST, optionally with `?allow_empty=true` or `allow_missing=true`, answers with [`crate::PolicyReload`].
 pub const POLICY_RELOAD: &str = "/v1/policy/reload";
 /// POST [`crate::PolicyText`] answers with [`crate::PolicyPlan`].

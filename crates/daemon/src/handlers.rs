@@ -9,6 +9,7 @@ mod entries;
 mod events;
 mod explain;
 mod flows;
+mod metrics;
 mod openapi;
 mod policy;
 mod qos;
@@ -53,6 +54,7 @@ pub fn router(plane: Shared) -> Router {
         .route(path::COUNTERS, get(counters::counters))
         .route(path::TRAFFIC, get(traffic::traffic))
         .route(path::QOS, get(qos::state))
+        .route(path::METRICS, get(metrics::metrics))
         .route(path::SCRUBBED, get(scrubbed::status))
         .route(path::INLINE_RULES, get(scrubbed::rules))
         .route(path::INLINE_FLOWS, get(scrubbed::flows))
