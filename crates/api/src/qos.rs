@@ -74,6 +74,10 @@ pub struct QosDirectionState {
     pub waiting: u64,
     /// The packets that can wait.
     pub room: u64,
+    /// Packets that were dropped since so many waited already, or too many long ones; a super-packet is one. They are
+    /// in the counts of no class.
+    #[serde(default)]
+    pub no_place: u64,
     /// The queues in the kernel, in the order in which they are read; none where all packets share one.
     #[serde(default)]
     pub kernel_queues: Vec<QosKernelCounts>,

@@ -70,14 +70,14 @@ pub struct QosTopClass {
 /// Losses at one place for one reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QosTopLoss {
-    /// The class, or the classes that share a kernel queue.
+    /// The class, or the classes that share a kernel queue; none where the class is not counted.
     pub classes: Vec<String>,
-    /// The hook in front of the queue (`1a`, `3a`, `5a`), or `kernel`.
+    /// The hook in front of the queue (`1a`, `3a`, `5a`), or `kernel`; `graph` where no place was left to wait.
     pub place: String,
     /// The number of the kernel queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<u64>,
-    /// The reason, as `ravelin stats` has it.
+    /// The reason: one of `GET /v1/qos`, `kernel_queue_full` or `no_place`.
     pub reason: String,
     /// Packets lost since the graph began.
     pub count: u64,

@@ -142,7 +142,10 @@ impl Families {
         family("ravelin_qos_places", "Packets that can wait in the graph", |of: &api::QosDirectionState| {
             of.room
         })
-        .gauge(encoder, &directions)
+        .gauge(encoder, &directions)?;
+        let none = "Packets that were dropped since no place was left, whatever their class";
+        family("ravelin_qos_no_place_packets", none, |of: &api::QosDirectionState| of.no_place)
+            .counter(encoder, &directions)
     }
 
     /// The classes at each hook.

@@ -112,6 +112,7 @@ fn direction(queues: &OutboundGraph) -> QosDirectionState {
         direction: QosDirection::Out,
         waiting: waiting as u64,
         room: room as u64,
+        no_place: queues.no_place(),
         kernel_queues: Vec::new(),
         classes,
         units: dispatcher.units().map(unit).collect(),

@@ -168,6 +168,9 @@ fn text(state: &QosState) -> String {
     for direction in &state.directions {
         out +=
             &format!("\n{}, {} of {} packets wait\n", direction.direction, direction.waiting, direction.room);
+        if direction.no_place > 0 {
+            out += &format!("{} packets were dropped since no place was left\n", direction.no_place);
+        }
         if !direction.kernel_queues.is_empty() {
             let row = |counts: &QosKernelCounts| {
                 vec![

@@ -127,6 +127,7 @@ fn direction(direction: QosDirection) -> QosDirectionState {
         direction,
         waiting: 6,
         room: 4_096,
+        no_place: 7,
         kernel_queues: vec![kernel(0, &["ef"]), kernel(1, &["be", "a \"b\\c"])],
         classes: vec![
             class("ef", "1a", [4, 0, 0]),
@@ -160,6 +161,7 @@ fn every_figure_of_the_document_is_in_the_text() {
         let own = ("direction", direction);
         assert_eq!(read.value("ravelin_qos_places_used", &[own]), 6.0);
         assert_eq!(read.value("ravelin_qos_places", &[own]), 4_096.0);
+        assert_eq!(read.value("ravelin_qos_no_place_packets_total", &[own]), 7.0);
         for counts in &state.directions[0].classes {
             let labels = [own, ("hook", &counts.hook), ("class", &counts.class)];
             let value = |name: &str| read.value(&format!("ravelin_qos_{name}"), &labels);

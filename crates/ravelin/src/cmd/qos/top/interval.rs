@@ -100,6 +100,16 @@ fn of_direction<'a>(
             per_second: kernel_lost(queue) as f64 / seconds,
         });
     }
+    if now.no_place > 0 {
+        losses.push(QosTopLoss {
+            classes: Vec::new(),
+            place: "graph".to_owned(),
+            queue: None,
+            reason: "no_place".to_owned(),
+            count: now.no_place,
+            per_second: grown(before.map(|before| before.no_place), now.no_place) as f64 / seconds,
+        });
+    }
     for Queue { now, before } in &queues {
         for (reason, count) in &now.dropped {
             let earlier = before.and_then(|before| before.dropped.get(reason).copied());
@@ -197,6 +207,7 @@ mod tests {
                 direction: QosDirection::Out,
                 waiting: 0,
                 room: 9,
+                no_place: lost / 2,
                 kernel_queues: vec![queue(0, &["ef"], 0), queue(1, &["be", "le"], lost)],
                 classes,
                 units: vec![QosUnitState {
@@ -248,7 +259,7 @@ mod tests {
         assert_eq!((le.class.as_str(), le.arrived, le.p50_ns), ("le", 0, None));
         let losses: Vec<_> =
             direction.losses.iter().map(|loss| (loss.place.as_str(), loss.count, loss.per_second)).collect();
-        assert_eq!(losses, [("1a", 20, 10.0), ("kernel", 10, 3.0)]);
+        assert_eq!(losses, [("1a", 20, 10.0), ("kernel", 10, 3.0), ("graph", 5, 1.5)]);
         assert_eq!(direction.units[0].load_ppm, 750_000);
     }
 

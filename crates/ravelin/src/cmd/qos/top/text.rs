@@ -55,7 +55,7 @@ fn loss(loss: &QosTopLoss) -> Vec<String> {
         Some(queue) => format!("{} queue {queue}", loss.place),
         None => loss.place.clone(),
     };
-    let classes = loss.classes.join(", ");
+    let classes = if loss.classes.is_empty() { "any class".to_owned() } else { loss.classes.join(", ") };
     vec![
         short(&classes, 2 * NAME),
         place,
