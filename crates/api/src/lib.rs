@@ -28,6 +28,8 @@ mod pin;
 mod policy;
 mod policy_change;
 mod qos;
+mod qos_sojourn;
+mod qos_top;
 mod replay;
 mod sa;
 mod sa_change;
@@ -92,6 +94,8 @@ pub use qos::{
     QosPathCost, QosPlan, QosPreset, QosPresets, QosSimulation, QosSimulationEnd, QosState, QosSuiteCost,
     QosTerms, QosUnit, QosUnitState, QosVerdict, QosWindow,
 };
+pub use qos_sojourn::QosSojourn;
+pub use qos_top::{QosTop, QosTopClass, QosTopDirection, QosTopLoss, QosTopUnit};
 pub use replay::{ReplayDirection, ReplayEnd, ReplayLine, ReplaySummary, ReplayVerdict};
 pub use sa::{
     ClassOrMatch, Direction, Mode, PmtuInfo, SaAdd, SaAdded, SaCounters, SaDeleted, SaInfo, SaList,

@@ -138,7 +138,7 @@ fn fields(schema: &Value) -> Vec<Value> {
 
 /// A name for the operation: its method and the words of its path.
 fn name(operation: &Operation) -> String {
-    let words = operation.path.trim_start_matches("/v1/").split(['/', '.']);
+    let words = operation.path.trim_start_matches("/v1").trim_start_matches('/').split(['/', '.']);
     let words = words.map(|word| word.trim_matches(['{', '}']));
     std::iter::once(operation.method.name().to_ascii_lowercase().as_str())
         .chain(words)

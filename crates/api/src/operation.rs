@@ -347,6 +347,12 @@ pub const OPERATIONS: &[Operation] = &[
     .refuses(&[404, 409]),
     operation(
         Method::Get,
+        path::METRICS,
+        "What the graph of classes has done, for Prometheus",
+        Answer::Octets(&[path::METRICS_CONTENT_TYPE]),
+    ),
+    operation(
+        Method::Get,
         path::SCRUBBED,
         "Flows that policy wants scrubbed",
         document::<crate::ScrubbedStatus>(),

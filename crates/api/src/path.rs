@@ -61,6 +61,11 @@ pub const QOS_APPLY: &str = "/v1/qos/apply";
 pub const QOS_CONFIRM: &str = "/v1/qos/confirm";
 /// POST answers with [`crate::QosApplied`].
 pub const QOS_ROLLBACK: &str = "/v1/qos/rollback";
+/// GET answers with what the graph of classes has done, in the text form of Prometheus. The path is the one where its
+/// readers look, and has the type [`METRICS_CONTENT_TYPE`].
+pub const METRICS: &str = "/metrics";
+/// The content type of the answer of [`METRICS`]: the text exposition format of Prometheus.
+pub const METRICS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// POST, optionally with `?allow_empty=true` or `allow_missing=true`, answers with [`crate::PolicyReload`].
 pub const POLICY_RELOAD: &str = "/v1/policy/reload";
 /// POST [`crate::PolicyText`] answers with [`crate::PolicyPlan`].

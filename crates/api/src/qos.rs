@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Finding, Waiting};
+use crate::{Finding, QosSojourn, Waiting};
 
 /// The answer of `ravelin qos check`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -63,6 +63,10 @@ pub struct QosState {
     /// Sentences about rules that match nothing on this gateway.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// The nanoseconds that no packet of a bucket of sojourns exceeds, in the order of the buckets. The last bucket has
+    /// no bound and no place here.
+    #[serde(default)]
+    pub sojourn_bounds_ns: Vec<u64>,
     /// The directions in which packets wait in the graph.
     pub directions: Vec<QosDirectionState>,
 }
@@ -112,6 +116,10 @@ pub struct QosDirectionState {
     pub waiting: u64,
     /// The packets that can wait.
     pub room: u64,
+    /// Packets that were dropped since so many waited already, or too many long ones; a super-packet is one. They are
+    /// in the counts of no class.
+    #[serde(default)]
+    pub no_place: u64,
     /// The queues in the kernel, in the order in which they are read; none where all packets share one.
     #[serde(default)]
     pub kernel_queues: Vec<QosKernelCounts>,
@@ -123,7 +131,7 @@ pub struct QosDirectionState {
 
 /// What came of a class at one queue. What arrived has left, was dropped, was given back in an exchange of graphs, or
 /// waits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QosClassCounts {
     /// The name of the class.
     pub class: String,
@@ -137,8 +145,24 @@ pub struct QosClassCounts {
     pub given_back: u64,
     /// Packets that wait there now.
     pub waiting: u64,
+    /// Octets of the packets that wait there now.
+    #[serde(default)]
+    pub waiting_octets: u64,
+    /// Nanoseconds of work that the packets which wait there now are expected to cost.
+    #[serde(default)]
+    pub waiting_ns: u64,
     /// Packets that were dropped, by the reason.
     pub dropped: std::collections::BTreeMap<String, u64>,
+    /// The most packets of the class, not of a flow, that were dropped here one after the other: as they came, with none
+    /// queued in between, or out of the queue, with none leaving in between.
+    #[serde(default)]
+    pub longest_loss: u64,
+    /// Nanoseconds that the packets which units were given from this queue were expected to cost; 0 at other queues.
+    #[serde(default)]
+    pub served_ns: u64,
+    /// How long packets had been in the gateway when they left the queue.
+    #[serde(default)]
+    pub sojourn: QosSojourn,
 }
 
 /// A crypto unit and its work.
@@ -152,6 +176,10 @@ pub struct QosUnitState {
     pub waiting: u64,
     /// Nanoseconds of work that waits for it.
     pub waiting_ns: u64,
+    /// Nanoseconds that it spent on its work, input and output with it, since it was attached. The difference of two
+    /// answers by the time between them is its load.
+    #[serde(default)]
+    pub busy_ns: u64,
     /// It asks for work when no more than these nanoseconds are committed to it.
     pub low_ns: u64,
     /// It gets work up to these nanoseconds.

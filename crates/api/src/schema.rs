@@ -98,6 +98,7 @@ documents! {
     QosPlan "qos-plan" ["qos plan --json"],
     QosPresets "qos-presets" ["qos presets --json"],
     QosState "qos-state" ["qos show --json"],
+    QosTop "qos-top" ["qos top --json"],
     QosSimulationEnd "qos-simulation-end" ["qos simulate --json"],
     Refusal "refusal" [],
     Released "released" [],

@@ -9,6 +9,7 @@ mod entries;
 mod events;
 mod explain;
 mod flows;
+mod metrics;
 mod openapi;
 mod policy;
 mod qos;
@@ -56,6 +57,7 @@ pub fn router(plane: Shared) -> Router {
         .route(path::QOS_APPLY, post(qos::apply).layer(whole_graph()))
         .route(path::QOS_CONFIRM, post(qos::confirm))
         .route(path::QOS_ROLLBACK, post(qos::rollback))
+        .route(path::METRICS, get(metrics::metrics))
         .route(path::SCRUBBED, get(scrubbed::status))
         .route(path::INLINE_RULES, get(scrubbed::rules))
         .route(path::INLINE_FLOWS, get(scrubbed::flows))

@@ -45,6 +45,32 @@ impl Amount {
     }
 }
 
+/// Octets and nanoseconds of packets that are counted elsewhere. They are exact modulo 2^64, and cost no comparison.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Burden {
+    octets: u64,
+    ns: u64,
+}
+
+impl Burden {
+    #[inline]
+    pub(crate) fn add(&mut self, amount: &Amount) {
+        self.octets = self.octets.wrapping_add(amount.octets);
+        self.ns = self.ns.wrapping_add(amount.ns);
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, amount: &Amount) {
+        self.octets = self.octets.wrapping_sub(amount.octets);
+        self.ns = self.ns.wrapping_sub(amount.ns);
+    }
+
+    /// The amount of so many packets that have this burden.
+    pub(crate) const fn of(self, packets: u64) -> Amount {
+        Amount { packets, octets: self.octets, ns: self.ns }
+    }
+}
+
 impl AddAssign for Amount {
     fn add_assign(&mut self, other: Amount) {
         self.packets = self.packets.saturating_add(other.packets);

@@ -13,6 +13,7 @@
 //! super-packet, which it got when nothing else was committed to it. A sliced unit can have one more piece in between.
 
 mod answer;
+mod classes;
 mod exchange;
 mod pins;
 mod pull;
@@ -20,13 +21,14 @@ mod station;
 
 use wire::Time;
 
-use crate::amount::{Amount, Limit};
+use crate::amount::{Amount, Burden, Limit};
 use crate::component::{Cause, Context};
 use crate::cost::{CostModel, Work};
 use crate::meta::{AggregateId, Meta, UnitMask};
 use crate::node::{Ended, Node, Offered, Wake};
 use crate::unit::{UnitId, UnitSpec};
 
+use classes::Classes;
 use pins::Pins;
 use station::{Station, Status};
 
@@ -93,6 +95,7 @@ pub struct Dispatcher<T> {
     cost: CostModel,
     pace: Pace,
     pins: Pins,
+    classes: Classes,
     /// The unit that is asked first whether it wants work.
     turn: usize,
 }
@@ -100,7 +103,14 @@ pub struct Dispatcher<T> {
 impl<T: 'static> Dispatcher<T> {
     /// A dispatcher without units. The seed is for the hash of associations.
     pub fn new(cost: CostModel, pace: Pace, seed: u64) -> Dispatcher<T> {
-        Dispatcher { stations: Vec::with_capacity(UNITS), cost, pace, pins: Pins::new(seed), turn: 0 }
+        Dispatcher {
+            stations: Vec::with_capacity(UNITS),
+            cost,
+            pace,
+            pins: Pins::new(seed),
+            classes: Classes::default(),
+            turn: 0,
+        }
     }
 
     /// Add a unit with what hangs at its hook 5b; `None` if there are [`UNITS`] already. A unit that is gone for good
@@ -160,6 +170,7 @@ impl<T: 'static> Dispatcher<T> {
         }
         self.pins.wait(slot, unit);
         station.waiting += meta.amount;
+        self.classes.wait(&meta);
         let before = ended.len();
         let offered = if is_started {
             station.queues.lead(item, meta, context, ended)
@@ -194,6 +205,16 @@ impl<T: 'static> Dispatcher<T> {
     /// What waits for a unit.
     pub fn waiting(&self, unit: UnitId) -> Amount {
         self.station(unit).map(|station| station.waiting).unwrap_or_default()
+    }
+
+    /// What the packets of a class are that wait for units.
+    pub(crate) fn burden(&self, aggregate: AggregateId) -> Burden {
+        self.classes.waiting(aggregate)
+    }
+
+    /// Nanoseconds that a unit has spent on the jobs that it answered, since it was attached.
+    pub fn busy(&self, unit: UnitId) -> u64 {
+        self.station(unit).map_or(0, |station| station.busy)
     }
 
     /// The low and the high mark of a unit now, in nanoseconds.
@@ -248,6 +269,7 @@ impl<T: 'static> Dispatcher<T> {
             let slot = self.pins.slot(&packet.meta);
             self.pins.leave(slot);
             self.stations[usize::from(unit.0)].waiting -= packet.meta.amount;
+            self.classes.leave(&packet.meta);
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod quantity;
 pub mod read;
 pub mod rules;
 pub mod running;
+pub mod sojourn;
 pub mod spanned;
 
 pub use aggregates::Aggregates;
@@ -44,4 +45,5 @@ pub use print::print;
 pub use read::{preset, read};
 pub use running::adopt::{Back, Retired};
 pub use running::{Due, Graph};
+pub use sojourn::Sojourn;
 pub use spanned::Spanned;

@@ -1,6 +1,9 @@
 //! A graph of classes in the daemon's outbound path (paper 002; docs/design/0040): every packet of a class is counted at
 //! each queue that it meets, both families and super-packets go through, and a broken graph stops the start.
 
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use lab::rig::{Rig, RigOptions};
@@ -91,7 +94,7 @@ fn counts(rig: &Rig) -> Vec<(String, String, u64, u64, u64)> {
 }
 
 /// A kernel queue of alice's outbound direction.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct KernelQueue {
     classes: String,
     arrived: u64,
@@ -149,6 +152,89 @@ fn datagrams(rig: &Rig, app: &Path, tos: u8) {
     assert_eq!(done.out().trim(), COUNT.to_string(), "{}", done.err());
 }
 
+/// What alice's daemon answers for Prometheus: the samples by their names with labels, as they stand.
+fn metrics(rig: &Rig) -> BTreeMap<String, f64> {
+    let socket = format!("/run/ravelin/{}/control.sock", rig.instance(Side::Alice));
+    let mut stream = UnixStream::connect(&socket).unwrap_or_else(|error| panic!("{socket}: {error}"));
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: r\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert!(head.to_ascii_lowercase().contains("content-type: text/plain; version=0.0.4"), "{head}");
+    let samples = body.lines().filter(|line| !line.starts_with('#'));
+    samples
+        .map(|line| {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            (name.to_owned(), value.parse().unwrap_or_else(|error| panic!("{error}: {line}")))
+        })
+        .collect()
+}
+
+/// `qos top` and the metrics have the counts of `qos show`. Strays may come in between, so each is asked again until
+/// both looks of `show` around it are alike.
+fn top_and_metrics_agree_with_show(rig: &Rig) {
+    let (show, top, metrics) = tests::wait_for("a second without packets", PATIENCE, || {
+        let look = || (counts(rig), kernel_queues(rig));
+        let before = look();
+        let top = rig.json(Side::Alice, &["qos", "top", "--once"]).unwrap();
+        let metrics = metrics(rig);
+        if look() == before { Ok((before, top, metrics)) } else { Err("packets came".to_owned()) }
+    });
+    let outbound = &top["directions"][0];
+    assert_eq!(
+        (&top["file"], &outbound["direction"]),
+        (&"preset two-classes".into(), &"out".into()),
+        "{top}"
+    );
+    assert!(top["seconds"].as_f64().unwrap() >= 1.0, "{top}");
+    let metric = |name: &str, labels: &str| {
+        let name = format!("ravelin_qos_{name}{{direction=\"out\",{labels}}}");
+        *metrics.get(&name).unwrap_or_else(|| panic!("no {name} in {metrics:?}"))
+    };
+    let (rows, queues) = show;
+    assert_eq!(rows.len(), 6, "{rows:?}");
+    for (hook, class, arrived, left, dropped) in &rows {
+        let labels = format!("hook=\"{hook}\",class=\"{class}\"");
+        assert_eq!(metric("arrived_packets_total", &labels), *arrived as f64);
+        assert_eq!(metric("left_packets_total", &labels), *left as f64);
+        assert_eq!(metric("backlog_packets", &labels), 0.0);
+        let prefix = format!("ravelin_qos_dropped_packets_total{{direction=\"out\",{labels},reason=");
+        let by_reason = metrics.iter().filter(|(name, _)| name.starts_with(&prefix));
+        assert_eq!(by_reason.map(|(_, count)| count).sum::<f64>(), *dropped as f64);
+        let is_here = |loss: &&Value| loss["place"] == **hook && loss["classes"][0] == **class;
+        let losses = outbound["losses"].as_array().unwrap().iter().filter(is_here);
+        assert_eq!(losses.map(|loss| loss["count"].as_u64().unwrap()).sum::<u64>(), *dropped, "{top}");
+        // Each packet that left has a sojourn.
+        assert_eq!(metric("sojourn_seconds_count", &labels), *left as f64);
+        assert_eq!(metric("sojourn_seconds_bucket", &format!("{labels},le=\"+Inf\"")), *left as f64);
+    }
+    for (at, queue) in queues.iter().enumerate() {
+        let labels = format!("queue=\"{at}\",class=\"{}\"", queue.classes);
+        assert_eq!(metric("kernel_arrived_packets_total", &labels), queue.arrived as f64);
+        assert_eq!(metric("kernel_lost_packets_total", &labels), queue.lost as f64);
+        assert_eq!(outbound["kernel_queues"][at]["arrived"], queue.arrived, "{top}");
+    }
+    for class in outbound["classes"].as_array().unwrap() {
+        let name = class["class"].as_str().unwrap();
+        let most = rows.iter().filter(|row| row.1 == name).map(|row| row.2).max();
+        assert_eq!((class["arrived"].as_u64(), &class["waiting"]), (most, &0.into()), "{class}");
+        // Nothing came in the interval, so nothing had a sojourn.
+        assert_eq!((&class["arrived_per_second"], class.get("p50_ns")), (&0.0.into(), None), "{class}");
+    }
+    // The stream had drops by then, and the interval had none.
+    let losses = outbound["losses"].as_array().unwrap();
+    assert!(losses.iter().all(|loss| loss["per_second"] == 0.0), "{top}");
+    assert!(metric("unit_busy_seconds_total", "unit=\"inline\"") > 0.0);
+    assert!(metric("served_seconds_total", "hook=\"5a\",class=\"be\"") > 0.0);
+    assert_eq!(metrics["ravelin_qos_in_force"], 1.0);
+    let text = rig.ravelin(Side::Alice, &["qos", "top", "--once"], "").unwrap();
+    assert!(text.starts_with("graph: preset two-classes") && text.contains("KLOST/s"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let none = rig.ravelin(Side::Bob, &["qos", "top", "--once"], "").unwrap();
+    assert!(none.contains("no graph of classes is in force"), "{none}");
+}
+
 #[test]
 fn packets_of_each_class_go_through_the_queues_of_a_graph() {
     let (mut rig, app) = build("rvl-qos", "[qos]\npreset = \"two-classes\"\n");
@@ -200,6 +286,8 @@ fn packets_of_each_class_go_through_the_queues_of_a_graph() {
     // Where no graph is in force, that is said.
     let none = rig.ravelin(Side::Bob, &["qos", "show"], "").unwrap();
     assert!(none.contains("no graph of classes is in force"), "{none}");
+
+    top_and_metrics_agree_with_show(&rig);
 
     // The graph of the successor begins with its own counts, and carries on.
     rig.start_with(Side::Alice, &["--take-over"]).unwrap();

@@ -1,16 +1,18 @@
 //! The graph of classes that is in force, and what it has done.
 
+use ::qos::AggregateId;
 use ::qos::graph::description::HookPoint;
+use ::qos::graph::{Graph, sojourn};
 use api::{
-    QosApplied, QosApply, QosClassCounts, QosDirection, QosDirectionState, QosKernelCounts, QosState,
-    QosUnitState,
+    QosApplied, QosApply, QosClassCounts, QosDirection, QosDirectionState, QosKernelCounts, QosSojourn,
+    QosState, QosUnitState,
 };
 use axum::extract::{ConnectInfo, State};
 use engine::OutboundGraph;
 
 use crate::plane::Shared;
 use crate::tun_queues::{ClassQueue, SplitQueues};
-use control::answer::{Answer, Doc, whole};
+use control::answer::{Answer, Doc, Failure, whole};
 use control::asker::Asker;
 use control::extract::Body;
 
@@ -18,19 +20,46 @@ use control::extract::Body;
 const QUEUES: [HookPoint; 3] = [HookPoint::In1a, HookPoint::In3a, HookPoint::In5a];
 
 pub(super) async fn state(State(plane): State<Shared>) -> Answer<QosState> {
+    Ok(Doc(look(&plane).await?))
+}
+
+/// The graph that is in force, and what it has done.
+pub(super) async fn look(plane: &Shared) -> Result<QosState, Failure> {
     let plane = &*plane.get().await?;
-    let Some(graph) = plane.graph() else { return Ok(Doc(QosState::default())) };
+    let Some(graph) = plane.graph() else { return Ok(QosState::default()) };
     let mut outbound = plane.halves().ask_outbound(|half| half.engine.graph().map(direction)).await?;
     if let (Some(outbound), Some(queues)) = (&mut outbound, &graph.queues) {
         outbound.kernel_queues = kernel_queues(queues);
     }
-    Ok(Doc(QosState {
+    Ok(QosState {
         file: Some(graph.loaded.source.clone()),
         graph: Some(::qos::graph::print(&graph.loaded.description)),
         waiting: graph.waiting(),
         notes: graph.notes.clone(),
+        sojourn_bounds_ns: bounds().collect(),
         directions: outbound.into_iter().collect(),
-    }))
+    })
+}
+
+/// The bounds of the buckets of sojourns, in nanoseconds.
+fn bounds() -> impl Iterator<Item = u64> {
+    (0..sojourn::BUCKETS).filter_map(sojourn::bound)
+}
+
+/// What of a class waits at a queue, and how long that took and takes.
+fn waits<T: 'static>(graph: &Graph<T>, hook: HookPoint, aggregate: AggregateId) -> QosClassCounts {
+    let (counts, backlog) = (graph.counts(), graph.backlog(hook, aggregate));
+    let sojourn = counts.sojourn(hook, aggregate);
+    let bounds: Vec<u64> = bounds().collect();
+    QosClassCounts {
+        waiting: backlog.packets,
+        waiting_octets: backlog.octets,
+        waiting_ns: backlog.ns,
+        longest_loss: counts.longest_loss(hook, aggregate),
+        served_ns: if hook == HookPoint::In5a { counts.served(aggregate) } else { 0 },
+        sojourn: QosSojourn::new(sojourn.buckets().to_vec(), sojourn.sum(), &bounds),
+        ..QosClassCounts::default()
+    }
 }
 
 pub(super) async fn apply(
@@ -108,8 +137,8 @@ fn direction(queues: &OutboundGraph) -> QosDirectionState {
                 arrived: tally.come,
                 left: tally.gone,
                 given_back: tally.back,
-                waiting: tally.queued().unwrap_or(0),
                 dropped: dropped.collect(),
+                ..waits(graph, hook, aggregate)
             });
         }
     }
@@ -122,6 +151,7 @@ fn direction(queues: &OutboundGraph) -> QosDirectionState {
             committed_ns: dispatcher.committed(unit).ns,
             waiting: waiting.packets,
             waiting_ns: waiting.ns,
+            busy_ns: dispatcher.busy(unit),
             low_ns,
             high_ns,
         }
@@ -130,6 +160,7 @@ fn direction(queues: &OutboundGraph) -> QosDirectionState {
         direction: QosDirection::Out,
         waiting: waiting as u64,
         room: room as u64,
+        no_place: queues.no_place(),
         kernel_queues: Vec::new(),
         classes,
         units: dispatcher.units().map(unit).collect(),

@@ -202,6 +202,15 @@ fn every_operation_of_the_description_is_served() {
 }
 
 #[test]
+fn metrics_are_text_of_the_type_that_prometheus_reads() {
+    let daemon = Daemon::start("metrics");
+    let (status, head, body) = daemon.ask_raw("GET", api::path::METRICS, "");
+    assert_eq!(status, 200, "{body}");
+    assert!(head.contains("\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{head}");
+    assert!(body.ends_with("\nravelin_qos_in_force 0\n"), "{body}");
+}
+
+#[test]
 fn associations_come_are_listed_and_go() {
     let daemon = Daemon::start("sa");
     let (status, added) = daemon.ask("POST", "/v1/sa", &request("in", "auto", 1).to_string());

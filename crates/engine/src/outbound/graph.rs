@@ -58,6 +58,8 @@ pub struct OutboundGraph {
     pub(super) waiting: Slots<Waiting>,
     /// Packets that wait in buffers of full size.
     pub(super) large: usize,
+    /// Packets that found no place to wait, since the instance began.
+    pub(super) no_place: u64,
     /// The suites in order, with their numbers in the graph.
     suites: Vec<(SuiteId, u16)>,
     pub(super) ended: Vec<Ended<Ticket>>,
@@ -142,6 +144,7 @@ impl OutboundGraph {
             graph,
             waiting: Slots::new(ROOM),
             large: 0,
+            no_place: 0,
             suites,
             ended: Vec::with_capacity(ROOM as usize),
             given: Vec::with_capacity(MOST_JOBS),
@@ -164,6 +167,11 @@ impl OutboundGraph {
     /// The number of packets that wait, and the number that can.
     pub fn waiting(&self) -> (usize, usize) {
         (self.waiting.len(), self.waiting.capacity())
+    }
+
+    /// The packets that were dropped since no place was left for them, whatever their class; a super-packet is one.
+    pub fn no_place(&self) -> u64 {
+        self.no_place
     }
 
     /// The number of packets of a class that the graph has room for.
@@ -207,12 +215,15 @@ impl OutboundGraph {
     /// Put a packet into a place, in a cell if it is short enough. It is given back if there is none.
     #[expect(clippy::result_large_err, reason = "it is the packet, whose buffer must not be lost")]
     pub(super) fn keep(&mut self, waiting: Waiting, is_large: bool) -> Result<Ticket, Waiting> {
-        if is_large && self.large >= MOST_LARGE {
-            return Err(waiting);
+        let kept = match is_large && self.large >= MOST_LARGE {
+            true => Err(waiting),
+            false => self.waiting.insert(waiting),
+        };
+        match kept {
+            Ok(_) => self.large += usize::from(is_large),
+            Err(_) => self.no_place += 1,
         }
-        let ticket = self.waiting.insert(waiting)?;
-        self.large += usize::from(is_large);
-        Ok(ticket)
+        kept
     }
 
     /// Copy a packet for those who capture, whose outcomes begin at this place.

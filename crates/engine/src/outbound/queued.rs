@@ -480,9 +480,10 @@ impl Stages {
             return;
         };
         before.settle(now);
-        let OutboundGraph { graph: old, waiting, large, hash, usual, .. } = *before;
+        let OutboundGraph { graph: old, waiting, large, no_place, hash, usual, .. } = *before;
         // Hashes of flows stay what they are, so that packets of a flow stay together.
         (graph.waiting, graph.large, graph.hash) = (waiting, large, hash);
+        graph.no_place = no_place;
         graph.usual = usual;
         let mut back = Vec::new();
         graph.graph.adopt(old, &mut back);

@@ -197,6 +197,21 @@ fn a_class_that_is_full_loses_its_own_packets_alone() {
 }
 
 #[test]
+fn packets_that_find_no_place_are_counted_and_an_exchange_keeps_the_count() {
+    let mut alice = Sender::new(mandatory(), &[gcm()]);
+    set(&mut alice, Some(one_queue()));
+    let mut out = Vec::new();
+    let (_, room) = alice.engine.graph().unwrap().waiting();
+    for _ in 0..room + 5 {
+        out.extend(receive(&mut alice, datagram(0, 100)));
+    }
+    assert_eq!(reasons(&out), [DropReason::QueueFull; 5]);
+    assert_eq!(alice.engine.graph().unwrap().no_place(), 5);
+    set(&mut alice, Some(one_queue()));
+    assert_eq!(alice.engine.graph().unwrap().no_place(), 5);
+}
+
+#[test]
 fn a_super_packet_is_cut_where_the_turn_ends_and_an_expedited_packet_gets_in_between() {
     let mut alice = Sender::new(mandatory(), &[gcm()]);
     alice.engine = alice.engine.gathering();

@@ -28,6 +28,7 @@ impl<T: 'static> Dispatcher<T> {
             return Err(UnitFault::Twice);
         }
         let entry = *entry;
+        station.busy = station.busy.saturating_add(spent);
         let joining = station.joining(&entry.amount, entry.joins);
         while station.jobs.front().is_some_and(|oldest| oldest.is_answered) {
             station.jobs.pop_front();
@@ -75,6 +76,7 @@ impl<T: 'static> Dispatcher<T> {
         for (_, meta) in &back[before..] {
             let slot = self.pins.slot(meta);
             self.pins.leave(slot);
+            self.classes.leave(meta);
         }
         let station = &mut self.stations[at];
         station.waiting = Default::default();

@@ -54,6 +54,7 @@ impl<T: 'static> Dispatcher<T> {
         self.pins.leave(slot);
         if let Some(station) = self.stations.get_mut(usize::from(unit.0)) {
             station.waiting -= meta.amount;
+            self.classes.leave(meta);
         }
     }
 

@@ -76,6 +76,7 @@ impl<T: 'static> Dispatcher<T> {
         self.pins.wait(slot, UnitId(at as u8));
         let station = &mut self.stations[at];
         station.waiting += meta.amount;
+        self.classes.wait(&meta);
         station.queues.put_back(item, meta, context);
     }
 
@@ -249,6 +250,7 @@ impl<T: 'static> Dispatcher<T> {
         self.pins.fly(slot);
         let station = &mut self.stations[at];
         station.waiting -= meta.amount;
+        self.classes.leave(&meta);
         if let Some(dql) = &mut station.dql {
             dql.give(whole.ns);
         }

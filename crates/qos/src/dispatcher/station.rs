@@ -63,6 +63,8 @@ pub(super) struct Station<T> {
     /// The jobs behind the oldest one in flight, in the order of their numbers.
     pub(super) jobs: VecDeque<Job>,
     pub(super) in_flight: usize,
+    /// Nanoseconds spent on the jobs that were answered.
+    pub(super) busy: u64,
     pub(super) dql: Option<Dql>,
     /// Nanoseconds answered since the limit was tuned, and the time of the last answer.
     pub(super) answered: Option<(u64, Time)>,
@@ -83,6 +85,7 @@ impl<T: 'static> Station<T> {
             is_filling: true,
             jobs: VecDeque::with_capacity(JOBS),
             in_flight: 0,
+            busy: 0,
             dql,
             answered: None,
             numbers,

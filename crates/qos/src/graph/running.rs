@@ -197,6 +197,15 @@ impl<T: 'static> Graph<T> {
         &self.counts
     }
 
+    /// What of a class waits at the queue that a point belongs to, in the three measures.
+    pub fn backlog(&self, at: HookPoint, aggregate: AggregateId) -> Amount {
+        let burden = match slot(at) {
+            Some(_) => self.counts.backlog(at, aggregate),
+            None => self.dispatcher.burden(aggregate),
+        };
+        burden.of(self.counts.of(at, aggregate).queued().unwrap_or(0))
+    }
+
     /// The dispatcher, to be asked.
     pub const fn dispatcher(&self) -> &Dispatcher<T> {
         &self.dispatcher
@@ -224,14 +233,14 @@ impl<T: 'static> Graph<T> {
         self.classify_anew(at, &mut meta);
         if at.queue() == 3 && self.slots[place].is_plain() {
             self.counts.come(at, &meta);
-            self.counts.gone(at, &meta);
+            self.counts.gone(at, &meta, context.now);
             return self.offer_to_units(item, meta, context, ended);
         }
         let slot = &mut self.slots[place];
         let judged = slot.before.run(&mut meta, context);
         self.counts.come(at, &meta);
         if let Err(cause) = judged {
-            self.counts.dropped(at, &meta, cause);
+            self.counts.refused(at, &meta, cause);
             ended.push(Ended { item, meta, cause });
             self.leave_in_front(at, &meta);
             return Offered::Ended;
@@ -241,7 +250,7 @@ impl<T: 'static> Graph<T> {
         } else {
             slot.node.offer(item, meta, context, ended)
         };
-        self.count_ended(at, &ended[from..]);
+        self.count_offered(at, &meta, offered, &ended[from..]);
         offered
     }
 
@@ -256,14 +265,14 @@ impl<T: 'static> Graph<T> {
             let before = meta;
             match self.slots[place].behind.run(&mut meta, context) {
                 Ok(()) => {
-                    self.counts.gone(at, &before);
+                    self.counts.gone(at, &before, context.now);
                     if at.queue() == 2 {
                         self.pass(&meta);
                     }
                     return Some(Due { at, item, meta });
                 }
                 Err(cause) => {
-                    self.counts.dropped(at, &before, cause);
+                    self.counts.lost(at, &before, cause);
                     self.leave_in_front(at, &before);
                     ended.push(Ended { item, meta: before, cause });
                 }
@@ -318,14 +327,27 @@ impl<T: 'static> Graph<T> {
     }
 
     /// Whether every packet is accounted for: at each queue, what came has left, was given back, was dropped or is
-    /// there; and what was given to units was answered, given up or is in flight.
+    /// there; what left has a sojourn; and what was given to units was answered, given up or is in flight.
     pub fn conserved(&self) -> bool {
         let is_right =
             |(at, slot): (&HookPoint, &Slot<T>)| self.counts.queued(*at) == Some(slot.node.amount().packets);
         let in_flight = self.dispatcher.in_flight();
         FRONTS.iter().zip(&self.slots).all(is_right)
             && self.counts.queued(HookPoint::In5a) == Some(self.dispatcher.packets())
+            && FRONTS.into_iter().chain([HookPoint::In5a]).all(|at| self.classes_agree(at))
             && self.counts.given() == self.counts.answered + self.counts.given_up + in_flight
+    }
+
+    /// Whether the counts of each class at a queue agree: no packets have no octets and no cost, none has less than
+    /// that, and what left has a sojourn.
+    fn classes_agree(&self, at: HookPoint) -> bool {
+        self.counts.at(at).filter(|(_, tally)| tally.come > 0).all(|(aggregate, tally)| {
+            let backlog = self.backlog(at, aggregate);
+            let most = u64::MAX / 2;
+            (backlog.packets > 0 || backlog == Amount::default())
+                && (backlog.octets < most && backlog.ns < most)
+                && tally.gone == self.counts.sojourn(at, aggregate).count()
+        })
     }
 
     /// Give a packet another class by the rules if an exchange took its class out of the graph.
@@ -337,16 +359,36 @@ impl<T: 'static> Graph<T> {
         }
     }
 
+    /// Account for what became of a packet that was offered to a queue, and of those that ended for it.
+    fn count_offered(&mut self, at: HookPoint, meta: &Meta, offered: Offered, ended: &[Ended<T>]) {
+        match (offered, ended) {
+            (Offered::Ended, [Ended { meta, cause, .. }]) => {
+                self.counts.refused(at, meta, *cause);
+                self.end_in_front(at, meta);
+            }
+            (Offered::Ended, ended) => self.count_ended(at, ended),
+            (Offered::Queued, ended) => {
+                self.counts.queued_one(at, meta);
+                self.count_ended(at, ended);
+            }
+        }
+    }
+
     fn count_ended(&mut self, at: HookPoint, ended: &[Ended<T>]) {
         for Ended { meta, cause, .. } in ended {
-            self.counts.dropped(at, meta, *cause);
-            if let Some(place) = slot(at) {
-                self.slots[place].before.leave(meta);
-            } else {
-                self.before_units.leave(meta);
-            }
-            self.leave_in_front(at, meta);
+            self.counts.lost(at, meta, *cause);
+            self.end_in_front(at, meta);
         }
+    }
+
+    /// Tell the chains up to a queue that a packet has ended there.
+    fn end_in_front(&mut self, at: HookPoint, meta: &Meta) {
+        if let Some(place) = slot(at) {
+            self.slots[place].before.leave(meta);
+        } else {
+            self.before_units.leave(meta);
+        }
+        self.leave_in_front(at, meta);
     }
 
     /// Tell the chains that a packet has passed in front of a queue that it is there no more.

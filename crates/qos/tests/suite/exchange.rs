@@ -105,6 +105,26 @@ fn limits_go_on_counting_over_an_exchange() {
     assert_eq!(works.ended.len(), 1);
 }
 
+#[test]
+fn sojourns_losses_in_a_row_and_the_time_of_units_go_on_over_an_exchange() {
+    let mut works = Works::new(graph_of(&described(TWO, &house(COST)), &house(COST)));
+    (0..2_000).for_each(|ticket| works.offer(ticket, of_dscp(BE, COST)));
+    works.drain();
+    (0..2_000).for_each(|ticket| works.offer(ticket, of_dscp(BE, COST)));
+    let class = works.class("rest");
+    let figures = |works: &Works| {
+        let (counts, dispatcher) = (works.graph.counts(), works.graph.dispatcher());
+        let sojourns = [HookPoint::In1a, HookPoint::In5a].map(|at| *counts.sojourn(at, class));
+        let losses = counts.longest_loss(HookPoint::In5a, class);
+        let busy: Vec<u64> = dispatcher.units().map(|unit| dispatcher.busy(unit)).collect();
+        (sojourns, losses, busy, works.graph.backlog(HookPoint::In1a, class))
+    };
+    let before = figures(&works);
+    assert!(before.0[1].sum() > 0 && before.1 > 0 && before.2[0] > 0 && before.3.ns > 0, "{before:?}");
+    assert_eq!(works.exchange(TWO), 0);
+    assert_eq!(figures(&works), before);
+}
+
 /// The texts that are exchanged at random.
 fn texts() -> Vec<String> {
     let mut texts = vec![TWO.to_owned(), ONE.to_owned()];

@@ -35,5 +35,6 @@ mod running;
 mod service;
 mod shape;
 mod simulate;
+mod sojourn;
 mod store;
 mod users;

@@ -5,6 +5,7 @@ mod change;
 mod graph;
 mod plan;
 mod simulate;
+mod top;
 
 use api::{QosClassCounts, QosKernelCounts, QosState, QosUnitState, path};
 use clap::{Args, Subcommand};
@@ -16,12 +17,13 @@ use crate::output;
 use graph::{GraphArguments, GraphChoice, Outcome};
 
 /// Look at graphs of classes, and put one in force: what is wrong, what they promise, what becomes of a capture. Only
-/// `show` without a file, `apply`, `confirm` and `rollback` ask the daemon.
+/// `show` without a file, `top`, `apply`, `confirm` and `rollback` ask the daemon.
 #[derive(Debug, Subcommand)]
 pub enum Qos {
     Check(Check),
     Presets(Presets),
     Show(Show),
+    Top(top::Top),
     Plan(plan::Plan),
     Apply(change::Apply),
     Confirm(change::Confirm),
@@ -76,6 +78,7 @@ impl Qos {
             Qos::Check(check) => check.execute(),
             Qos::Presets(presets) => presets.execute(),
             Qos::Show(show) => show.execute(),
+            Qos::Top(top) => top.execute(),
             Qos::Plan(plan) => plan.execute(),
             Qos::Apply(apply) => apply.execute(),
             Qos::Confirm(confirm) => confirm.execute(),
@@ -176,6 +179,9 @@ fn text(state: &QosState) -> String {
     for direction in &state.directions {
         out +=
             &format!("\n{}, {} of {} packets wait\n", direction.direction, direction.waiting, direction.room);
+        if direction.no_place > 0 {
+            out += &format!("{} packets were dropped since no place was left\n", direction.no_place);
+        }
         if !direction.kernel_queues.is_empty() {
             let row = |counts: &QosKernelCounts| {
                 vec![

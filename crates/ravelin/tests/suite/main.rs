@@ -16,3 +16,4 @@ mod lsp;
 mod qos;
 mod replay;
 mod scrub;
+mod top;

@@ -36,7 +36,7 @@ impl<T: 'static> Graph<T> {
     }
 
     fn given(&mut self, mut assignment: Assignment<T>, context: &Context) -> Assignment<T> {
-        self.counts.gone(HookPoint::Out5b, &assignment.meta);
+        self.counts.given_one(&assignment.meta, assignment.budget.ns, context.now);
         let queues = self.queues.iter_mut().find(|queues| queues.unit == assignment.unit);
         if let Some(queues) = queues.filter(|queues| !queues.behind.is_empty()) {
             // Only behaviours that drop nothing stand there, which the compiler sees to.
@@ -47,8 +47,7 @@ impl<T: 'static> Graph<T> {
 
     /// Put the rest of a super-packet that was cut back to the head of its queue.
     pub fn rest(&mut self, job: JobId, item: T, meta: Meta, context: &Context) {
-        let tally = self.counts.tally(HookPoint::Out5b, &meta);
-        tally.gone = tally.gone.saturating_sub(meta.amount.packets);
+        self.counts.rest(&meta);
         self.dispatcher.rest(job, item, meta, context);
     }
 
@@ -100,14 +99,14 @@ impl<T: 'static> Graph<T> {
         let judged = self.before_units.run(&mut meta, context);
         self.counts.come(at, &meta);
         if let Err(cause) = judged {
-            self.counts.dropped(at, &meta, cause);
+            self.counts.refused(at, &meta, cause);
             ended.push(Ended { item, meta, cause });
             self.leave_in_front(at, &meta);
             return Offered::Ended;
         }
         let from = ended.len();
         let offered = self.dispatcher.offer(item, meta, context, ended);
-        self.count_ended(at, &ended[from..]);
+        self.count_offered(at, &meta, offered, &ended[from..]);
         offered
     }
 }
