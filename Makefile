@@ -49,7 +49,7 @@ endif
 # What `make drill-kernels` boots other kernels with.
 DRILL_PACKAGES := qemu-system-x86 kmod cpio xz-utils binutils
 
-.PHONY: help deps deps-build deps-demo deps-packaging build demo install uninstall static tarball deb drill-packages-deb drill-kernels drill-packages test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-003 bench-paper-004 bench-cipher soak-reload soak-agree soak-attack soak-capacity drill-programs prove-scrub omit ciphers fuzz doc deny clean
+.PHONY: help deps deps-build deps-demo deps-packaging build demo install uninstall static tarball deb drill-packages-deb drill-kernels drill-packages test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-002 bench-paper-003 bench-paper-004 bench-cipher soak-reload soak-agree soak-attack soak-capacity drill-programs prove-scrub omit ciphers fuzz doc deny clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -156,6 +156,9 @@ bench-paper-000: deps ## The experiment of paper 000 again (FTP and sftp), with 
 
 bench-paper-001: deps ## The measurements of paper 001 again, with plots in docs/papers/001
 	cargo run --locked --release --package bench -- paper-001 </dev/null
+
+bench-paper-002: bench-packages ## Tables I and II of paper 002 again, with plots in docs/papers/002 (QUICK=1: a look whether it works)
+	BENCH_QUICK=$(QUICK) cargo run --locked --release --package bench -- paper-002 </dev/null
 
 bench-paper-003: bench-packages ## The measurements of paper 003 again: kernel, scrubber in line, HAProxy, socat; plots in docs/papers/003
 	cargo run --locked --release --package bench -- paper-003 </dev/null

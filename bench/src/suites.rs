@@ -8,6 +8,7 @@ mod lookup;
 mod null;
 mod paper_000;
 mod paper_001;
+mod paper_002;
 mod paper_003;
 mod paper_004;
 mod path;
@@ -37,10 +38,19 @@ pub const ON_DEMAND: &[(&str, &[Part])] = &[
     ("paper-000", &[paper_000::run]),
     ("floods", &[floods::run]),
     ("paper-001", &[paper_001::run]),
+    ("paper-002", &[paper_002::run]),
     ("paper-003", &[paper_003::run]),
     ("paper-004", &[paper_004::run]),
     ("cipher", &[cipher::run]),
 ];
+
+/// Be the prober of paper 002, or its peer.
+///
+/// # Errors
+/// On other arguments, and as the network says.
+pub fn bed(args: &[String]) -> anyhow::Result<()> {
+    paper_002::program(args)
+}
 
 /// The report, for a part whose figures come together.
 struct FigureFilter<'a> {

@@ -1,0 +1,163 @@
+//! `paper-002.*`: Tables I and II and Figures 8 and 9 of paper 002 again: probes beside a load that is more than the gateway can
+//! seal, in the set-up of Figure 7 ([`bed`]). The load is sealed; the paper's was opened.
+//!
+//! - `{suite}.{row}.capacity`: what the row carries at most, found first; all factors are of this.
+//! - `{suite}.{row}.{load}.{way}.loss`, `avg`, `p50`, `p99`, `max`: probes of a way, and their round trips in microseconds. Loads are
+//!   `idle`, `2x`, `10x` and `max`, the most that the generator reaches. Ways are `ef` (expedited forwarding, inside the tunnel),
+//!   `through` (clear, by the engine), `past` (clear, by the kernel alone) and `floor` (past the gateway).
+//! - `{suite}.{row}.{load}.{way}.avg_ratio`, `p99_ratio`, `max_ratio`: the same by the unloaded run of the same round.
+//! - `{suite}.{row}.{load}.goodput`, `factor`: load that arrived, and that was sent, by the capacity.
+//! - `{suite}.{row}.{load}.steal`, `repeats`, `backlog`: the worst steal of its runs, runs that were repeated for it (more than 1 %),
+//!   and packets that the class-blind backlog of the gateway's core lost.
+//! - `ratio.*`: expedited forwarding of Ravelin by that of strongSwan and wireguard-go at the same factor, and rows with a graph
+//!   by the row without one, round by round.
+//!
+//! `BENCH_QUICK=1` measures one round with few probes; `BENCH_ROUNDS` and `BENCH_PROBES` say how many. Tables and plots go to
+//! `docs/papers/002` when Cargo runs this and nothing was left out.
+
+mod bed;
+mod flood;
+mod machine;
+mod measure;
+mod prober;
+mod report;
+mod rows;
+
+use std::time::Duration;
+
+use super::FigureFilter;
+use crate::figure::Report;
+use crate::product;
+use anyhow::ensure;
+use measure::{Capacity, LOADS, Probes, Run};
+use rows::{ROWS, Site};
+
+const ROUNDS: usize = 5;
+/// Probes of each way in a run, and time between two.
+const PROBES: usize = 1000;
+const INTERVAL: Duration = Duration::from_millis(2);
+/// Probes in the quick form.
+const QUICK: usize = 100;
+
+/// A row with one suite, and its runs.
+struct Case {
+    site: usize,
+    suite: &'static str,
+    capacity: Capacity,
+    /// By load, then by round.
+    runs: [Vec<Run>; LOADS.len()],
+}
+
+/// Be the prober or its peer.
+pub(super) fn program(args: &[String]) -> anyhow::Result<()> {
+    prober::run(args)
+}
+
+fn is_quick() -> bool {
+    std::env::var("BENCH_QUICK").is_ok_and(|word| !matches!(word.as_str(), "" | "0"))
+}
+
+fn probes() -> Probes {
+    let wanted = std::env::var("BENCH_PROBES").ok().and_then(|text| text.parse().ok());
+    let usual = if is_quick() { QUICK } else { PROBES };
+    Probes { count: wanted.filter(|count| *count > 0).unwrap_or(usual), interval: INTERVAL }
+}
+
+/// Measure the rows whose `SUITE.ROW` holds one of the words of `filter`, which commas part.
+pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
+    let figures = FigureFilter { filter, report };
+    let wants = |suite: &str, row: &str| {
+        let name = format!("{suite}.{row}");
+        // The quick form leaves the middle suite out.
+        let left_out = is_quick() && filter.is_empty() && suite == "aes128cbc-sha256";
+        !left_out && filter.split(',').any(|word| name.contains(word))
+    };
+    let cpus = std::thread::available_parallelism()?.get();
+    ensure!(cpus >= 2, "the gateway needs a core of its own: {cpus} is too few");
+    // Programs are built before this process keeps to one core.
+    product::ravelin()?;
+    let mut sites = Vec::new();
+    let mut cases = Vec::new();
+    for row in ROWS {
+        let suites: Vec<_> = row.suites.iter().filter(|suite| wants(suite, row.name)).collect();
+        if suites.is_empty() {
+            continue;
+        }
+        eprintln!("paper-002: setting up {}", row.name);
+        let site = match Site::build(row) {
+            Ok(site) => site,
+            Err(error) => {
+                eprintln!("paper-002: {} is absent: {error:#}", row.name);
+                figures.report.absent(format!("paper-002.{}", row.name), format!("{error:#}"));
+                continue;
+            }
+        };
+        sites.push(site);
+        let at = sites.len() - 1;
+        cases.extend(suites.into_iter().map(|suite| (at, *suite)));
+    }
+    bed::pin_thread(None, bed::OTHERS)?;
+    let mut measured: Vec<Case> = Vec::new();
+    for (site, suite) in cases {
+        let row = sites[site].row;
+        let found = sites[site].install(suite).and_then(|()| measure::capacity(&sites[site]));
+        match found {
+            Ok(capacity) => {
+                eprintln!(
+                    "paper-002: {suite}.{}: capacity {:.0} packets/s, {:.1} Mbit/s",
+                    row.name,
+                    capacity.packets,
+                    capacity.mbit()
+                );
+                measured.push(Case { site, suite, capacity, runs: Default::default() });
+            }
+            Err(error) => {
+                eprintln!("paper-002: {suite}.{} is absent: {error:#}", row.name);
+                figures.report.absent(format!("paper-002.{suite}.{}", row.name), format!("{error:#}"));
+            }
+        }
+    }
+    let (probes, rounds) = (probes(), crate::rounds(if is_quick() { 1 } else { ROUNDS }));
+    for round in 1..=rounds {
+        measured.retain_mut(|case| {
+            let site = &sites[case.site];
+            let done = site.install(case.suite).and_then(|()| case.round(site, probes));
+            let name = format!("paper-002.{}.{}", case.suite, site.row.name);
+            if let Err(error) = &done {
+                eprintln!("{name} is absent from round {round}: {error:#}");
+                figures.report.absent(name, format!("{error:#}"));
+                return false;
+            }
+            eprintln!("paper-002: round {round} of {rounds}: {}", case.line(site));
+            true
+        });
+    }
+    let rows: Vec<_> = measured.iter().map(|case| (sites[case.site].row, case)).collect();
+    report::figures(&rows, figures.report);
+    report::write(&rows, probes.count, rounds, filter.is_empty() && !is_quick())
+}
+
+impl Case {
+    /// Every load once.
+    fn round(&mut self, site: &Site, probes: Probes) -> anyhow::Result<()> {
+        for ((load, _), runs) in LOADS.iter().zip(&mut self.runs) {
+            runs.push(measure::run(site, *load, self.capacity, probes)?);
+        }
+        Ok(())
+    }
+
+    /// The last round in a line: expedited forwarding by load.
+    fn line(&self, site: &Site) -> String {
+        let mut line = format!("{}.{}", self.suite, site.row.name);
+        for ((_, name), runs) in LOADS.iter().zip(&self.runs) {
+            if let Some(run) = runs.last() {
+                let way = report::Way::of(run, "ef");
+                line += &format!(
+                    " | {name} ({:.1}x): loss {:.1} %, avg {:.0}, p99 {:.0} us, goodput {:.2}",
+                    run.factor, way.loss, way.avg, way.p99, run.goodput
+                );
+            }
+        }
+        line
+    }
+}
