@@ -158,8 +158,8 @@ bench-paper-000: deps ## The experiment of paper 000 again (FTP and sftp), with 
 bench-paper-001: deps ## The measurements of paper 001 again, with plots in docs/papers/001
 	cargo run --locked --release --package bench -- paper-001 </dev/null
 
-bench-paper-002: deps ## The measurements of paper 002 again: a gateway under load with and without classes (BENCH_ROUNDS=1: quickly)
-	cargo run --locked --release --package bench -- paper-002 </dev/null
+bench-paper-002: bench-packages ## Tables I and II of paper 002 again, with plots in docs/papers/002 (QUICK=1: a look whether it works)
+	BENCH_QUICK=$(QUICK) cargo run --locked --release --package bench -- paper-002 </dev/null
 
 bench-paper-003: bench-packages ## The measurements of paper 003 again: kernel, scrubber in line, HAProxy, socat; plots in docs/papers/003
 	cargo run --locked --release --package bench -- paper-003 </dev/null

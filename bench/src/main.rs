@@ -2,8 +2,8 @@
 //! missed its target or could not be measured.
 //! `bench SUITE:TEXT` measures and prints only the figures whose name holds the text, for profiling.
 //!
-//! `bench run`, `bench load`, `bench tunnel`, `bench bed`, `bench spread` and `bench hold` are for the suites: a daemon, programs under
-//! load, the null tunnel, prober and peer of paper 002, ten thousand applications.
+//! `bench run`, `bench load`, `bench tunnel`, `bench spread`, `bench hold` and `bench bed` are for the suites: a daemon, programs under
+//! load, the null tunnel, ten thousand applications, a prober and its peer.
 
 use bench::{Report, load, product, spread, suites, tunnel};
 use std::path::PathBuf;
@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Some((first, rest)) if first == "tunnel" => tunnel::run(rest),
         Some((first, rest)) if first == "bed" => suites::paper_002::bed_program(rest),
         Some((first, rest)) if first == "spread" => spread::run(rest),
+        Some((first, rest)) if first == "bed" => suites::bed(rest),
         Some((first, [users, sockets])) if first == "hold" => hold(users, sockets),
         _ => return measure(args),
     };

@@ -2,6 +2,7 @@
 
 pub mod between;
 pub mod cpu_limit;
+pub mod dots;
 pub mod files;
 pub mod plot;
 pub mod transform;

@@ -8,7 +8,7 @@ mod lookup;
 mod null;
 mod paper_000;
 mod paper_001;
-pub mod paper_002;
+mod paper_002;
 mod paper_003;
 mod paper_004;
 mod path;
@@ -43,6 +43,14 @@ pub const ON_DEMAND: &[(&str, &[Part])] = &[
     ("paper-004", &[paper_004::run]),
     ("cipher", &[cipher::run]),
 ];
+
+/// Be the prober of paper 002, or its peer.
+///
+/// # Errors
+/// On other arguments, and as the network says.
+pub fn bed(args: &[String]) -> anyhow::Result<()> {
+    paper_002::program(args)
+}
 
 /// The report, for a part whose figures come together.
 struct FigureFilter<'a> {

@@ -43,17 +43,17 @@ const BELOW: u32 = 58;
 const LEFT: u32 = 290;
 const RIGHT: u32 = 24;
 /// Told apart also by readers who do not see all colours (Okabe and Ito), on light and on dark.
-const COLOURS: [RGBColor; 5] = [
+pub(super) const COLOURS: [RGBColor; 5] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
     RGBColor(230, 159, 0),
 ];
-const GREY: RGBColor = RGBColor(128, 128, 128);
+pub(super) const GREY: RGBColor = RGBColor(128, 128, 128);
 
 /// Colours of paper and ink follow the reader's.
-const STYLE: &str = "<style>@media (prefers-color-scheme: dark) {\
+pub(super) const STYLE: &str = "<style>@media (prefers-color-scheme: dark) {\
                      rect[fill=\"#FFFFFF\"] { fill: #0d1117 } text { fill: #e6edf3 } \
                      [stroke=\"#000000\"] { stroke: #e6edf3 } [stroke=\"#808080\"] { stroke: #6e7681 } }</style>";
 

@@ -2,8 +2,10 @@
 //! octets: larger ones it does not read from its device, whatever MTU that is given.
 
 use super::install::debian;
-use super::{FrameContent, Scratch, ip, lab, wait_for_answer};
-use lab::Side;
+use super::{FrameContent, PATIENCE, Scratch, ip, lab, wait_for_answer};
+use anyhow::ensure;
+use lab::{Lab, Program, Side};
+use std::path::Path;
 use tests::strongswan::{Charon, Proposal, add_inner, inner};
 
 /// Packets that may wait at its device: more than the default of 500, which loses more.
@@ -35,5 +37,49 @@ impl Swan {
         wait_for_answer(&lab, inner(Side::Bob))?;
         let pids = [alice.pid(), bob.pid()];
         Ok(FrameContent { pids, target: inner(Side::Bob), _kept: Box::new((alice, bob, scratch)), lab })
+    }
+
+    /// Have both daemons of a link called `name` also carry what goes between two networks, alice's first, in a child of its
+    /// own. Each host has an address in its network already: the daemon makes no route otherwise.
+    ///
+    /// # Errors
+    /// If they do not agree.
+    pub fn carry(lab: &Lab, name: &str, proposal: Proposal, networks: [&str; 2]) -> anyhow::Result<()> {
+        // As `Charon::start` has them.
+        let folder = |side: Side| {
+            Path::new("/run/ravelin")
+                .join(format!("bench-peer-{name}"))
+                .join(format!("charon-{}", side.name()))
+        };
+        let swanctl = |side: Side, args: &[&str]| -> anyhow::Result<()> {
+            let folder = folder(side);
+            let program = Program::new("swanctl").args(args).arg("--uri");
+            let program = program.arg(format!("unix://{}", folder.join("vici").display()));
+            let program =
+                program.env("SWANCTL_DIR", &folder).env("STRONGSWAN_CONF", folder.join("strongswan.conf"));
+            let done = lab.host(side).run_program(program, PATIENCE)?;
+            ensure!(done.status.success(), "swanctl {}: {}{}", args.join(" "), done.out(), done.err());
+            Ok(())
+        };
+        for (side, peer) in [(Side::Bob, Side::Alice), (Side::Alice, Side::Bob)] {
+            let text = format!(
+                "connections {{\n  networks {{\n    version = 2\n    local_addrs = {}\n    remote_addrs = {}\n    \
+                 proposals = aes128-sha256-curve25519\n    encap = yes\n    mobike = no\n    local {{\n      \
+                 auth = psk\n      id = {}\n    }}\n    remote {{\n      auth = psk\n      id = {}\n    }}\n    \
+                 children {{\n      networks {{\n        mode = tunnel\n        local_ts = {}\n        \
+                 remote_ts = {}\n        esp_proposals = {}\n        rekey_time = 0\n      }}\n    }}\n  }}\n}}\n",
+                side.v4(),
+                peer.v4(),
+                side.name(),
+                peer.name(),
+                networks[side as usize],
+                networks[peer as usize],
+                proposal.theirs,
+            );
+            let file = folder(side).join("networks.conf");
+            std::fs::write(&file, text)?;
+            swanctl(side, &["--load-conns", "--file", &file.display().to_string()])?;
+        }
+        swanctl(Side::Alice, &["--initiate", "--child", "networks"])
     }
 }

@@ -2,7 +2,8 @@
 
 use super::{FrameContent, INNER_MTU, PATIENCE, Scratch, inner, ip, lab, run, wait, wait_for_answer};
 use crate::peers::install::debian;
-use lab::{Program, Running, Side};
+use anyhow::Context;
+use lab::{Lab, Program, Running, Side};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -60,11 +61,32 @@ impl WireGuard {
         let pids = carriers.each_ref().map(Running::pid);
         Ok(FrameContent { pids, target: inner(Side::Bob), _kept: Box::new((carriers, devices)), lab })
     }
+
+    /// Have both ends of a link called `name` also carry what goes between two networks, alice's first.
+    ///
+    /// # Errors
+    /// If a program refuses.
+    pub fn carry(lab: &Lab, name: &str, networks: [&str; 2]) -> anyhow::Result<()> {
+        let wg = debian("wg", "wireguard-tools")?;
+        for (side, peer) in [(Side::Alice, Side::Bob), (Side::Bob, Side::Alice)] {
+            let (host, device, far) = (lab.host(side), device_name(name, side), networks[peer as usize]);
+            let peers = run(host, &wg, &["show", &device, "peers"])?;
+            let key = peers.lines().next().context("no peer")?;
+            let allowed = format!("{}/32,{far}", inner(peer));
+            run(host, &wg, &["set", &device, "peer", key, "allowed-ips", &allowed])?;
+            ip(host, &format!("route add {far} dev {device}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn device_name(name: &str, side: Side) -> String {
+    format!("rvl{name}{}", &side.name()[..1])
 }
 
 impl Device {
     fn new(name: &str, side: Side) -> Device {
-        let device = Device(format!("rvl{name}{}", &side.name()[..1]));
+        let device = Device(device_name(name, side));
         device.remove_socket();
         device
     }

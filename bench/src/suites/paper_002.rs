@@ -1,292 +1,163 @@
-//! `paper-002.*`: the measurements of paper 002 section V again (Figure 7): four sources flood a gateway that seals their
-//! packets, a prober measures the ways through it, and a prober past it measures the machine.
+//! `paper-002.*`: Tables I and II and Figures 8 and 9 of paper 002 again: probes beside a load that is more than the gateway can
+//! seal, in the set-up of Figure 7 ([`bed`]). The load is sealed; the paper's was opened.
 //!
-//! For each suite and each graph a gateway is built. Its peak is found by a ramp of rates. In each round the ways are
-//! probed without load and at multiples of the peak, so that ratios are of one round.
+//! - `{suite}.{row}.capacity`: what the row carries at most, found first; all factors are of this.
+//! - `{suite}.{row}.{load}.{way}.loss`, `avg`, `p50`, `p99`, `max`: probes of a way, and their round trips in microseconds. Loads are
+//!   `idle`, `2x`, `10x` and `max`, the most that the generator reaches. Ways are `ef` (expedited forwarding, inside the tunnel),
+//!   `through` (clear, by the engine), `past` (clear, by the kernel alone) and `floor` (past the gateway).
+//! - `{suite}.{row}.{load}.{way}.avg_ratio`, `p99_ratio`, `max_ratio`: the same by the unloaded run of the same round.
+//! - `{suite}.{row}.{load}.goodput`, `factor`: load that arrived, and that was sent, by the capacity.
+//! - `{suite}.{row}.{load}.steal`, `repeats`, `backlog`: the worst steal of its runs, runs that were repeated for it (more than 1 %),
+//!   and packets that the class-blind backlog of the gateway's core lost.
+//! - `ratio.*`: expedited forwarding of Ravelin by that of strongSwan and wireguard-go at the same factor, and rows with a graph
+//!   by the row without one, round by round.
 //!
-//! - `paper-002.{suite}.{graph}.peak`: the most datagrams a second that left the gateway.
-//! - `....{factor}.goodput`: what left it at that factor of the peak, by the peak.
-//! - `....{factor}.{way}.loss`: probes without an answer, of all; `avg`, `p99`: round-trip times by those without load in
-//!   the same round; `max_us`: the longest, in microseconds.
-//!
-//! Ways: `ef` goes through the tunnel; `through` is clear and passes the engine; `past` is clear and passes the kernel
-//! alone; `floor` does not pass the gateway. One direction seals the load; it is counted and dropped on the wire.
+//! `BENCH_QUICK=1` measures one round with few probes; `BENCH_ROUNDS` and `BENCH_PROBES` say how many. Tables and plots go to
+//! `docs/papers/002` when Cargo runs this and nothing was left out.
 
 mod bed;
 mod flood;
-mod gateway;
 mod machine;
+mod measure;
 mod prober;
+mod report;
+mod rows;
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
-
-use anyhow::ensure;
+use std::time::Duration;
 
 use super::FigureFilter;
-use crate::figure::{Figure, Report, Target};
-use bed::Counted;
-use gateway::Gateway;
-use machine::Reading;
-use prober::Answers;
+use crate::figure::Report;
+use crate::product;
+use anyhow::ensure;
+use measure::{Capacity, LOADS, Probes, Run};
+use rows::{ROWS, Site};
 
-/// Be the prober, or its peer: `probe ...`, `echo ...`, as the bed starts them.
-///
-/// # Errors
-/// On other arguments, and as the network says.
-pub fn bed_program(args: &[String]) -> anyhow::Result<()> {
+const ROUNDS: usize = 5;
+/// Probes of each way in a run, and time between two.
+const PROBES: usize = 1000;
+const INTERVAL: Duration = Duration::from_millis(2);
+/// Probes in the quick form.
+const QUICK: usize = 100;
+
+/// A row with one suite, and its runs.
+struct Case {
+    site: usize,
+    suite: &'static str,
+    capacity: Capacity,
+    /// By load, then by round.
+    runs: [Vec<Run>; LOADS.len()],
+}
+
+/// Be the prober or its peer.
+pub(super) fn program(args: &[String]) -> anyhow::Result<()> {
     prober::run(args)
 }
 
-const ROUNDS: usize = 5;
-/// Probes of each way in a measurement, as in the paper, and the time between two of a way.
-const PROBES: usize = 100;
-const INTERVAL: Duration = Duration::from_millis(10);
-/// The time of one step of the ramp, and the time that a queue has to fill before.
-const STEP: Duration = Duration::from_millis(400);
-const FILL: Duration = Duration::from_millis(200);
-/// The rate between two steps of the ramp, and the share of a rate that leaves where nothing is lost.
-const RAISE: f64 = 1.25;
-const WHOLE: f64 = 0.97;
-/// Percent of stolen time from which a round does not count.
-const STEAL: f64 = 1.0;
-
-/// A suite with the rate at which its ramp begins, in datagrams a second.
-struct Suite {
-    name: &'static str,
-    title: &'static str,
-    from: f64,
-    /// The least share of the peak that is to leave at twice and ten times of it.
-    goodput: [Target; 2],
+fn is_quick() -> bool {
+    std::env::var("BENCH_QUICK").is_ok_and(|word| !matches!(word.as_str(), "" | "0"))
 }
 
-const SUITES: [Suite; 3] = [
-    Suite {
-        name: "3des-md5",
-        title: "3DES, HMAC-MD5",
-        from: 1_500.0,
-        goodput: [Target::AtLeast(0.95), Target::AtLeast(0.95)],
-    },
-    Suite {
-        name: "aes128cbc-sha256",
-        title: "AES-128-CBC, HMAC-SHA2-256",
-        from: 10_000.0,
-        goodput: [Target::AtLeast(0.95), Target::Recorded],
-    },
-    Suite {
-        name: "aes128gcm",
-        title: "AES-128-GCM",
-        from: 20_000.0,
-        goodput: [Target::AtLeast(0.90), Target::Recorded],
-    },
-];
+fn probes() -> Probes {
+    let wanted = std::env::var("BENCH_PROBES").ok().and_then(|text| text.parse().ok());
+    let usual = if is_quick() { QUICK } else { PROBES };
+    Probes { count: wanted.filter(|count| *count > 0).unwrap_or(usual), interval: INTERVAL }
+}
 
-/// What the gateway's configuration says of its graph.
-const GRAPHS: [(&str, &str); 4] = [
-    ("none", ""),
-    ("figure-1", include_str!("../../../examples/qos/figure-1.toml")),
-    ("two-classes", "preset"),
-    ("voice", "preset"),
-];
-
-/// The loads beside none, in multiples of the peak; 0: as much as the generator makes.
-const FACTORS: [(&str, f64); 3] = [("2x", 2.0), ("10x", 10.0), ("most", 0.0)];
-
-/// Values of the rounds by the figure's name, with its unit.
-type Values = BTreeMap<String, (&'static str, Vec<f64>)>;
-
-/// Measure the suites and graphs whose names hold `filter`.
+/// Measure the rows whose `SUITE.ROW` holds one of the words of `filter`, which commas part.
 pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let figures = FigureFilter { filter, report };
-    bed::pin_thread(None, bed::OTHERS)?;
-    for suite in &SUITES {
-        for (graph, text) in GRAPHS {
-            let prefix = format!("paper-002.{}.{graph}", suite.name);
-            if !filter.is_empty() && !prefix.contains(filter) {
-                continue;
-            }
-            match measure(suite, graph, text, &prefix) {
-                Ok(values) => {
-                    for (name, (unit, rounds)) in values {
-                        let target = target(suite, graph, name.trim_start_matches(&prefix));
-                        figures.report.push(Figure::new(name, unit, &rounds, suite.title, target));
-                    }
-                }
-                Err(error) => {
-                    eprintln!("paper-002: {prefix} is absent: {error:#}");
-                    figures.report.absent(prefix, format!("{error:#}"));
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The goal of a figure; those of gateways without classes are recorded only.
-fn target(suite: &Suite, graph: &str, rest: &str) -> Target {
-    if !["two-classes", "voice"].contains(&graph) {
-        return Target::Recorded;
-    }
-    match rest {
-        ".2x.goodput" => suite.goodput[0],
-        ".10x.goodput" => suite.goodput[1],
-        _ if rest.ends_with(".ef.loss") || rest.ends_with(".past.loss") => Target::AtMost(0.0),
-        _ if rest.ends_with(".ef.avg") || rest.ends_with(".past.avg") => Target::AtMost(1.2),
-        _ if rest.ends_with(".ef.p99") => Target::AtMost(1.5),
-        _ if rest.ends_with(".past.p99") => Target::AtMost(1.2),
-        _ => Target::Recorded,
-    }
-}
-
-/// All rounds of one gateway.
-fn measure(suite: &Suite, graph: &str, text: &str, prefix: &str) -> anyhow::Result<Values> {
-    let gateway = Gateway::start(suite.name, graph, text)?;
-    let mut values = Values::new();
-    let (peak, each) = peak(&gateway, suite.from)?;
-    let mut note = |name: String, unit, value| {
-        values.entry(format!("{prefix}{name}")).or_insert((unit, Vec::new())).1.push(value);
+    let wants = |suite: &str, row: &str| {
+        let name = format!("{suite}.{row}");
+        // The quick form leaves the middle suite out.
+        let left_out = is_quick() && filter.is_empty() && suite == "aes128cbc-sha256";
+        !left_out && filter.split(',').any(|word| name.contains(word))
     };
-    note(".peak".to_owned(), "1/s", peak);
-    let rounds = crate::rounds(ROUNDS);
-    for round in 1..=rounds {
-        let before = Reading::take()?;
-        let unloaded = gateway.bed.probe(PROBES, INTERVAL)?;
-        let mut found = Vec::new();
-        for (factor, times) in FACTORS {
-            found.push((factor, loaded(&gateway, (peak * times) as u64, each)?));
-        }
-        let trouble = Reading::take()?.since(&before);
-        if trouble.steal > STEAL {
-            eprintln!(
-                "paper-002: round {round} of {prefix} is left out: {:.1} % of the time was stolen",
-                trouble.steal
-            );
+    let cpus = std::thread::available_parallelism()?.get();
+    ensure!(cpus >= 2, "the gateway needs a core of its own: {cpus} is too few");
+    // Programs are built before this process keeps to one core.
+    product::ravelin()?;
+    let mut sites = Vec::new();
+    let mut cases = Vec::new();
+    for row in ROWS {
+        let suites: Vec<_> = row.suites.iter().filter(|suite| wants(suite, row.name)).collect();
+        if suites.is_empty() {
             continue;
         }
-        for answers in &unloaded {
-            note(format!(".unloaded.{}.avg_us", answers.name), "us", average(&answers.rtt) / 1e3);
-            note(format!(".unloaded.{}.p99_us", answers.name), "us", percentile(&answers.rtt) / 1e3);
-        }
-        for (factor, load) in &found {
-            note(format!(".{factor}.offered"), "ratio", load.offered / peak);
-            note(format!(".{factor}.goodput"), "ratio", load.left / peak);
-            for (answers, free) in load.answers.iter().zip(&unloaded) {
-                let way = &answers.name;
-                let lost = answers.rtt.iter().filter(|rtt| rtt.is_none()).count();
-                note(format!(".{factor}.{way}.loss"), "%", 100.0 * lost as f64 / answers.rtt.len() as f64);
-                if lost < answers.rtt.len() {
-                    note(format!(".{factor}.{way}.avg"), "ratio", average(&answers.rtt) / average(&free.rtt));
-                    note(
-                        format!(".{factor}.{way}.p99"),
-                        "ratio",
-                        percentile(&answers.rtt) / percentile(&free.rtt),
-                    );
-                    let longest = answers.rtt.iter().flatten().max().copied().unwrap_or(0);
-                    note(format!(".{factor}.{way}.max_us"), "us", longest as f64 / 1e3);
-                }
+        eprintln!("paper-002: setting up {}", row.name);
+        let site = match Site::build(row) {
+            Ok(site) => site,
+            Err(error) => {
+                eprintln!("paper-002: {} is absent: {error:#}", row.name);
+                figures.report.absent(format!("paper-002.{}", row.name), format!("{error:#}"));
+                continue;
+            }
+        };
+        sites.push(site);
+        let at = sites.len() - 1;
+        cases.extend(suites.into_iter().map(|suite| (at, *suite)));
+    }
+    bed::pin_thread(None, bed::OTHERS)?;
+    let mut measured: Vec<Case> = Vec::new();
+    for (site, suite) in cases {
+        let row = sites[site].row;
+        let found = sites[site].install(suite).and_then(|()| measure::capacity(&sites[site]));
+        match found {
+            Ok(capacity) => {
+                eprintln!(
+                    "paper-002: {suite}.{}: capacity {:.0} packets/s, {:.1} Mbit/s",
+                    row.name,
+                    capacity.packets,
+                    capacity.mbit()
+                );
+                measured.push(Case { site, suite, capacity, runs: Default::default() });
+            }
+            Err(error) => {
+                eprintln!("paper-002: {suite}.{} is absent: {error:#}", row.name);
+                figures.report.absent(format!("paper-002.{suite}.{}", row.name), format!("{error:#}"));
             }
         }
-        note(".backlog_lost".to_owned(), "1/s", trouble.lost[0] as f64);
-        eprintln!(
-            "paper-002: round {round} of {rounds}: {prefix}, peak {peak:.0}/s, at 2x {:.0}/s, EF {:.0} us without load, \
-             {:.0} us at 2x",
-            found[0].1.left,
-            average(&unloaded[0].rtt) / 1e3,
-            average(&found[0].1.answers[0].rtt) / 1e3,
-        );
     }
-    ensure!(values.len() > 1, "no round counts: too much time was stolen");
-    Ok(values)
+    let (probes, rounds) = (probes(), crate::rounds(if is_quick() { 1 } else { ROUNDS }));
+    for round in 1..=rounds {
+        measured.retain_mut(|case| {
+            let site = &sites[case.site];
+            let done = site.install(case.suite).and_then(|()| case.round(site, probes));
+            let name = format!("paper-002.{}.{}", case.suite, site.row.name);
+            if let Err(error) = &done {
+                eprintln!("{name} is absent from round {round}: {error:#}");
+                figures.report.absent(name, format!("{error:#}"));
+                return false;
+            }
+            eprintln!("paper-002: round {round} of {rounds}: {}", case.line(site));
+            true
+        });
+    }
+    let rows: Vec<_> = measured.iter().map(|case| (sites[case.site].row, case)).collect();
+    report::figures(&rows, figures.report);
+    report::write(&rows, probes.count, rounds, filter.is_empty() && !is_quick())
 }
 
-/// What was seen under load.
-struct Loaded {
-    /// Datagrams a second that were sent, and that left the gateway.
-    offered: f64,
-    left: f64,
-    answers: Vec<Answers>,
-}
-
-/// Probe every way while the sources send so many datagrams a second.
-fn loaded(gateway: &Gateway, rate: u64, each: f64) -> anyhow::Result<Loaded> {
-    let flood = gateway.bed.sources().flood(rate)?;
-    std::thread::sleep(FILL);
-    let (from, sent, start) = (gateway.counted()?, flood.sent(), Instant::now());
-    let answers = gateway.bed.probe(PROBES, INTERVAL)?;
-    let (seconds, counted) = (start.elapsed().as_secs_f64(), gateway.counted()?.since(from));
-    let offered = (flood.sent() - sent) as f64 / seconds;
-    flood.end()?;
-    std::thread::sleep(FILL);
-    Ok(Loaded { offered, left: counted.datagrams(each) / seconds, answers })
-}
-
-/// The most datagrams a second that leave the gateway, and the octets that each has on the wire.
-fn peak(gateway: &Gateway, from: f64) -> anyhow::Result<(f64, f64)> {
-    let step = |rate: f64| -> anyhow::Result<(Counted, u64, f64)> {
-        let flood = gateway.bed.sources().flood(rate as u64)?;
-        std::thread::sleep(FILL);
-        let (before, sent, start) = (gateway.counted()?, flood.sent(), Instant::now());
-        std::thread::sleep(STEP);
-        let (counted, seconds) = (gateway.counted()?.since(before), start.elapsed().as_secs_f64());
-        let sent = flood.sent() - sent;
-        flood.end()?;
-        std::thread::sleep(FILL);
-        Ok((counted, sent, seconds))
-    };
-    // Nothing is lost at a tenth of where the ramp begins.
-    let before = gateway.counted()?;
-    let flood = gateway.bed.sources().flood((from / 10.0) as u64)?;
-    std::thread::sleep(STEP);
-    let sent = flood.end()?;
-    std::thread::sleep(FILL);
-    let each = gateway.counted()?.since(before).octets_each(sent);
-    ensure!(
-        each.is_finite() && each > flood::PACKET as f64,
-        "the load does not come through: {each} octets each"
-    );
-    let (mut rate, mut peak, mut beyond) = (from, 0.0f64, 0);
-    while beyond < 3 && rate < 2e6 {
-        let (counted, sent, seconds) = step(rate)?;
-        let left = counted.datagrams(each) / seconds;
-        peak = peak.max(left);
-        if left < WHOLE * sent as f64 / seconds || (sent as f64) < 0.8 * rate * seconds {
-            beyond += 1;
+impl Case {
+    /// Every load once.
+    fn round(&mut self, site: &Site, probes: Probes) -> anyhow::Result<()> {
+        for ((load, _), runs) in LOADS.iter().zip(&mut self.runs) {
+            runs.push(measure::run(site, *load, self.capacity, probes)?);
         }
-        rate *= RAISE;
-    }
-    ensure!(peak > 0.0, "nothing left the gateway");
-    Ok((peak, each))
-}
-
-fn average(rtt: &[Option<u64>]) -> f64 {
-    let all: Vec<u64> = rtt.iter().flatten().copied().collect();
-    all.iter().sum::<u64>() as f64 / all.len().max(1) as f64
-}
-
-/// The 99th percentile of the answers.
-fn percentile(rtt: &[Option<u64>]) -> f64 {
-    let mut all: Vec<u64> = rtt.iter().flatten().copied().collect();
-    all.sort_unstable();
-    let place = (all.len() * 99).div_ceil(100).saturating_sub(1);
-    all.get(place).copied().unwrap_or(0) as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn averages_and_percentiles_are_of_the_answers() {
-        let rtt: Vec<Option<u64>> = (1..=100).map(Some).chain([None, None]).collect();
-        assert_eq!((average(&rtt), percentile(&rtt)), (50.5, 99.0));
-        assert_eq!((average(&[None]), percentile(&[None])), (0.0, 0.0));
+        Ok(())
     }
 
-    #[test]
-    fn goals_are_for_gateways_with_classes() {
-        let suite = &SUITES[0];
-        assert_eq!(target(suite, "none", ".2x.ef.loss"), Target::Recorded);
-        assert_eq!(target(suite, "voice", ".2x.ef.loss"), Target::AtMost(0.0));
-        assert_eq!(target(suite, "two-classes", ".10x.goodput"), Target::AtLeast(0.95));
+    /// The last round in a line: expedited forwarding by load.
+    fn line(&self, site: &Site) -> String {
+        let mut line = format!("{}.{}", self.suite, site.row.name);
+        for ((_, name), runs) in LOADS.iter().zip(&self.runs) {
+            if let Some(run) = runs.last() {
+                let way = report::Way::of(run, "ef");
+                line += &format!(
+                    " | {name} ({:.1}x): loss {:.1} %, avg {:.0}, p99 {:.0} us, goodput {:.2}",
+                    run.factor, way.loss, way.avg, way.p99, run.goodput
+                );
+            }
+        }
+        line
     }
 }

@@ -402,6 +402,7 @@ fn instance(name: &str, side: Side) -> String {
 fn keymat_len(suite: &str) -> usize {
     match suite {
         "aes128gcm" => 20,
+        "3des-md5" => 40,
         "sha256" => 32,
         "3des-md5" => 40,
         "aes128cbc-sha256" => 48,
