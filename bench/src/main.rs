@@ -19,7 +19,6 @@ fn main() -> ExitCode {
         Some((first, rest)) if first == "run" => product::run(rest),
         Some((first, rest)) if first == "load" => load::run(rest),
         Some((first, rest)) if first == "tunnel" => tunnel::run(rest),
-        Some((first, rest)) if first == "bed" => suites::paper_002::bed_program(rest),
         Some((first, rest)) if first == "spread" => spread::run(rest),
         Some((first, rest)) if first == "bed" => suites::bed(rest),
         Some((first, [users, sockets])) if first == "hold" => hold(users, sockets),

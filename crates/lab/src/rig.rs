@@ -404,7 +404,6 @@ fn keymat_len(suite: &str) -> usize {
         "aes128gcm" => 20,
         "3des-md5" => 40,
         "sha256" => 32,
-        "3des-md5" => 40,
         "aes128cbc-sha256" => 48,
         _ => 36,
     }
