@@ -44,7 +44,7 @@ struct Case {
     site: usize,
     suite: &'static str,
     capacity: Capacity,
-    /// By load, then by round.
+    /// The runs of each load, round by round.
     runs: [Vec<Run>; LOADS.len()],
 }
 
@@ -138,7 +138,7 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
 }
 
 impl Case {
-    /// Every load once.
+    /// Measure every load once.
     fn round(&mut self, site: &Site, probes: Probes) -> anyhow::Result<()> {
         for ((load, _), runs) in LOADS.iter().zip(&mut self.runs) {
             runs.push(measure::run(site, *load, self.capacity, probes)?);

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_micros(50);
 pub(super) struct Sources(Vec<UdpSocket>);
 
 impl Sources {
-    /// Open the sockets.
+    /// Open the socket of each source.
     ///
     /// # Errors
     /// As the kernel says.

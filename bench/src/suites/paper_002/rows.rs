@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Forwarding,
     /// strongSwan with kernel-libipsec and this proposal for ESP.
     Swan(&'static str),
-    /// wireguard-go.
+    /// The implementation wireguard-go.
     WireGuard,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Row {
     pub(super) name: &'static str,
     /// The name of the row in tables and plots.
     pub(super) title: &'static str,
-    /// What carries packets.
+    /// The implementation that carries packets.
     pub(super) kind: Kind,
     /// The suites by Ravelin's names; other words where there are none.
     pub(super) suites: &'static [&'static str],

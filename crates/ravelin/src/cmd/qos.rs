@@ -1,6 +1,7 @@
 //! `ravelin qos`: graphs of classes, checked, printed, planned and simulated without root and without a daemon; and the
 //! graph that the daemon has in force.
 
+mod absent;
 mod change;
 mod graph;
 mod plan;
@@ -14,6 +15,7 @@ use documents::qos_plan;
 use crate::client::Ask;
 use crate::exit::{Failure, Kind};
 use crate::output;
+use absent::NONE;
 use graph::{GraphArguments, GraphChoice, Outcome};
 
 /// Look at graphs of classes, and put one in force: what is wrong, what they promise, what becomes of a capture. Only
@@ -165,8 +167,6 @@ impl Show {
         }
     }
 }
-
-const NONE: &str = "no graph of classes is in force; `[qos]` in the configuration names one (docs/qos.md)";
 
 /// The state of the graph, for people.
 fn text(state: &QosState) -> String {

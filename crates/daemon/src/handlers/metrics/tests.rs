@@ -18,7 +18,7 @@ struct Read {
 }
 
 impl Read {
-    /// Read a text. Each sample stands behind HELP and TYPE of its family, which stand once.
+    /// Read a text of the exposition format. Each sample stands behind HELP and TYPE of its family, which stand once.
     fn new(text: &str) -> Read {
         let mut read = Read::default();
         let mut current = String::new();
