@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use config::{BrokenGraph, Config, GraphError, LoadedGraph, house_of, load_graph_for};
 use crypto::{Registry, SuiteId};
-use engine::OutboundGraph;
+use engine::{InboundGraph, OutboundGraph, Ticket};
 use netio::clock;
 use qos::Direction;
 use qos::graph::compile::suites;
 use qos::graph::description::HookPoint;
 use qos::graph::house::{Line, SuiteCost};
-use qos::graph::{Code, Fault, House, compile};
+use qos::graph::{Code, Fault, Graph, House, compile};
 
 use crate::start::RunError;
 
@@ -24,6 +24,8 @@ pub struct PreparedGraph {
     pub loaded: LoadedGraph,
     /// The graph for the outbound thread.
     pub outbound: Box<OutboundGraph>,
+    /// The graph for the inbound thread.
+    pub inbound: Box<InboundGraph>,
 }
 
 /// Make the graph that the configuration names; `None` if it names none. Suites are measured for it, which takes some
@@ -43,26 +45,30 @@ pub fn prepare(config: &Config, registry: &Registry) -> Result<Option<PreparedGr
     let mut seed = [0; 8];
     netio::random::fill(&mut seed)
         .map_err(|source| RunError::System { doing: "reading random octets", source })?;
-    let outbound = outbound(&loaded, &house, registry, u64::from_ne_bytes(seed))?;
-    Ok(Some(PreparedGraph { loaded, outbound }))
+    let seed = u64::from_ne_bytes(seed);
+    let outbound = of(Direction::Outbound, OutboundGraph::new, &loaded, &house, registry, seed)?;
+    let inbound = of(Direction::Inbound, InboundGraph::new, &loaded, &house, registry, seed.rotate_left(23))?;
+    Ok(Some(PreparedGraph { loaded, outbound, inbound }))
 }
 
-/// The graph for the outbound thread. `seed` is random and secret.
-fn outbound(
+/// The graph for the thread of a direction. `seed` is random and secret.
+fn of<G>(
+    direction: Direction,
+    make: impl FnOnce(Graph<Ticket>, Vec<(SuiteId, u16)>, u64) -> Result<G, engine::GraphError>,
     loaded: &LoadedGraph,
     house: &House,
     registry: &Registry,
     seed: u64,
-) -> Result<Box<OutboundGraph>, GraphError> {
+) -> Result<Box<G>, GraphError> {
     let broken = |faults| {
         let LoadedGraph { source, text, .. } = loaded;
         GraphError::Broken(Box::new(BrokenGraph { source: source.clone(), text: text.clone(), faults }))
     };
-    let compiled = compile(&loaded.description, house, Direction::Outbound, seed).map_err(broken)?;
+    let compiled = compile(&loaded.description, house, direction, seed).map_err(broken)?;
     let all: BTreeMap<String, SuiteId> =
         registry.suites().all().map(|suite| (suite.to_string(), suite)).collect();
     let numbers = (0..).zip(suites(house)).filter_map(|(number, name)| Some((*all.get(&name)?, number)));
-    OutboundGraph::new(compiled, numbers.collect(), seed.rotate_left(7)).map(Box::new).map_err(|error| {
+    make(compiled, numbers.collect(), seed.rotate_left(7)).map(Box::new).map_err(|error| {
         let at = &loaded.description.hooks;
         let is_it = |point: HookPoint| error.hook().is_some_and(|hook| hook.queue() == point.queue());
         let hook = at.iter().find(|hook| is_it(hook.at.value));

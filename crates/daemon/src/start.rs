@@ -301,8 +301,9 @@ fn bring_up(
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu)?;
     // From here on a worker that is late would keep a data thread waiting.
     keys.registry.settle();
-    let graph = graph.map(|PreparedGraph { loaded, outbound }| {
+    let graph = graph.map(|PreparedGraph { loaded, outbound, inbound }| {
         out_half.exchange = Some(Some(outbound));
+        in_half.exchange = Some(Some(inbound));
         loaded
     });
     out_half.engine.set_rules(rules.snapshot());

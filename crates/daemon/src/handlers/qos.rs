@@ -1,9 +1,10 @@
 //! The graph of classes that is in force, and what it has done.
 
+use ::qos::graph::Graph;
 use ::qos::graph::description::HookPoint;
 use api::{QosClassCounts, QosDirection, QosDirectionState, QosState, QosUnitState};
 use axum::extract::State;
-use engine::OutboundGraph;
+use engine::Ticket;
 
 use crate::plane::Shared;
 use control::answer::{Answer, Doc};
@@ -14,17 +15,25 @@ const QUEUES: [HookPoint; 3] = [HookPoint::In1a, HookPoint::In3a, HookPoint::In5
 pub(super) async fn state(State(plane): State<Shared>) -> Answer<QosState> {
     let plane = &*plane.get().await?;
     let Some(graph) = plane.graph() else { return Ok(Doc(QosState::default())) };
-    let outbound = plane.halves().ask_outbound(|half| half.engine.graph().map(direction)).await?;
+    let outbound =
+        |queues: &engine::OutboundGraph| direction(QosDirection::Out, queues.graph(), queues.waiting());
+    let outbound = plane.halves().ask_outbound(move |half| half.engine.graph().map(outbound)).await?;
+    let inbound =
+        |queues: &engine::InboundGraph| direction(QosDirection::In, queues.graph(), queues.waiting());
+    let inbound = plane.halves().ask_inbound(move |half| half.engine.graph().map(inbound)).await?;
     Ok(Doc(QosState {
         file: Some(graph.source.clone()),
         graph: Some(::qos::graph::print(&graph.description)),
-        directions: outbound.into_iter().collect(),
+        directions: outbound.into_iter().chain(inbound).collect(),
     }))
 }
 
-/// What the graph of the outbound thread has done.
-fn direction(queues: &OutboundGraph) -> QosDirectionState {
-    let (graph, (waiting, room)) = (queues.graph(), queues.waiting());
+/// What the graph of a thread has done, in which so many packets wait and can.
+fn direction(
+    direction: QosDirection,
+    graph: &Graph<Ticket>,
+    (waiting, room): (usize, usize),
+) -> QosDirectionState {
     let mut classes = Vec::new();
     for hook in QUEUES {
         for (aggregate, tally) in graph.counts().at(hook).filter(|(_, tally)| tally.come > 0) {
@@ -56,7 +65,7 @@ fn direction(queues: &OutboundGraph) -> QosDirectionState {
         }
     };
     QosDirectionState {
-        direction: QosDirection::Out,
+        direction,
         waiting: waiting as u64,
         room: room as u64,
         classes,

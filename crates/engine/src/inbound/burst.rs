@@ -351,7 +351,7 @@ impl Stages {
         &mut self,
         now: Time,
         burst: Burst<Raw>,
-        each: &mut dyn FnMut(&mut Stages, Packet<Raw>, &mut Cx<'_, InboundOutcome>),
+        mut each: impl FnMut(&mut Stages, Packet<Raw>, &mut Cx<'_, InboundOutcome>),
         cx: &mut Cx<'_, InboundOutcome>,
         delivery: &mut Delivery,
     ) {
