@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use config::{BrokenGraph, Config, GraphError, LoadedGraph, house_of};
 use crypto::{Registry, SuiteId};
-use engine::OutboundGraph;
+use engine::{InboundGraph, OutboundGraph, Ticket};
 use netio::clock;
 use policy::Compiled;
 use qos::Direction;
@@ -13,7 +13,7 @@ use qos::graph::compile::suites;
 use qos::graph::description::HookPoint;
 use qos::graph::house::{Line, SuiteCost, Used};
 use qos::graph::rules::Field;
-use qos::graph::{Aggregates, Code, Fault, House, compile, named};
+use qos::graph::{Aggregates, Code, Fault, Graph, House, compile, named};
 use sockmon::QueueSplit;
 use wire::AppId;
 
@@ -30,6 +30,8 @@ pub struct PreparedGraph {
     pub loaded: LoadedGraph,
     /// The graph for the outbound thread.
     pub outbound: Box<OutboundGraph>,
+    /// The graph for the inbound thread.
+    pub inbound: Box<InboundGraph>,
     /// The queues of the TUN for its classes.
     pub queues: PlannedQueues,
     /// Sentences about rules that match nothing on this gateway.
@@ -113,7 +115,10 @@ impl GraphMaker {
         let mut seed = [0; 8];
         netio::random::fill(&mut seed)
             .map_err(|source| RunError::System { doing: "reading random octets", source })?;
-        let outbound = self.outbound(&loaded, &house, u64::from_ne_bytes(seed))?;
+        let seed = u64::from_ne_bytes(seed);
+        let outbound = self.half(Direction::Outbound, OutboundGraph::new, &loaded, &house, seed)?;
+        let inbound =
+            self.half(Direction::Inbound, InboundGraph::new, &loaded, &house, seed.rotate_left(23))?;
         let most = self.queues() as u64;
         let names = named(&loaded.description, Field::Application);
         let (found, missing): (Vec<_>, Vec<_>) = names
@@ -129,24 +134,26 @@ impl GraphMaker {
             format!("associations have no names yet, so a rule for `{name}` matches nothing; match by `spi` or `peer`")
         });
         let notes = unknown.chain(unnamed).collect();
-        Ok(PreparedGraph { loaded, outbound, queues, notes })
+        Ok(PreparedGraph { loaded, outbound, inbound, queues, notes })
     }
 
-    /// The graph for the outbound thread. `seed` is random and secret.
-    fn outbound(
+    /// The graph for the thread of a direction. `seed` is random and secret.
+    fn half<G>(
         &self,
+        direction: Direction,
+        make: impl FnOnce(Graph<Ticket>, Vec<(SuiteId, u16)>, u64) -> Result<G, engine::GraphError>,
         loaded: &LoadedGraph,
         house: &House,
         seed: u64,
-    ) -> Result<Box<OutboundGraph>, GraphError> {
+    ) -> Result<Box<G>, GraphError> {
         let broken = |faults| {
             let LoadedGraph { source, text, .. } = loaded;
             GraphError::Broken(Box::new(BrokenGraph { source: source.clone(), text: text.clone(), faults }))
         };
-        let compiled = compile(&loaded.description, house, Direction::Outbound, seed).map_err(broken)?;
+        let compiled = compile(&loaded.description, house, direction, seed).map_err(broken)?;
         let numbers =
             (0..).zip(suites(house)).filter_map(|(number, name)| Some((*self.suites.get(&name)?, number)));
-        OutboundGraph::new(compiled, numbers.collect(), seed.rotate_left(7)).map(Box::new).map_err(|error| {
+        make(compiled, numbers.collect(), seed.rotate_left(7)).map(Box::new).map_err(|error| {
             let at = &loaded.description.hooks;
             let is_it = |point: HookPoint| error.hook().is_some_and(|hook| hook.queue() == point.queue());
             let hook = at.iter().find(|hook| is_it(hook.at.value));

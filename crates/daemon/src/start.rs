@@ -312,8 +312,9 @@ fn bring_up(
     // From here on a worker that is late would keep a data thread waiting.
     keys.registry.settle();
     let graph = graph.map(|FirstGraph { store, maker, prepared }| {
-        let PreparedGraph { loaded, outbound, queues: planned, notes } = prepared;
+        let PreparedGraph { loaded, outbound, inbound, queues: planned, notes } = prepared;
         out_half.exchange = Some(GraphExchange { graph: outbound, classes: planned.classes() });
+        in_half.exchange = Some(Some(inbound));
         GraphInForce { loaded, store, maker, queues: split.clone(), notes }
     });
     out_half.engine.set_rules(rules.snapshot());

@@ -23,13 +23,16 @@ mod compressed;
 mod control;
 mod delivery;
 mod entries;
+mod graph;
 mod outcome;
 mod permit;
+mod queued;
 mod scrubbed;
 
 use check_spd::check_spd;
 use compressed::{compressed_in, opens_into};
 pub use delivery::{Delivery, Traced};
+pub use graph::InboundGraph;
 pub use outcome::InboundOutcome;
 use outcome::deliver;
 pub(crate) use outcome::unknown;
@@ -44,7 +47,7 @@ use crate::probes;
 use crate::quoted::{self, InnerIcmp};
 use crate::rules::Rules;
 use crate::scrubbing::Scrubbing;
-use crate::seam;
+use crate::seam::{self, Turn};
 use crate::stats::{About, Dropped, Stats};
 use ::scrub::Scrubber;
 use ipsec::Outer;
@@ -96,6 +99,8 @@ struct Stages {
     outer_scrubber: Option<Box<Scrubber>>,
     /// The packets of a burst that are themselves packets of an association with this host.
     members_waiting: Vec<(Packet<Inner>, Headers)>,
+    /// The graph that packets wait in; `None`: they do not wait. The entries without a graph do not look at it.
+    queues: Option<Box<InboundGraph>>,
 }
 
 impl Inbound {
@@ -114,6 +119,7 @@ impl Inbound {
             scrubbing: None,
             outer_scrubber: None,
             members_waiting: Vec::new(),
+            queues: None,
         };
         Inbound { stages, stats: Stats::new(), events: Events::default(), singly: Vec::new() }
     }
@@ -128,7 +134,8 @@ impl Inbound {
     ) {
         packet.meta.received = now;
         let Inbound { stages, stats, events, .. } = self;
-        stages.handle(packet, &mut Cx { pool, out, stats, events });
+        debug_assert!(stages.queues.is_none(), "with a graph, packets come by `receive`");
+        stages.clean(packet, Stages::open_at_once, &mut Cx { pool, out, stats, events });
     }
 
     /// Take one packet all the way behind the scrubber of outer packets; see [`Inbound::handle`]. A packet that was cut
@@ -142,7 +149,8 @@ impl Inbound {
     ) {
         packet.meta.received = now;
         let Inbound { stages, stats, events, .. } = self;
-        stages.handle_clean(packet, &mut Cx { pool, out, stats, events });
+        debug_assert!(stages.queues.is_none(), "with a graph, packets come by `receive_clean`");
+        stages.whole(packet, Stages::open_at_once, &mut Cx { pool, out, stats, events });
     }
 }
 
@@ -163,9 +171,14 @@ macro_rules! lend {
 use lend;
 
 impl Stages {
-    /// Stage 1, and what follows it.
+    /// Stage 1, and then what follows it.
     #[inline]
-    fn handle(&mut self, mut packet: Packet<Raw>, cx: &mut Cx<'_, InboundOutcome>) {
+    fn clean(
+        &mut self,
+        mut packet: Packet<Raw>,
+        then: impl FnOnce(&mut Stages, Packet<Raw>, &Headers, &mut Cx<'_, InboundOutcome>),
+        cx: &mut Cx<'_, InboundOutcome>,
+    ) {
         if let Some(scrubber) = &mut self.outer_scrubber
             && let Err((reason, rule)) = scrubbed::outer(scrubber, &mut packet)
         {
@@ -173,11 +186,16 @@ impl Stages {
             cx.report(Dropped { scrub: rule, ..dropped });
             return cx.pool.put(packet.into_buf());
         }
-        self.handle_clean(packet, cx);
+        self.whole(packet, then, cx);
     }
 
-    /// Stage 1 behind the scrubber of outer packets, and what follows it.
-    fn handle_clean(&mut self, mut packet: Packet<Raw>, cx: &mut Cx<'_, InboundOutcome>) {
+    /// Stage 1 behind the scrubber of outer packets, and then what follows it.
+    fn whole(
+        &mut self,
+        mut packet: Packet<Raw>,
+        then: impl FnOnce(&mut Stages, Packet<Raw>, &Headers, &mut Cx<'_, InboundOutcome>),
+        cx: &mut Cx<'_, InboundOutcome>,
+    ) {
         // Not moved out of the result: the headers are many, and every packet would pay for the copy.
         let parsed = Headers::parse(packet.bytes());
         let headers = match &parsed {
@@ -189,19 +207,25 @@ impl Stages {
             return cx.discard(packet, DropReason::BadChecksum, None);
         }
         if headers.fragment.is_none() {
-            return self.open(packet, headers, cx);
+            return then(self, packet, headers, cx);
         }
         let joined = join(&mut self.outer_fragments, 0, &mut packet, headers, cx.pool);
         cx.stats.lost_fragments(self.outer_fragments.take_lost());
         match joined {
-            Ok(headers) => self.open(packet, &headers, cx),
+            Ok(headers) => then(self, packet, &headers, cx),
             Err(reason) => cx.discard(packet, reason, None),
         }
     }
 
-    /// Stages 2 to 4 for one whole packet, and what follows them.
+    /// Stages 2 to 4 for one whole packet, and what follows them. It waits for nothing.
     #[inline]
-    fn open(&mut self, packet: Packet<Raw>, headers: &Headers, cx: &mut Cx<'_, InboundOutcome>) {
+    fn open_at_once(&mut self, packet: Packet<Raw>, headers: &Headers, cx: &mut Cx<'_, InboundOutcome>) {
+        self.open(packet, headers, Turn::at_once(), cx);
+    }
+
+    /// Stages 2 to 4 for one whole packet that has this turn, and what follows them.
+    #[inline]
+    fn open(&mut self, packet: Packet<Raw>, headers: &Headers, turn: Turn, cx: &mut Cx<'_, InboundOutcome>) {
         let mut packet: Packet<Clean> = packet.advance(headers);
         if self.takes_bare(headers) {
             return self.open_bare(packet, headers, cx);
@@ -225,7 +249,7 @@ impl Stages {
         let settled = sa.is_settled(outer.src, outer.src_port.unwrap_or_default());
         let top = sa.replay.top();
         let packet: Packet<Classed> = packet.advance(&*sa);
-        let packet: Packet<Scheduled> = seam::schedule(packet);
+        let packet: Packet<Scheduled> = seam::schedule_received(packet, turn);
         let opened = ipsec::decap(sa, packet, outer, cx.pool);
         if !settled && matches!(opened, Ok(_) | Err(DropReason::EspDummy)) {
             peer::notice(sa, outer, top, cx.events);

@@ -48,7 +48,7 @@ pub use event::{
 };
 pub use hold::HoldLimits;
 pub use icmp::{IcmpKind, IcmpPolicy};
-pub use inbound::{Delivery, Inbound, InboundOutcome, Traced};
+pub use inbound::{Delivery, Inbound, InboundGraph, InboundOutcome, Traced};
 pub use incidents::{Excerpt, INCIDENT_OCTETS, Incident};
 pub use outbound::{CopiedPacket, GraphError, Outbound, OutboundGraph, Outcome, Timeout};
 pub use prober::{Act, PathReport, Prober};

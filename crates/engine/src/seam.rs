@@ -17,9 +17,9 @@ impl Evidence<Selected, Scheduled> for Turn {}
 impl Evidence<Classed, Scheduled> for Turn {}
 
 impl Turn {
-    /// A turn at once.
+    /// A turn at once, where no graph is in force or what passes waits in none.
     #[inline]
-    fn at_once() -> Turn {
+    pub(crate) fn at_once() -> Turn {
         Turn(())
     }
 }
@@ -35,8 +35,14 @@ where
 
 /// Give a received burst its turn.
 #[inline]
-pub(crate) fn schedule_burst(burst: Burst<Classed>) -> Burst<Scheduled> {
-    burst.advance(&Turn::at_once())
+pub(crate) fn schedule_burst(burst: Burst<Classed>, turn: Turn) -> Burst<Scheduled> {
+    burst.advance(&turn)
+}
+
+/// Give a received packet its turn.
+#[inline]
+pub(crate) fn schedule_received(packet: Packet<Classed>, turn: Turn) -> Packet<Scheduled> {
+    packet.advance(&turn)
 }
 
 /// Give a packet that came out of an association its turn with the next member of its bundle.

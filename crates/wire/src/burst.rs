@@ -206,6 +206,32 @@ impl Burst<stage::Raw> {
         Ok(Burst { buf, header, meta, stride: stride + lead - old, lead, count, closed, stage })
     }
 
+    /// A burst of its own with some of these datagrams, in a buffer that `copy` fills with their octets. `None` if there
+    /// is no such datagram, or no buffer.
+    pub fn part(
+        &self,
+        datagrams: Range<usize>,
+        copy: impl FnOnce(&[u8]) -> Option<Buf>,
+    ) -> Option<Burst<stage::Raw>> {
+        let end = datagrams.end.checked_mul(self.stride)?.min(self.buf.len());
+        let octets = self.buf.as_slice().get(datagrams.start.checked_mul(self.stride)?..end)?;
+        if octets.is_empty() {
+            return None;
+        }
+        let buf = copy(octets)?;
+        let count = octets.len().div_ceil(self.stride);
+        let Burst { header, meta, stride, lead, closed, .. } = *self;
+        Some(Burst { buf, header, meta, stride, lead, count, closed, stage: PhantomData })
+    }
+
+    /// Takes the first datagrams off, which were copied or are not wanted. An empty burst is left if there are no more.
+    pub fn skip(&mut self, datagrams: usize) {
+        let octets = datagrams.saturating_mul(self.stride).min(self.buf.len());
+        // There are as many.
+        let _ = self.buf.trim_front(octets);
+        self.count = self.buf.len().div_ceil(self.stride);
+    }
+
     /// The datagrams, to open in place. An empty one (alone) is left out: it carries nothing that could be opened.
     #[inline]
     pub fn datagrams_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {

@@ -76,11 +76,16 @@ fn build(name: &str, configuration: &str) -> (Rig, std::path::PathBuf) {
     (rig, app)
 }
 
-/// What alice's graph counted, by hook and class: arrived, left, dropped. What arrived is accounted for in each.
+/// What alice's graph counted outbound; see [`counts_of`].
 fn counts(rig: &Rig) -> Vec<(String, String, u64, u64, u64)> {
-    let state = rig.json(Side::Alice, &["qos", "show"]).unwrap();
-    let outbound = &state["directions"][0];
-    assert_eq!(outbound["direction"], "out", "{state}");
+    counts_of(rig, Side::Alice, "out")
+}
+
+/// What a graph counted in a direction, by hook and class: arrived, left, dropped. What arrived is accounted for in each.
+fn counts_of(rig: &Rig, side: Side, direction: &str) -> Vec<(String, String, u64, u64, u64)> {
+    let state = rig.json(side, &["qos", "show"]).unwrap();
+    let of = state["directions"].as_array().unwrap().iter().find(|of| of["direction"] == direction);
+    let of = of.unwrap_or_else(|| panic!("no direction {direction} in {state}"));
     let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value} in {state}"));
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let row = |row: &Value| {
@@ -90,7 +95,7 @@ fn counts(rig: &Rig) -> Vec<(String, String, u64, u64, u64)> {
         assert_eq!(arrived, left + back + waiting + dropped, "{row}");
         (text(&row["hook"]), text(&row["class"]), arrived, left, dropped)
     };
-    outbound["classes"].as_array().unwrap().iter().map(row).collect()
+    of["classes"].as_array().unwrap().iter().map(row).collect()
 }
 
 /// A kernel queue of alice's outbound direction.
@@ -514,4 +519,73 @@ fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() 
     assert!(done.out().lines().last().unwrap().parse::<u64>().unwrap() > 100);
     let audit = rig.json(Side::Alice, &["qos", "show"]).unwrap();
     assert!(audit["waiting"].is_null(), "{audit}");
+}
+
+#[test]
+fn what_arrives_goes_through_the_queues_of_a_graph_by_its_outer_mark() {
+    let (mut rig, app) = build("rvl-qosi", "[qos]\npreset = \"two-classes\"\n");
+    rig.configure(Side::Bob, "[qos]\npreset = \"two-classes\"\n");
+    rig.start_both().unwrap();
+    associate(&rig).unwrap();
+    let _server = tcp_server(&rig, &app, TCP);
+    let echo = Program::new(&app).args(["-c", SERVER, &ECHO.to_string()]);
+    let echo = rig.lab.bob().spawn(echo).unwrap();
+    echo.wait_for_output("ready", PATIENCE).unwrap();
+    let wire = Eavesdropper::listen(&rig.lab, &[]);
+
+    datagrams(&rig, &app, 46 << 2);
+    // Bob opened each of them in the class of its outer mark; his answers have none.
+    let rows = counts_of(&rig, Side::Bob, "in");
+    for hook in ["1a", "3a", "5a"] {
+        assert_eq!(of(&rows, hook, "ef"), (COUNT, COUNT, 0), "hook {hook}: {rows:?}");
+    }
+    let rows = counts_of(&rig, Side::Alice, "in");
+    assert_eq!((of(&rows, "5a", "ef").0, of(&rows, "5a", "be").1), (0, COUNT), "{rows:?}");
+
+    // Joined datagrams of a stream, in both families and both directions.
+    for address in [Side::Bob.v4().to_string(), Side::Bob.v6().to_string()] {
+        let (same, wrong) = one_line(&rig, &app, &address, TCP, 3_000_000);
+        assert_eq!(same.trim(), "same", "{address}: {wrong}");
+    }
+    let rows = counts_of(&rig, Side::Bob, "in");
+    assert!(of(&rows, "5a", "be").1 > 4_000, "each datagram counts: {rows:?}");
+    wire.assert_no_clear("behind two graphs", |flow| {
+        [flow.local_port, flow.remote_port].iter().any(|port| [TCP, ECHO].contains(port))
+    });
+    let shown = rig.ravelin(Side::Bob, &["qos", "show"], "").unwrap();
+    assert!(shown.contains("\nin, ") && shown.contains("\nout, "), "{shown}");
+
+    // The graph of the successor begins with its own counts, and carries on.
+    rig.start_with(Side::Bob, &["--take-over"]).unwrap();
+    datagrams(&rig, &app, 46 << 2);
+    assert_eq!(of(&counts_of(&rig, Side::Bob, "in"), "5a", "ef").0, COUNT);
+}
+
+#[test]
+fn what_is_beyond_the_rate_of_a_class_is_dropped_before_it_is_opened_and_told() {
+    let file = std::env::temp_dir().join(format!("rvl-qosp-{}.toml", std::process::id()));
+    let graph = "stages = [1]\n[class.ef]\nmatch = [{ dscp = [\"EF\"] }]\nlimit = { packets = 64 }\n\
+                 [class.be]\nmatch = \"rest\"\n\
+                 police = { rate = \"8kbit\", burst = \"1600B\" }\n";
+    std::fs::write(&file, graph).unwrap();
+    let (mut rig, app) = build("rvl-qosp", "");
+    rig.configure(Side::Bob, &format!("[qos]\nfile = {:?}\n", file.display().to_string()));
+    rig.start_both().unwrap();
+    associate(&rig).unwrap();
+    let script = "import socket, sys\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+                  for n in range(40): s.sendto(bytes(300), (sys.argv[1], 9))\n";
+    let program = Program::new(&app).args(["-c", script, &Side::Bob.v4().to_string()]);
+    let done = rig.lab.alice().run_program(program, PATIENCE).unwrap();
+    assert!(done.status.success(), "{}", done.err());
+    tests::wait_for("drops by the policer", PATIENCE, || {
+        let (arrived, _, dropped) = of(&counts_of(&rig, Side::Bob, "in"), "1a", "be");
+        if arrived >= 40 && dropped >= 20 {
+            Ok(())
+        } else {
+            Err(format!("{arrived} came, {dropped} dropped"))
+        }
+    });
+    let stats = rig.ravelin(Side::Bob, &["stats"], "").unwrap();
+    assert!(stats.contains("a policer found the packet beyond the rate of its class"), "{stats}");
+    std::fs::remove_file(&file).unwrap();
 }

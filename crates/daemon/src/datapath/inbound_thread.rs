@@ -1,10 +1,11 @@
 //! The inbound thread: datagrams from the wire through the engine to the TUN.
 
 mod framed;
+mod queued;
 
 use std::os::fd::AsFd;
 
-use engine::{Delivery, Inbound, InboundOutcome};
+use engine::{Delivery, Inbound, InboundGraph, InboundOutcome};
 use netio::eventfd::Wake;
 use netio::raw::RawReceiver;
 use netio::tun::Tun;
@@ -41,6 +42,8 @@ pub struct InboundHalf {
     pub fragmenter: Fragmenter,
     /// Wakes the outbound thread, for which packets of the scrubber's own may be left.
     pub outbound: Option<Wake>,
+    /// The graph that packets are to wait in from now on, or none; `None`: nothing changes.
+    pub exchange: Option<Option<Box<InboundGraph>>>,
 }
 
 impl InboundHalf {
@@ -55,6 +58,7 @@ impl InboundHalf {
             taps: Taps::default(),
             fragmenter: Fragmenter::default(),
             outbound: None,
+            exchange: None,
         }
     }
 
@@ -166,6 +170,18 @@ impl Work {
             outcomes: Vec::new(),
         }
     }
+
+    /// What sockets give, and what the engine takes.
+    fn split(&mut self) -> (Received<'_>, Tapped<'_>) {
+        let Work { pool, bursts, packets, delivery, outcomes } = self;
+        (Received { bursts, packets }, Tapped { pool, outcomes, delivery })
+    }
+}
+
+/// The parts of [`Work`] that sockets fill.
+struct Received<'a> {
+    bursts: &'a mut Vec<Burst<stage::Raw>>,
+    packets: &'a mut Vec<Packet<stage::Raw>>,
 }
 
 impl InboundThread {
@@ -180,6 +196,7 @@ impl InboundThread {
         }
         let mut due = Due::new(clock::monotonic());
         let mut drop_log = DropLog::default();
+        let mut until: Option<Time> = None;
         loop {
             // A family that the host has not stands in the set as the eventfd.
             let wake = inbox.wake().as_fd();
@@ -188,19 +205,32 @@ impl InboundThread {
             // ESP, AH, and where it is asked for IPv4 and IPv6 in IP, of each family.
             let [a, b, c, d, e, f, g, h] = std::array::from_fn(raw);
             let set = [wake, fd(Family::V4), fd(Family::V6), a, b, c, d, e, f, g, h];
-            let ready = poll::readable(set, Some(HOUSEKEEPING));
+            let patience =
+                until.map_or(HOUSEKEEPING, |until| until.since(clock::monotonic()).min(HOUSEKEEPING));
+            let ready = poll::readable(set, Some(patience));
             let [woken, v4, v6, bare @ ..] = ready.unwrap_or([true; 11]);
             if woken && inbox.run(half) == Next::End {
                 return;
             }
             let now = clock::monotonic();
-            for (family, ready) in [(Family::V4, v4), (Family::V6, v6)] {
-                if ready && !self.batch(half, family, now, &mut work) {
+            let (queued, mut parts) = work.split();
+            self.exchange(half, &mut parts);
+            if half.engine.graph().is_some() {
+                let works;
+                (until, works) = self.sockets(half, ([v4, v6], bare), queued, &mut parts);
+                if !works {
                     let _ = poll::readable([inbox.wake().as_fd()], Some(RECOVERY));
                 }
-            }
-            for (at, _) in bare.iter().enumerate().filter(|(_, ready)| **ready) {
-                self.bare(half, at, now, &mut work);
+            } else {
+                until = None;
+                for (family, ready) in [(Family::V4, v4), (Family::V6, v6)] {
+                    if ready && !self.batch(half, family, now, &mut work) {
+                        let _ = poll::readable([inbox.wake().as_fd()], Some(RECOVERY));
+                    }
+                }
+                for (at, _) in bare.iter().enumerate().filter(|(_, ready)| **ready) {
+                    self.bare(half, at, now, &mut work);
+                }
             }
             half.overrun = self.udp.lost() + self.raw.iter().map(RawReceiver::lost).sum::<u64>();
             if due.reached(now) {
@@ -209,6 +239,86 @@ impl InboundThread {
             }
             half.tell();
         }
+    }
+
+    /// Rounds with a graph, whose sources are the sockets that are ready. Returns the time until which there is nothing to
+    /// do, and whether the sockets work.
+    fn sockets(
+        &mut self,
+        half: &mut InboundHalf,
+        (ready, bare): ([bool; 2], [bool; 8]),
+        received: Received<'_>,
+        work: &mut Tapped<'_>,
+    ) -> (Option<Time>, bool) {
+        let mut works = true;
+        let is_any = ready.iter().chain(&bare).any(|ready| *ready);
+        let until = self.rounds(half, is_any, work, |thread, half, now, work| {
+            let mut more = false;
+            for (family, _) in [Family::V4, Family::V6].into_iter().zip(ready).filter(|(_, ready)| *ready) {
+                match thread.datagrams_in(half, family, now, received.bursts, work) {
+                    Ok(yet) => more |= yet,
+                    Err(()) => works = false,
+                }
+            }
+            for (at, _) in bare.iter().enumerate().filter(|(_, ready)| **ready) {
+                more |= thread.bare_in(half, at, now, received.packets, work);
+            }
+            more && works
+        });
+        (until, works)
+    }
+
+    /// Take datagrams in at hook 1a, with one call. Returns whether there may be more.
+    fn datagrams_in(
+        &mut self,
+        half: &mut InboundHalf,
+        family: Family,
+        now: Time,
+        bursts: &mut Vec<Burst<stage::Raw>>,
+        work: &mut Tapped<'_>,
+    ) -> Result<bool, ()> {
+        let Tapped { pool, outcomes, delivery } = work;
+        let received = match self.udp.recv_bursts(family, now, pool, bursts) {
+            Ok(received) => received,
+            Err(error) => {
+                half.losses.broke("the UDP socket", &error);
+                return Err(());
+            }
+        };
+        half.losses.received += received.datagrams as u64;
+        half.losses.count(DropReason::Truncated, received.truncated as u64);
+        for burst in bursts.drain(..) {
+            half.engine.receive_burst(now, burst, pool, outcomes, delivery);
+        }
+        half.losses.works("the UDP socket");
+        Ok(received.more)
+    }
+
+    /// Take bare packets in at hook 1a, with one call. Returns whether there may be more.
+    fn bare_in(
+        &mut self,
+        half: &mut InboundHalf,
+        at: usize,
+        now: Time,
+        packets: &mut Vec<Packet<stage::Raw>>,
+        work: &mut Tapped<'_>,
+    ) -> bool {
+        let Tapped { pool, outcomes, delivery } = work;
+        let Some(receiver) = self.raw.get_mut(at) else { return false };
+        let received = match receiver.recv(now, pool, packets) {
+            Ok(received) => received,
+            Err(error) => {
+                half.losses.broke("a raw socket", &error);
+                return false;
+            }
+        };
+        half.losses.received += received.datagrams as u64;
+        half.losses.count(DropReason::Truncated, received.truncated as u64);
+        for packet in packets.drain(..) {
+            half.engine.receive(now, packet, pool, outcomes, delivery);
+        }
+        half.losses.works("a raw socket");
+        received.more
     }
 
     /// Take what waits in the sockets once, before they are left alone: it came during a hand-over.

@@ -8,7 +8,7 @@ use api::{
     QosState, QosUnitState,
 };
 use axum::extract::{ConnectInfo, State};
-use engine::OutboundGraph;
+use engine::{InboundGraph, OutboundGraph, Ticket};
 
 use crate::plane::Shared;
 use crate::tun_queues::{ClassQueue, SplitQueues};
@@ -27,7 +27,14 @@ pub(super) async fn state(State(plane): State<Shared>) -> Answer<QosState> {
 pub(super) async fn look(plane: &Shared) -> Result<QosState, Failure> {
     let plane = &*plane.get().await?;
     let Some(graph) = plane.graph() else { return Ok(QosState::default()) };
-    let mut outbound = plane.halves().ask_outbound(|half| half.engine.graph().map(direction)).await?;
+    let outbound = |queues: &OutboundGraph| {
+        direction(QosDirection::Out, queues.graph(), queues.waiting(), queues.no_place())
+    };
+    let mut outbound = plane.halves().ask_outbound(move |half| half.engine.graph().map(outbound)).await?;
+    let inbound = |queues: &InboundGraph| {
+        direction(QosDirection::In, queues.graph(), queues.waiting(), queues.no_place())
+    };
+    let inbound = plane.halves().ask_inbound(move |half| half.engine.graph().map(inbound)).await?;
     if let (Some(outbound), Some(queues)) = (&mut outbound, &graph.queues) {
         outbound.kernel_queues = kernel_queues(queues);
     }
@@ -37,7 +44,7 @@ pub(super) async fn look(plane: &Shared) -> Result<QosState, Failure> {
         waiting: graph.waiting(),
         notes: graph.notes.clone(),
         sojourn_bounds_ns: bounds().collect(),
-        directions: outbound.into_iter().collect(),
+        directions: outbound.into_iter().chain(inbound).collect(),
     })
 }
 
@@ -122,9 +129,13 @@ fn kernel_queues(split: &SplitQueues) -> Vec<QosKernelCounts> {
     split.queues.iter().enumerate().map(counts).collect()
 }
 
-/// What the graph of the outbound thread has done.
-fn direction(queues: &OutboundGraph) -> QosDirectionState {
-    let (graph, (waiting, room)) = (queues.graph(), queues.waiting());
+/// What the graph of a thread has done, in which so many packets wait and can.
+fn direction(
+    direction: QosDirection,
+    graph: &Graph<Ticket>,
+    (waiting, room): (usize, usize),
+    no_place: u64,
+) -> QosDirectionState {
     let mut classes = Vec::new();
     for hook in QUEUES {
         for (aggregate, tally) in graph.counts().at(hook).filter(|(_, tally)| tally.come > 0) {
@@ -157,10 +168,10 @@ fn direction(queues: &OutboundGraph) -> QosDirectionState {
         }
     };
     QosDirectionState {
-        direction: QosDirection::Out,
+        direction,
         waiting: waiting as u64,
         room: room as u64,
-        no_place: queues.no_place(),
+        no_place,
         kernel_queues: Vec::new(),
         classes,
         units: dispatcher.units().map(unit).collect(),

@@ -172,11 +172,11 @@ impl Plane {
         })
     }
 
-    /// Let the outbound thread go on with another graph, and the kernel half split packets for it.
+    /// Let both data threads go on with another graph, and the kernel half split packets for it.
     async fn exchange_graph(&mut self, text: GraphText, prepared: PreparedGraph) -> Result<(), ApiError> {
-        let PreparedGraph { loaded, outbound, queues: planned, notes } = prepared;
+        let PreparedGraph { loaded, outbound, inbound, queues: planned, notes } = prepared;
         let exchange = GraphExchange { graph: outbound, classes: planned.classes() };
-        self.halves.ask_outbound(move |half| half.exchange = Some(exchange)).await?;
+        self.halves.exchange_graphs(exchange, inbound).await?;
         let classes = loaded.classes();
         let graph = self.graph_mut()?;
         (graph.loaded, graph.notes) = (loaded, notes);

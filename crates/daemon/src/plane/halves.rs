@@ -4,15 +4,15 @@
 //! [`Change`], which is made in both or in neither ([`Halves::change`]).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::Stats;
+use engine::{InboundGraph, Stats};
 use sadb::InboundSa;
 use sadb::rules::Snapshot;
 use sadb::spd::{Action, Spd, Terms};
 use wire::{AppId, DropReason, Flow, Services};
 
-use crate::datapath::{DeviceStats, InboundHalf, OutboundHalf};
+use crate::datapath::{DeviceStats, GraphExchange, InboundHalf, OutboundHalf};
 use crate::statistics::Half;
 use control::channel::{AskError, Handle};
 use documents::associations::SaView;
@@ -126,6 +126,27 @@ impl Halves {
         let outbound = self.outbound.insist(change.outbound).await;
         self.inbound.insist(change.inbound).await?;
         outbound
+    }
+
+    /// Let both threads go on with another graph, or neither.
+    ///
+    /// # Errors
+    /// [`AskError`]: the outbound thread has no time, and nothing has changed; or a thread has ended, and the daemon ends
+    /// with it.
+    pub(super) async fn exchange_graphs(
+        &self,
+        outbound: GraphExchange,
+        inbound: Box<InboundGraph>,
+    ) -> Result<(), AskError> {
+        self.ask_outbound(move |half| half.exchange = Some(outbound)).await?;
+        // A graph is one thing, and the request may have to be made again: whoever carries it out takes it.
+        let parcel = Arc::new(Mutex::new(Some(inbound)));
+        let take = move |half: &mut InboundHalf| {
+            if let Some(graph) = parcel.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                half.exchange = Some(Some(graph));
+            }
+        };
+        self.inbound.insist(take).await
     }
 
     /// Further handles of the same threads, for a thread of their own.

@@ -24,7 +24,7 @@ use crate::cx::Cx;
 use crate::nest::Members;
 use crate::quoted::InnerIcmp;
 use crate::scrubbing::Scrubbing;
-use crate::seam;
+use crate::seam::{self, Turn};
 use crate::stats::{About, Dropped, Stats};
 
 /// The length of the checksum, the last field of a UDP header, in octets.
@@ -32,14 +32,14 @@ const CHECKSUM_LEN: usize = 2;
 
 /// A run of datagrams with one SPI, one behind the other.
 #[derive(Clone, Copy, Default)]
-struct Run {
-    spi: u32,
-    from: usize,
-    to: usize,
+pub(super) struct Run {
+    pub(super) spi: u32,
+    pub(super) from: usize,
+    pub(super) to: usize,
 }
 
 /// The runs of a burst. There are no more than there may be datagrams.
-struct Runs {
+pub(super) struct Runs {
     list: [Run; MAX_DATAGRAMS],
     count: usize,
     /// The number of octets that one of them needs in front of each datagram.
@@ -71,7 +71,7 @@ impl Runs {
         Some(())
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Run> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Run> {
         self.list.iter().take(self.count)
     }
 }
@@ -106,18 +106,35 @@ impl Inbound {
     /// if a packet in it is for the host.
     pub fn handle_burst(&mut self, now: Time, burst: Burst<Raw>, pool: &mut Pool, delivery: &mut Delivery) {
         let Inbound { stages, stats, events, singly } = self;
+        debug_assert!(stages.queues.is_none(), "with a graph, bursts come by `receive_burst`");
         let mut cx = Cx { pool, out: singly, stats, events };
-        let Some(runs) = stages.runs(&burst) else {
-            return stages.open_singly(now, burst, &mut cx, delivery);
-        };
-        match burst.spread(runs.lead, cx.pool) {
-            Ok(burst) => stages.open_burst(now, burst, &runs, &mut cx, delivery),
-            Err(burst) => stages.open_singly(now, burst, &mut cx, delivery),
-        }
+        stages.take_burst(now, burst, Turn::at_once(), &mut cx, delivery);
     }
 }
 
 impl Stages {
+    /// Stages 2 to 9 for a burst that has this turn.
+    #[inline]
+    pub(super) fn take_burst(
+        &mut self,
+        now: Time,
+        burst: Burst<Raw>,
+        turn: Turn,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let mut open = |stages: &mut Stages, packet, cx: &mut Cx<'_, InboundOutcome>| {
+            stages.whole(packet, |stages, packet, headers, cx| stages.open(packet, headers, turn, cx), cx);
+        };
+        let Some(runs) = self.runs(&burst) else {
+            return self.singly(now, burst, &mut open, cx, delivery);
+        };
+        match burst.spread(runs.lead, cx.pool) {
+            Ok(burst) => self.open_burst(now, burst, (&runs, turn), cx, delivery),
+            Err(burst) => self.singly(now, burst, &mut open, cx, delivery),
+        }
+    }
+
     /// Whether a burst of this engine may be opened as a whole: the fast path leaves out no stage that this engine has.
     /// Each field stands here with the reason why it may be left out, so that a new stage does not compile until
     /// somebody has given one.
@@ -142,13 +159,15 @@ impl Stages {
             outer_fragments: _,
             outer_scrubber: _,
             tunnels_from: _,
+            // Who has a graph calls `Inbound::receive_burst`, where bursts wait as a whole.
+            queues: _,
         } = self;
         entries.is_none()
     }
 
     /// The runs of a burst; `None` if it is to be taken packet by packet.
     #[inline]
-    fn runs(&self, burst: &Burst<Raw>) -> Option<Runs> {
+    pub(super) fn runs(&self, burst: &Burst<Raw>) -> Option<Runs> {
         if !self.may_use_fast_path()
             || burst.header.dst_port != self.port
             || burst.bytes().is_empty()
@@ -185,14 +204,14 @@ impl Stages {
         &mut self,
         now: Time,
         burst: Burst<Raw>,
-        runs: &Runs,
+        (runs, turn): (&Runs, Turn),
         cx: &mut Cx<'_, InboundOutcome>,
         delivery: &mut Delivery,
     ) {
         let mut opened = [Opened::NONE; MAX_DATAGRAMS];
         let header = burst.header;
         let burst: Burst<Clean> = burst.advance(&header);
-        let mut burst = seam::schedule_burst(burst.advance(runs));
+        let mut burst = seam::schedule_burst(burst.advance(runs), turn);
         for run in runs.iter() {
             self.open_run(now, &mut burst, run, opened.get_mut(run.from..run.to).unwrap_or_default());
         }
@@ -228,6 +247,28 @@ impl Stages {
         };
         for (datagram, opened) in datagrams.chunks(stride).zip(opened) {
             *opened = Opened::refused(datagram.get(lead..).unwrap_or_default(), reason);
+        }
+    }
+
+    /// End datagrams of one SPI that are not opened.
+    #[cold]
+    pub(super) fn refuse(
+        &mut self,
+        now: Time,
+        burst: &Burst<Raw>,
+        run: Run,
+        reason: DropReason,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let header = &burst.header;
+        let about =
+            About { at: now, spi: run.spi, outer: Some((header.src, header.dst)), ..About::default() };
+        for datagram in burst.datagrams().skip(run.from).take(run.to - run.from) {
+            let about = About { sequence: Opened::refused(datagram, reason).sequence, ..about };
+            let dropped = Dropped::new(reason, &about, header.len() + datagram.len(), None);
+            cx.stats.dropped(dropped);
+            delivery.ended(&dropped);
         }
     }
 
@@ -304,12 +345,13 @@ impl Stages {
         hand_over(cx.out, delivery);
     }
 
-    /// All stages for a burst, packet by packet.
+    /// Take a burst apart and do this with each of its packets, whose outer headers are whole.
     #[cold]
-    fn open_singly(
+    pub(super) fn singly(
         &mut self,
         now: Time,
         burst: Burst<Raw>,
+        mut each: impl FnMut(&mut Stages, Packet<Raw>, &mut Cx<'_, InboundOutcome>),
         cx: &mut Cx<'_, InboundOutcome>,
         delivery: &mut Delivery,
     ) {
@@ -338,7 +380,7 @@ impl Stages {
                     if let Some(checksum) = packet.bytes_mut().get_mut(end - CHECKSUM_LEN..end) {
                         checksum.fill(0);
                     }
-                    self.handle_clean(packet, cx);
+                    each(self, packet, cx);
                     hand_over(cx.out, delivery);
                 }
                 Err(error) => {
@@ -352,7 +394,7 @@ impl Stages {
 }
 
 /// Add the results for packets that left their burst to what the host is given.
-fn hand_over(outcomes: &mut Vec<InboundOutcome>, delivery: &mut Delivery) {
+pub(super) fn hand_over(outcomes: &mut Vec<InboundOutcome>, delivery: &mut Delivery) {
     for outcome in outcomes.drain(..) {
         match outcome {
             InboundOutcome::Deliver(packet, mark) => delivery.push_packet(packet, mark),

@@ -1,5 +1,7 @@
 //! What the components of a graph see of a packet: numbers, and never its octets (paper 002 section III.B).
 
+use std::net::IpAddr;
+
 use qos::{Amount, Colour, Direction, HeaderKind, UnitMask};
 use sadb::{CacheKey, FlowKey};
 use wire::ip::Headers;
@@ -18,6 +20,28 @@ impl FlowHash {
     pub(crate) fn new(seed: u64) -> FlowHash {
         let mut random = Random::new(seed);
         FlowHash { keys: std::array::from_fn(|_| random.next() | 1) }
+    }
+
+    /// The source of a packet that is protected, as an address on the way.
+    pub(crate) fn source(&self, source: IpAddr) -> u32 {
+        self.ends((source, source), 0, 2)
+    }
+
+    /// The packets of an association from one address to another, which show no flow but this one.
+    pub(crate) fn association(&self, ends: (IpAddr, IpAddr), spi: u32) -> u32 {
+        self.ends(ends, spi, 3)
+    }
+
+    fn ends(&self, (source, destination): (IpAddr, IpAddr), spi: u32, tag: u8) -> u32 {
+        let flow = Flow {
+            local: destination,
+            remote: source,
+            local_port: (spi >> 16) as u16,
+            remote_port: spi as u16,
+            protocol: 0,
+            opaque: false,
+        };
+        FlowKey::new(AppId::NONE, &flow, tag).hash(&self.keys) as u32
     }
 
     fn flow(&self, flow: &Flow) -> u32 {

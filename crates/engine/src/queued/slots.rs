@@ -30,6 +30,12 @@ impl<T> Slots<T> {
         }
     }
 
+    /// The packet of a ticket, which keeps its place.
+    #[inline]
+    pub(crate) fn get(&self, ticket: Ticket) -> Option<&T> {
+        self.places.get(ticket.0 as usize)?.as_ref()
+    }
+
     /// Take the packet of a ticket; the ticket means nothing afterwards.
     #[inline]
     pub(crate) fn take(&mut self, ticket: Ticket) -> Option<T> {

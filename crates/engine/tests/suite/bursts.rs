@@ -1,7 +1,7 @@
 //! Bursts do what packets one by one do: the same packets, drops, counters and numbers, whatever is mixed.
 
-use crate::queued;
 use crate::support;
+use crate::{inbound_queued, queued};
 
 use crypto::SuiteId;
 use engine::{Delivery, Dropped, Outcome};
@@ -479,6 +479,66 @@ proptest! {
         prop_assert_eq!(sorted(&plain.dropped), sorted(&queued.dropped));
         prop_assert_eq!(&plain.replies, &queued.replies);
         prop_assert_eq!(tallies(&without), tallies(&with));
+    }
+}
+
+/// The datagrams where they wait in a graph of one queue; turns are taken after every `pace` bursts or packets.
+fn receive_queued(bob: &mut Receiver, all: &[SentDatagram], singly: bool, pace: usize) -> ReceivedPackets {
+    let (mut delivery, mut out) = (Delivery::new(), Vec::new());
+    let count = if singly { 1 } else { usize::MAX };
+    let bursts = if singly { all.chunks(count).flat_map(join).collect() } else { join(all) };
+    for (at, (header, stride, bytes)) in bursts.into_iter().enumerate() {
+        let Receiver { engine, pool } = &mut *bob;
+        if singly {
+            let mut buf = Buf::from_slice(&bytes, 64, 0);
+            header.push(&mut buf).unwrap();
+            let meta = Meta { tos: header.tos, ..Meta::default() };
+            engine.receive(NOW, Packet::raw(buf, meta), pool, &mut out, &mut delivery);
+        } else {
+            let mut buf = pool.take();
+            buf.push_back(bytes.len()).unwrap().copy_from_slice(&bytes);
+            let burst = Burst::raw(buf, header, stride, NOW).unwrap();
+            engine.receive_burst(NOW, burst, pool, &mut out, &mut delivery);
+        }
+        if at % pace == 0 {
+            inbound_queued::work(bob, NOW, &mut delivery);
+        }
+    }
+    inbound_queued::work(bob, NOW, &mut delivery);
+    assert!(out.is_empty());
+    let graph = bob.engine.graph().unwrap();
+    assert!(graph.graph().conserved());
+    assert_eq!(graph.waiting().0, 0);
+    let got = delivery.packets().map(|(bytes, mark)| (bytes.to_vec(), mark)).collect();
+    delivery.clear(&mut bob.pool);
+    got
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn an_inbound_graph_of_one_queue_does_what_no_graph_does(
+        association in association(),
+        all in prop::collection::vec(handed(), 1..40),
+        mishaps in prop::collection::vec(mishap(), 1..90),
+        singly in any::<bool>(),
+        pace in 1..20_usize,
+    ) {
+        let mut alice = association.sender();
+        alice.engine = alice.engine.gathering();
+        let (came, _) = send(&mut alice, &all, association.v6);
+        let arrived = mangle(&came.sent, &mishaps);
+        let (mut without, mut with) = (association.receiver(), association.receiver());
+        inbound_queued::set(&mut with, Some(inbound_queued::one_queue()));
+        let plain = if singly { receive_singly(&mut without, &arrived) } else { receive_bursts(&mut without, &arrived) };
+        let queued = receive_queued(&mut with, &arrived, singly, pace);
+        prop_assert!(plain == queued, "{} and {} packets", plain.len(), queued.len());
+        let (without, with) = (state(&without), state(&with));
+        prop_assert_eq!(without.0, with.0);
+        prop_assert_eq!(&without.1, &with.1);
+        prop_assert_eq!(sorted(&without.2), sorted(&with.2));
+        prop_assert_eq!(&without.3, &with.3);
     }
 }
 

@@ -15,6 +15,7 @@ mod forwarded;
 mod fragmentation;
 mod hold;
 mod inbound;
+mod inbound_queued;
 mod outbound;
 mod pair;
 mod peer;

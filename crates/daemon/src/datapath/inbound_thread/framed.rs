@@ -27,19 +27,44 @@ impl InboundThread {
         };
         let mut due = Due::new(clock::monotonic());
         let mut drop_log = DropLog::default();
+        let mut until: Option<Time> = None;
         loop {
             // A device that is not there stands in the set as the eventfd.
             let wake = inbox.wake().as_fd();
             let fd = |at: usize| receivers.get(at).map_or(wake, AsFd::as_fd);
             let set = [wake, fd(0), fd(1), fd(2), fd(3)];
-            let [woken, ready @ ..] = poll::readable(set, Some(HOUSEKEEPING)).unwrap_or([true; DEVICES + 1]);
+            let patience =
+                until.map_or(HOUSEKEEPING, |until| until.since(clock::monotonic()).min(HOUSEKEEPING));
+            let [woken, ready @ ..] = poll::readable(set, Some(patience)).unwrap_or([true; DEVICES + 1]);
             if woken && inbox.run(half) == Next::End {
                 return;
             }
             let now = clock::monotonic();
-            for (receiver, _) in receivers.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
-                if !self.take(half, receiver, now, &mut work) {
+            let Work { pool, frames, delivery, outcomes } = &mut work;
+            let mut parts = Tapped { pool, outcomes, delivery };
+            self.exchange(half, &mut parts);
+            if half.engine.graph().is_some() {
+                let mut works = true;
+                let is_any = ready.iter().any(|ready| *ready);
+                until = self.rounds(half, is_any, &mut parts, |_, half, now, parts| {
+                    let mut more = false;
+                    for (receiver, _) in receivers.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
+                        match take_in(half, receiver, now, frames, parts) {
+                            Ok(yet) => more |= yet,
+                            Err(()) => works = false,
+                        }
+                    }
+                    more && works
+                });
+                if !works {
                     let _ = poll::readable([inbox.wake().as_fd()], Some(RECOVERY));
+                }
+            } else {
+                until = None;
+                for (receiver, _) in receivers.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
+                    if !self.take(half, receiver, now, &mut work) {
+                        let _ = poll::readable([inbox.wake().as_fd()], Some(RECOVERY));
+                    }
                 }
             }
             if due.reached(now) {
@@ -89,6 +114,35 @@ impl InboundThread {
         half.losses.works("a packet socket");
         true
     }
+}
+
+/// Take frames in at hook 1a, with one call. Returns whether there may be more.
+fn take_in(
+    half: &mut InboundHalf,
+    receiver: &mut FrameReceiver,
+    now: Time,
+    frames: &mut Frames,
+    work: &mut Tapped<'_>,
+) -> Result<bool, ()> {
+    let Tapped { pool, outcomes, delivery } = work;
+    let losses = &mut half.losses;
+    let more = match receiver.recv(now, pool, frames, &mut |reason| losses.count(reason, 1)) {
+        Ok(more) => more,
+        Err(error) => {
+            half.losses.broke("a packet socket", &error);
+            return Err(());
+        }
+    };
+    for burst in frames.bursts.drain(..) {
+        half.losses.received += burst.count() as u64;
+        half.engine.receive_burst(now, burst, pool, outcomes, delivery);
+    }
+    for packet in frames.packets.drain(..) {
+        half.losses.received += 1;
+        half.engine.receive(now, packet, pool, outcomes, delivery);
+    }
+    half.losses.works("a packet socket");
+    Ok(more)
 }
 
 /// What one call received, and what became of it.

@@ -1,0 +1,744 @@
+//! The inbound half with a graph: what names an association waits by class in front of the look-up and in front of
+//! cryptography (paper 002 sections III and IV; docs/design/0040).
+//!
+//! Calls come in this order. [`Inbound::receive`] and [`Inbound::receive_burst`] take packets in at hook 1a. What names
+//! no association, or comes from another host than its peer, ends there, in front of every queue; what is not protected
+//! goes its way at once. [`Inbound::look_up`] takes packets out of the incoming main queue, in the order of the graph,
+//! and offers them at 3a. [`Inbound::turn`] opens those whose turn it is, as far as the unit wants work.
+//! [`Inbound::settle`] says when they were delivered, from which the graph learns what they cost.
+//!
+//! A packet waits as it came from the wire. When its turn comes it goes through all stages from the association on, so
+//! that associations, rules and entries of that moment decide about it, and no queue outlives them. The replay window is
+//! asked and written then, by the one thread that has it.
+
+use qos::Amount;
+use qos::dispatcher::{Assignment, JobId};
+use qos::graph::Back;
+use qos::graph::description::HookPoint;
+use qos::node::Wake;
+use sadb::{InboundSa, Spi};
+use wire::ip::{self, Headers};
+use wire::stage::Raw;
+use wire::{Burst, DropReason, OuterHeader, Packet, Pool, Time};
+
+use super::burst::{Run, hand_over};
+use super::graph::{Assigned, Held, InboundGraph, MOST_JOBS, Name, Waiting};
+use super::{Delivery, Inbound, InboundOutcome, Stages, about, association, unknown};
+use crate::cx::Cx;
+use crate::outbound::CopiedPacket;
+use crate::queued::{CELL_TAILROOM, LONGEST_IN_CELL, Ticket, reason};
+use crate::seam::{self, Turn};
+use crate::stats::{About, Dropped};
+use ipsec::Outer;
+
+impl Inbound {
+    /// Let packets wait in a graph from now on, or in none. Packets keep their queues by name; those whose queue is gone
+    /// are classified again. Without a graph they are opened at once, in their order; what a shaper holds back is
+    /// dropped then.
+    pub fn set_graph(
+        &mut self,
+        now: Time,
+        graph: Option<Box<InboundGraph>>,
+        pool: &mut Pool,
+        out: &mut Vec<InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let (stages, mut cx) = self.lend(pool, out);
+        match graph {
+            Some(graph) => stages.exchange(now, graph, &mut cx, delivery),
+            None => stages.leave_graph(now, &mut cx, delivery),
+        }
+    }
+
+    /// The graph that packets wait in.
+    pub fn graph(&self) -> Option<&InboundGraph> {
+        self.stages.queues.as_deref()
+    }
+
+    /// Copy packets from now on, or no more. Meanwhile bursts are taken apart, and every outcome is in `out`. Without a
+    /// graph nothing happens.
+    pub fn copy_packets(&mut self, on: bool) {
+        if let Some(queues) = &mut self.stages.queues
+            && queues.copies.is_some() != on
+        {
+            queues.copies = on.then(Vec::new);
+        }
+    }
+
+    /// The packets whose outcomes came since the last call, each with the place of its first one in `out`.
+    pub fn take_copies(&mut self) -> Vec<CopiedPacket> {
+        let copies = self.stages.queues.as_mut().and_then(|queues| queues.copies.as_mut());
+        copies.map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Take a packet in at hook 1a. Call this instead of [`Inbound::handle`] where there is a graph. What is for the host
+    /// at once goes to `delivery`, as in the other calls; outcomes are in `out` while packets are copied.
+    pub fn receive(
+        &mut self,
+        now: Time,
+        mut packet: Packet<Raw>,
+        pool: &mut Pool,
+        out: &mut Vec<InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        packet.meta.received = now;
+        let (stages, mut cx) = self.lend(pool, out);
+        stages.copied(packet, &mut cx, |stages, packet, cx| stages.clean(packet, Stages::take_in, cx));
+        stages.deliver(&mut cx, delivery);
+    }
+
+    /// Take a burst in at hook 1a. Call this instead of [`Inbound::handle_burst`] where there is a graph. It waits as a
+    /// whole if it is of one association, and otherwise by association.
+    pub fn receive_burst(
+        &mut self,
+        now: Time,
+        burst: Burst<Raw>,
+        pool: &mut Pool,
+        out: &mut Vec<InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let (stages, mut cx) = self.lend(pool, out);
+        stages.take_burst_in(now, burst, &mut cx, delivery);
+        stages.deliver(&mut cx, delivery);
+    }
+
+    /// Give the packets that wait for it their associations, at most `most` of them. Returns whether more wait.
+    pub fn look_up(
+        &mut self,
+        now: Time,
+        most: usize,
+        pool: &mut Pool,
+        out: &mut Vec<InboundOutcome>,
+        delivery: &mut Delivery,
+    ) -> bool {
+        let (stages, mut cx) = self.lend(pool, out);
+        let more = (0..most).all(|_| stages.look_up_one(now, &mut cx, delivery));
+        stages.deliver(&mut cx, delivery);
+        more
+    }
+
+    /// Open the packets whose turn it is, as far as the unit wants work. Returns whether there were any.
+    pub fn turn(
+        &mut self,
+        now: Time,
+        pool: &mut Pool,
+        out: &mut Vec<InboundOutcome>,
+        delivery: &mut Delivery,
+    ) -> bool {
+        let (stages, mut cx) = self.lend(pool, out);
+        let any = stages.turn(now, &mut cx, delivery);
+        stages.deliver(&mut cx, delivery);
+        any
+    }
+
+    /// Say that what the last turn brought is delivered. The graph learns from it what packets cost, with input and
+    /// output. Returns what to wait for until the next turn.
+    pub fn settle(&mut self, now: Time) -> Wake {
+        self.stages.queues.as_mut().map_or(Wake::Never, |queues| queues.settle(now))
+    }
+
+    /// The stages, and the context of a call.
+    fn lend<'a>(
+        &'a mut self,
+        pool: &'a mut Pool,
+        out: &'a mut Vec<InboundOutcome>,
+    ) -> (&'a mut Stages, Cx<'a, InboundOutcome>) {
+        let Inbound { stages, stats, events, .. } = self;
+        (stages, Cx { pool, out, stats, events })
+    }
+}
+
+/// The work that an association had done before a turn, to tell what became of the turn.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    forged: u64,
+    authentic: u64,
+}
+
+impl Progress {
+    fn of(sa: Option<&InboundSa>) -> Progress {
+        let Some(counters) = sa.map(|sa| &sa.counters) else { return Progress::default() };
+        let dummies = counters.drops_for(DropReason::EspDummy);
+        Progress { forged: counters.drops_for(DropReason::AuthFailed), authentic: counters.packets + dummies }
+    }
+}
+
+impl Stages {
+    /// Hand the outcomes over to the delivery, unless somebody wants them beside copies of their packets.
+    fn deliver(&self, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) {
+        if self.queues.as_ref().is_none_or(|queues| queues.copies.is_none()) {
+            hand_over(cx.out, delivery);
+        }
+    }
+
+    /// Do this with a packet, whose copy stays if it has an outcome already.
+    fn copied(
+        &mut self,
+        packet: Packet<Raw>,
+        cx: &mut Cx<'_, InboundOutcome>,
+        then: impl FnOnce(&mut Stages, Packet<Raw>, &mut Cx<'_, InboundOutcome>),
+    ) {
+        let from = cx.out.len();
+        if let Some(queues) = &mut self.queues {
+            queues.copy(&packet, from);
+        }
+        then(self, packet, cx);
+        if let Some(queues) = &mut self.queues {
+            queues.forget(cx.out.len());
+        }
+    }
+
+    /// Hook 1a for a whole packet. What is not protected by an association with a key goes its way at once.
+    fn take_in(&mut self, mut packet: Packet<Raw>, headers: &Headers, cx: &mut Cx<'_, InboundOutcome>) {
+        if self.takes_bare(headers) {
+            return self.open_at_once(packet, headers, cx);
+        }
+        let found = Outer::find(packet.bytes(), headers, self.port);
+        let outer = match &found {
+            Ok(outer) => outer,
+            Err(reason) => return cx.discard(packet, *reason, None),
+        };
+        (packet.meta.spi, packet.meta.sequence) = (outer.spi, outer.sequence.into());
+        let sa = match association(&mut self.sad, outer) {
+            Ok(sa) => &*sa,
+            Err(reason) => {
+                cx.report(Dropped::new(reason, &about(&packet, outer), packet.bytes().len(), None));
+                return cx.pool.put(packet.into_buf());
+            }
+        };
+        let Some(queues) = &mut self.queues else { return cx.discard(packet, DropReason::NoUnit, None) };
+        let now = packet.meta.received;
+        let name = Name { spi: outer.spi, src: outer.src, dst: outer.dst, tos: outer.tos };
+        let meta = queues.describe(sa, &name, now, (1, packet.bytes().len() as u64));
+        let held = Held { name, waiting: Waiting::Packet(packet_in_cell(packet, cx.pool)) };
+        // Nothing of a packet that is alone goes to a delivery here.
+        self.offer(now, held, meta, cx, &mut Delivery::new());
+    }
+
+    /// Hook 1a for a burst.
+    fn take_burst_in(
+        &mut self,
+        now: Time,
+        burst: Burst<Raw>,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        if self.queues.as_ref().is_some_and(|queues| queues.copies.is_some()) && !burst.bytes().is_empty() {
+            return self.take_apart(now, burst, cx, |stages, packet, cx| {
+                stages.copied(packet, cx, |stages, packet, cx| stages.whole(packet, Stages::take_in, cx));
+            });
+        }
+        let Some(runs) = self.runs(&burst) else {
+            let mut take_in = |stages: &mut Stages, packet, cx: &mut Cx<'_, InboundOutcome>| {
+                stages.whole(packet, Stages::take_in, cx);
+            };
+            return self.singly(now, burst, &mut take_in, cx, delivery);
+        };
+        let mut list = runs.iter();
+        if let (Some(run), None) = (list.next(), list.next()) {
+            return match self.refusal(run.spi, &burst.header) {
+                None => self.offer_burst(now, burst, run.spi, cx, delivery),
+                Some(reason) => {
+                    self.refuse_run(now, &burst, *run, reason, cx, delivery);
+                    cx.pool.put(burst.into_buf());
+                }
+            };
+        }
+        for run in runs.iter() {
+            if let Some(reason) = self.refusal(run.spi, &burst.header) {
+                self.refuse_run(now, &burst, *run, reason, cx, delivery);
+                continue;
+            }
+            match burst.part(run.from..run.to, |octets| copy(octets, cx.pool)) {
+                Some(part) => self.offer_burst(now, part, run.spi, cx, delivery),
+                None => self.refuse(now, &burst, *run, DropReason::NoRoom, cx, delivery),
+            }
+        }
+        cx.pool.put(burst.into_buf());
+    }
+
+    /// The reason why datagrams with this SPI find no association of their sender.
+    fn refusal(&self, spi: u32, header: &OuterHeader) -> Option<DropReason> {
+        match self.sad.find(Spi(spi), header.src, header.dst) {
+            Some(sa) if sa.is_peer(header.src, header.dst, None) => None,
+            Some(_) => Some(DropReason::WrongPeer),
+            None => Some(unknown(spi)),
+        }
+    }
+
+    /// End a run without an association of its sender.
+    #[cold]
+    fn refuse_run(
+        &mut self,
+        now: Time,
+        burst: &Burst<Raw>,
+        run: Run,
+        reason: DropReason,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let header = &burst.header;
+        if reason == DropReason::WrongPeer
+            && let Some(sa) = self.sad.find_mut(Spi(run.spi), header.src, header.dst)
+        {
+            (run.from..run.to).for_each(|_| sa.counters.dropped(reason));
+        }
+        self.refuse(now, burst, run, reason, cx, delivery);
+    }
+
+    /// Let datagrams of one association wait.
+    fn offer_burst(
+        &mut self,
+        now: Time,
+        burst: Burst<Raw>,
+        spi: u32,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let header = burst.header;
+        let name = Name { spi, src: header.src, dst: header.dst, tos: header.tos };
+        let all = Run { spi, from: 0, to: burst.count() };
+        let (Some(queues), Some(sa)) = (&mut self.queues, self.sad.find(Spi(spi), header.src, header.dst))
+        else {
+            self.refuse(now, &burst, all, unknown(spi), cx, delivery);
+            return cx.pool.put(burst.into_buf());
+        };
+        let is_large = burst.bytes().len() > LONGEST_IN_CELL;
+        if is_large && burst.count() > 1 && !queues.has_room_for_large() {
+            // Each datagram finds room in a cell.
+            for at in 0..burst.count() {
+                match burst.part(at..at + 1, |octets| copy(octets, cx.pool)) {
+                    Some(part) => self.offer_burst(now, part, spi, cx, delivery),
+                    None => {
+                        let run = Run { spi, from: at, to: at + 1 };
+                        self.refuse(now, &burst, run, DropReason::NoRoom, cx, delivery);
+                    }
+                }
+            }
+            return cx.pool.put(burst.into_buf());
+        }
+        let meta = queues.describe(sa, &name, now, (burst.count() as u64, burst.bytes().len() as u64));
+        let held = Held { name, waiting: Waiting::Burst(burst_in_cell(burst, cx.pool)) };
+        self.offer(now, held, meta, cx, delivery);
+    }
+
+    /// Let it wait in the incoming main queue.
+    fn offer(
+        &mut self,
+        now: Time,
+        held: Held,
+        meta: qos::Meta,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let Some(queues) = &mut self.queues else {
+            return self.end(now, held, DropReason::NoUnit, cx, delivery);
+        };
+        let context = queues.context(now);
+        match queues.keep(held) {
+            Ok(ticket) => {
+                queues.forget(cx.out.len());
+                queues.graph.offer(HookPoint::In1a, ticket, meta, &context, &mut queues.ended);
+                self.end_dropped(now, cx, delivery);
+            }
+            Err(held) => self.end(now, held, DropReason::QueueFull, cx, delivery),
+        }
+    }
+
+    /// Hook 1b and the look-up, for the next of the incoming main queue, and hook 3a. Returns whether there was one.
+    fn look_up_one(&mut self, now: Time, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) -> bool {
+        let Some(queues) = &mut self.queues else { return false };
+        let context = queues.context(now);
+        let due = queues.graph.serve(&context, &mut queues.ended);
+        if let Some(due) = due {
+            self.select(now, due.item, due.meta, cx, delivery);
+        }
+        self.end_dropped(now, cx, delivery);
+        due.is_some()
+    }
+
+    fn select(
+        &mut self,
+        now: Time,
+        item: Ticket,
+        before: qos::Meta,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let Stages { sad, queues: Some(queues), .. } = self else { return };
+        let name = queues.waiting.get(item).map(|held| held.name);
+        let sa = name.and_then(|name| sad.find(Spi(name.spi), name.src, name.dst));
+        let Some(sa) = sa else {
+            // Its association was removed meanwhile.
+            queues.graph.pass(&before);
+            let held = queues.take(item);
+            if let Some(held) = held {
+                let reason = unknown(held.name.spi);
+                self.end(now, held, reason, cx, delivery);
+            }
+            return;
+        };
+        let mut meta = before;
+        queues.demote(&mut meta);
+        if !queues.graph.has(meta.aggregate) {
+            meta.aggregate = queues.graph.classify(&meta);
+        }
+        queues.serve(sa, &mut meta);
+        meta.amount.ns = queues.graph.expected(meta.suite, meta.direction, &meta.amount);
+        queues.graph.recount(HookPoint::In3a, Some(&before), &meta);
+        let context = queues.context(now);
+        queues.graph.offer(HookPoint::In3a, item, meta, &context, &mut queues.ended);
+    }
+
+    /// Hooks 5a and 5b, and stages 3 to 9 for what the dispatcher gives. Returns whether there was anything.
+    fn turn(&mut self, now: Time, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) -> bool {
+        let mut any = false;
+        if let Some(queues) = &mut self.queues {
+            queues.began = now;
+        }
+        while let Some(queues) = &mut self.queues {
+            let context = queues.context(now);
+            let assignment = queues.graph.next(&context, &mut queues.ended);
+            let has_ended = !queues.ended.is_empty();
+            if let Some(assignment) = assignment {
+                any = true;
+                self.carry_on(now, assignment, cx, delivery);
+                self.deliver(cx, delivery);
+            } else if !has_ended {
+                break;
+            }
+            self.end_dropped(now, cx, delivery);
+            if self.queues.as_ref().is_none_or(|queues| queues.given.len() >= MOST_JOBS) {
+                break;
+            }
+        }
+        any
+    }
+
+    /// Open a packet or a burst, or so many datagrams of it, whose turn it is.
+    fn carry_on(
+        &mut self,
+        now: Time,
+        assignment: Assignment<Ticket>,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let Some(queues) = &mut self.queues else { return };
+        let Assignment { grant, unit, job, item, meta, budget } = assignment;
+        queues.given.push(Assigned::new(unit, job, budget.ns));
+        let Some(Held { name, waiting }) = queues.take(item) else { return };
+        let turn = seam::turn_granted(&grant);
+        let before = Progress::of(self.sad.find(Spi(name.spi), name.src, name.dst));
+        match waiting {
+            Waiting::Packet(packet) => {
+                self.open_packet(now, packet, &meta, turn, cx);
+                self.leave(&meta);
+            }
+            Waiting::Burst(mut burst) => {
+                // The header's congestion field is what the graph noted.
+                burst.header.tos = burst.header.tos & !3 | meta.ecn & 3;
+                let count = usize::try_from(budget.packets).unwrap_or(usize::MAX);
+                let part = (budget.packets < meta.amount.packets)
+                    .then(|| burst.part(0..count, |octets| copy(octets, cx.pool)))
+                    .flatten();
+                match part {
+                    Some(part) => {
+                        burst.skip(count);
+                        self.open_datagrams(now, part, turn, cx, delivery);
+                        self.put_rest(
+                            now,
+                            job,
+                            Held { name, waiting: Waiting::Burst(burst) },
+                            meta,
+                            budget,
+                            cx,
+                            delivery,
+                        );
+                    }
+                    None => {
+                        self.open_datagrams(now, burst, turn, cx, delivery);
+                        self.leave(&meta);
+                    }
+                }
+            }
+        }
+        self.charge(&name, &meta, budget, before);
+    }
+
+    /// Open a packet. Its outer headers were checked when it came.
+    fn open_packet(
+        &mut self,
+        now: Time,
+        mut packet: Packet<Raw>,
+        meta: &qos::Meta,
+        turn: Turn,
+        cx: &mut Cx<'_, InboundOutcome>,
+    ) {
+        packet.meta.received = now;
+        note_congestion(&mut packet, meta);
+        self.copied(packet, cx, |stages, packet, cx| {
+            // Not moved out of the result: the headers are many.
+            let parsed = Headers::parse(packet.bytes());
+            match &parsed {
+                Ok(headers) => stages.open(packet, headers, turn, cx),
+                Err(error) => cx.discard(packet, (*error).into(), None),
+            }
+        });
+    }
+
+    /// Open datagrams of one association, one by one while they are copied.
+    fn open_datagrams(
+        &mut self,
+        now: Time,
+        burst: Burst<Raw>,
+        turn: Turn,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        if self.queues.as_ref().is_none_or(|queues| queues.copies.is_none()) {
+            return self.take_burst(now, burst, turn, cx, delivery);
+        }
+        self.take_apart(now, burst, cx, |stages, packet, cx| {
+            stages.copied(packet, cx, |stages, packet, cx| {
+                stages.whole(
+                    packet,
+                    |stages, packet, headers, cx| stages.open(packet, headers, turn, cx),
+                    cx,
+                );
+            });
+        });
+    }
+
+    /// Take a burst apart for those who want copies of its packets.
+    #[cold]
+    fn take_apart(
+        &mut self,
+        now: Time,
+        burst: Burst<Raw>,
+        cx: &mut Cx<'_, InboundOutcome>,
+        mut each: impl FnMut(&mut Stages, Packet<Raw>, &mut Cx<'_, InboundOutcome>),
+    ) {
+        let packets: Vec<_> = burst.packets(cx.pool).collect();
+        for packet in packets {
+            match packet {
+                Ok(mut packet) => {
+                    packet.meta.received = now;
+                    each(self, packet, cx);
+                }
+                Err(error) => cx.stats.lost(error.into(), 1),
+            }
+        }
+        cx.pool.put(burst.into_buf());
+    }
+
+    /// Put the datagrams of a burst whose turn is still to come back to the head of their queue.
+    #[expect(clippy::too_many_arguments, reason = "the parts of an assignment, and the context")]
+    fn put_rest(
+        &mut self,
+        now: Time,
+        job: JobId,
+        held: Held,
+        mut meta: qos::Meta,
+        done: Amount,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let Some(queues) = &mut self.queues else {
+            return self.end(now, held, DropReason::NoUnit, cx, delivery);
+        };
+        let context = queues.context(now);
+        queues.graph.pass(&qos::Meta { amount: done, ..meta });
+        meta.amount.packets -= done.packets.min(meta.amount.packets);
+        meta.amount.octets -= done.octets.min(meta.amount.octets);
+        match queues.keep(held) {
+            Ok(ticket) => queues.graph.rest(job, ticket, meta, &context),
+            // Its place was freed a moment ago.
+            Err(held) => self.end(now, held, DropReason::QueueFull, cx, delivery),
+        }
+    }
+
+    /// Charge what was not authentic to its source, and clear a source of which a packet was.
+    fn charge(&mut self, name: &Name, meta: &qos::Meta, done: Amount, before: Progress) {
+        let now = Progress::of(self.sad.find(Spi(name.spi), name.src, name.dst));
+        let Some(queues) = &mut self.queues else { return };
+        let forged = now.forged.saturating_sub(before.forged);
+        if forged > 0 {
+            let each = meta.amount.ns.max(done.ns) / meta.amount.packets.max(1);
+            let cost = each.max(1).saturating_mul(forged);
+            queues.budget.charge(meta.association, meta.user, cost);
+            queues.graph.charge_failed(meta.association, meta.user, cost);
+        }
+        if now.authentic > before.authentic {
+            queues.budget.authentic(meta.association, meta.user);
+            queues.graph.authentic(meta.association, meta.user);
+        }
+    }
+
+    /// A packet has left the graph: its limits count it no more.
+    fn leave(&mut self, meta: &qos::Meta) {
+        if let Some(queues) = &mut self.queues {
+            queues.graph.pass(meta);
+        }
+    }
+
+    /// End what the graph has dropped.
+    fn end_dropped(&mut self, now: Time, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) {
+        while let Some(queues) = &mut self.queues
+            && let Some(ended) = queues.ended.pop()
+        {
+            if let Some(held) = queues.take(ended.item) {
+                self.end(now, held, reason(ended.cause), cx, delivery);
+            }
+        }
+    }
+
+    /// End what waited, or was to wait.
+    #[cold]
+    fn end(
+        &mut self,
+        now: Time,
+        held: Held,
+        reason: DropReason,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let Held { name, waiting } = held;
+        match waiting {
+            Waiting::Packet(mut packet) => {
+                packet.meta.received = now;
+                if let Some(queues) = &mut self.queues {
+                    // One that finds no place is copied already.
+                    queues.forget(cx.out.len());
+                    queues.copy(&packet, cx.out.len());
+                }
+                let about = About { outer: Some((name.src, name.dst)), ..About::of(&packet.meta) };
+                cx.report(Dropped::new(reason, &about, packet.bytes().len(), None));
+                cx.pool.put(packet.into_buf());
+            }
+            Waiting::Burst(burst) => {
+                let all = Run { spi: name.spi, from: 0, to: burst.count() };
+                self.refuse(now, &burst, all, reason, cx, delivery);
+                cx.pool.put(burst.into_buf());
+            }
+        }
+    }
+
+    /// Put a graph into the place of the one that is in force, if there is one, and move its packets.
+    #[cold]
+    fn exchange(
+        &mut self,
+        now: Time,
+        mut graph: Box<InboundGraph>,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let Some(mut before) = self.queues.take() else {
+            cx.pool.set_cells(graph.waiting.capacity(), LONGEST_IN_CELL, CELL_TAILROOM);
+            self.queues = Some(graph);
+            return;
+        };
+        before.settle(now);
+        let InboundGraph { graph: old, waiting, large, no_place, hash, copies, .. } = *before;
+        // Hashes of flows stay what they are, so that packets of a flow stay together.
+        (graph.waiting, graph.large, graph.hash, graph.copies) = (waiting, large, hash, copies);
+        graph.no_place = no_place;
+        let mut back = Vec::new();
+        graph.graph.adopt(old, &mut back);
+        let context = graph.context(now);
+        for Back { at, item, mut meta } in back {
+            if !graph.graph.has(meta.aggregate) {
+                meta.aggregate = graph.graph.classify(&meta);
+            }
+            graph.graph.offer(at, item, meta, &context, &mut graph.ended);
+        }
+        self.queues = Some(graph);
+        self.end_dropped(now, cx, delivery);
+        self.deliver(cx, delivery);
+    }
+
+    /// Open everything that waits, in its order, and go on without a graph.
+    #[cold]
+    fn leave_graph(&mut self, now: Time, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) {
+        loop {
+            let looked = self.look_up_one(now, cx, delivery);
+            let turned = self.turn(now, cx, delivery);
+            let Some(queues) = &mut self.queues else { return };
+            queues.settle(now);
+            if !looked && !turned {
+                break;
+            }
+        }
+        let mut held = self.queues.as_mut().map(|queues| queues.waiting.drain().collect::<Vec<_>>());
+        // What a shaper holds back.
+        for held in held.iter_mut().flat_map(|held| held.drain(..)) {
+            self.end(now, held, DropReason::ShapedOut, cx, delivery);
+        }
+        self.deliver(cx, delivery);
+        self.queues = None;
+        cx.pool.set_cells(0, 0, 0);
+    }
+}
+
+/// Write into the outer header that a packet met congestion, if its queue says so (RFC 3168). It reaches the inner one by
+/// the rules of RFC 6040.
+#[inline]
+fn note_congestion(packet: &mut Packet<Raw>, meta: &qos::Meta) {
+    let bytes = packet.bytes_mut();
+    if let Some(now) = ip::tos(bytes)
+        && now & 3 != meta.ecn & 3
+    {
+        let version = bytes.first().map_or(0, |octet| octet >> 4);
+        ip::set_tos(bytes, version, now & !3 | meta.ecn & 3);
+    }
+}
+
+/// A buffer with a copy of these octets: a cell if they fit into one.
+fn copy(octets: &[u8], pool: &mut Pool) -> Option<wire::Buf> {
+    if octets.len() <= LONGEST_IN_CELL
+        && let Some(cell) = pool.cell(octets, CELL_TAILROOM)
+    {
+        return Some(cell);
+    }
+    let mut buf = pool.take();
+    match buf.push_back(octets.len()) {
+        Some(room) => {
+            room.copy_from_slice(octets);
+            Some(buf)
+        }
+        None => {
+            pool.put(buf);
+            None
+        }
+    }
+}
+
+/// Move a short packet out of a buffer of full size.
+#[inline]
+fn packet_in_cell(packet: Packet<Raw>, pool: &mut Pool) -> Packet<Raw> {
+    if packet.bytes().len() > LONGEST_IN_CELL || packet.buf().capacity() < crate::BUF_CAPACITY {
+        return packet;
+    }
+    match pool.cell(packet.bytes(), CELL_TAILROOM) {
+        Some(cell) => {
+            let moved = packet.piece(cell, packet.meta);
+            pool.put(packet.into_buf());
+            moved
+        }
+        None => packet,
+    }
+}
+
+/// Move short datagrams out of a buffer of full size.
+#[inline]
+fn burst_in_cell(burst: Burst<Raw>, pool: &mut Pool) -> Burst<Raw> {
+    if burst.bytes().len() > LONGEST_IN_CELL {
+        return burst;
+    }
+    match burst.part(0..burst.count(), |octets| pool.cell(octets, CELL_TAILROOM)) {
+        Some(moved) => {
+            pool.put(burst.into_buf());
+            moved
+        }
+        None => burst,
+    }
+}
