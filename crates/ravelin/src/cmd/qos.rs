@@ -13,7 +13,7 @@ use documents::qos_plan;
 use crate::client::Ask;
 use crate::exit::{Failure, Kind};
 use crate::output;
-use graph::{GraphArguments, GraphChoice, Outcome};
+use graph::{GraphArguments, GraphChoice, NONE, Outcome};
 
 /// Look at graphs of classes: what is wrong, what they promise, what becomes of a capture. `show` without a file and
 /// `top` ask the daemon.
@@ -158,8 +158,6 @@ impl Show {
         }
     }
 }
-
-const NONE: &str = "no graph of classes is in force; `[qos]` in the configuration names one (docs/qos.md)";
 
 /// The state of the graph, for people.
 fn text(state: &QosState) -> String {
