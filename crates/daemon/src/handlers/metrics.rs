@@ -280,7 +280,7 @@ impl Families {
         Ok(())
     }
 
-    /// The families of the crypto units.
+    /// The crypto units with their marks.
     fn units(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let units =
             self.samples(|direction| &direction.units, |of: &QosUnitState| vec![("unit", of.unit.as_str())]);

@@ -118,3 +118,26 @@ fn the_backlog_of_a_class_is_what_its_packets_are_together() {
     assert_eq!(works.graph.dispatcher().busy(unit), 40_000, "40 packets of 1 us");
     assert_eq!((works.graph.counts().served(ef), works.graph.counts().served(be)), (30_000, 10_000));
 }
+
+#[test]
+fn pieces_of_a_super_packet_are_counted_as_they_are_given() {
+    let mut works = Works::new(of_preset("two-classes", &house(10 * US)));
+    let mut meta = of_dscp(BE, 10 * US);
+    meta.amount = Amount { packets: 60, octets: 60_000, ns: 600 * US };
+    works.offer(1, meta);
+    works.now += 3 * US;
+    works.forward();
+    let be = works.class("be");
+    let [assignment] = &works.given[..] else { panic!("{:?}", works.given) };
+    let (job, given, mut rest) = (assignment.job, assignment.budget, assignment.meta);
+    assert!(given.packets < 60, "{given:?}");
+    rest.amount.packets -= given.packets;
+    rest.amount.octets -= given.octets;
+    let context = works.context();
+    works.graph.rest(job, 1, rest, &context);
+    assert!(works.graph.conserved(), "{:?}", works.graph.counts());
+    let sojourn = works.graph.counts().sojourn(HookPoint::In5a, be);
+    assert_eq!((sojourn.count(), sojourn.sum()), (given.packets, given.packets * 3 * US));
+    assert_eq!(works.graph.counts().served(be), given.ns);
+    assert_eq!(works.graph.backlog(HookPoint::In5a, be).octets, rest.amount.octets);
+}

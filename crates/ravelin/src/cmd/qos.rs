@@ -1,7 +1,6 @@
 //! `ravelin qos`: graphs of classes, checked, printed, planned and simulated without root and without a daemon; and the
 //! graph that the daemon has in force.
 
-mod absent;
 mod change;
 mod graph;
 mod plan;
@@ -15,8 +14,7 @@ use documents::qos_plan;
 use crate::client::Ask;
 use crate::exit::{Failure, Kind};
 use crate::output;
-use absent::NONE;
-use graph::{GraphArguments, GraphChoice, Outcome};
+use graph::{GraphArguments, GraphChoice, NONE, Outcome};
 
 /// Look at graphs of classes, and put one in force: what is wrong, what they promise, what becomes of a capture. Only
 /// `show` without a file, `top`, `apply`, `confirm` and `rollback` ask the daemon.

@@ -18,7 +18,7 @@ struct Read {
 }
 
 impl Read {
-    /// Read a text of the exposition format. Each sample stands behind HELP and TYPE of its family, which stand once.
+    /// Read the text of an answer. Each sample stands behind HELP and TYPE of its family, which stand once.
     fn new(text: &str) -> Read {
         let mut read = Read::default();
         let mut current = String::new();
@@ -40,7 +40,7 @@ impl Read {
                 let suffixes: &[&str] =
                     if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
                 let is_of = |suffix: &&str| sample.0 == format!("{current}{suffix}");
-                assert!(suffixes.iter().any(|suffix| is_of(&suffix)), "{line} is not of {current}");
+                assert!(suffixes.iter().any(is_of), "{line} is not of {current}");
                 assert_eq!(kind == "counter", current.ends_with("_total"), "{line}");
                 read.samples.push(sample);
             }

@@ -12,6 +12,10 @@ use crate::catalogue::Catalogue;
 use crate::cmd::run::bad_config;
 use crate::exit::Failure;
 
+/// The answer where the daemon has no graph.
+pub const NONE: &str =
+    "no graph of classes is in force; `[qos]` in the configuration names one (docs/qos.md)";
+
 /// The arguments that name a graph.
 #[derive(Debug, Args)]
 pub struct GraphArguments {

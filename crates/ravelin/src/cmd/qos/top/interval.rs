@@ -68,8 +68,8 @@ fn of_direction<'a>(
         let own: Vec<&QosKernelCounts> =
             now.kernel_queues.iter().filter(|queue| queue.classes == [name.clone()]).collect();
         let lost: u64 = own.iter().copied().map(kernel_lost).sum();
-        let sojourns = of.iter().map(|queue| queue.sojourn(bounds)).filter(|sojourn| sojourn.count() > 0);
-        let sojourn = sojourns.last().unwrap_or_default();
+        let mut sojourns = of.iter().rev().map(|queue| queue.sojourn(bounds));
+        let sojourn = sojourns.find(|sojourn| sojourn.count() > 0).unwrap_or_default();
         let work: u64 = of.iter().map(|queue| queue.grew(|counts| counts.served_ns)).sum();
         QosTopClass {
             class: name.clone(),

@@ -2,7 +2,7 @@
 
 use api::{QosTop, QosTopClass, QosTopDirection, QosTopLoss, QosTopUnit};
 
-use crate::cmd::qos::absent::NONE;
+use crate::cmd::qos::graph::NONE;
 use crate::output;
 
 /// The most letters of a class in the first column.
