@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Forwarding,
     /// strongSwan with kernel-libipsec and this proposal for ESP.
     Swan(&'static str),
-    /// The implementation wireguard-go.
+    /// The userspace implementation wireguard-go.
     WireGuard,
 }
 

@@ -66,7 +66,7 @@ pub(super) struct Name {
 }
 
 /// A packet or burst that waits, with the name of its association.
-pub(super) struct Held {
+pub(super) struct WaitingEntry {
     pub(super) name: Name,
     pub(super) waiting: Waiting,
 }
@@ -89,7 +89,7 @@ impl Assigned {
 /// A graph of the inbound half, with the packets that wait in it.
 pub struct InboundGraph {
     pub(super) graph: Graph<Ticket>,
-    pub(super) waiting: Slots<Held>,
+    pub(super) waiting: Slots<WaitingEntry>,
     /// Packets and bursts that wait in buffers of full size.
     pub(super) large: usize,
     /// Packets and bursts that found no place to wait.
@@ -233,7 +233,7 @@ impl InboundGraph {
 
     /// Put what waits into a place. It is given back if there is none.
     #[expect(clippy::result_large_err, reason = "it is the packet, whose buffer must not be lost")]
-    pub(super) fn keep(&mut self, held: Held) -> Result<Ticket, Held> {
+    pub(super) fn keep(&mut self, held: WaitingEntry) -> Result<Ticket, WaitingEntry> {
         let is_large = held.waiting.len() > LONGEST_IN_CELL;
         let kept = match is_large && !self.has_room_for_large() {
             true => Err(held),
@@ -252,7 +252,7 @@ impl InboundGraph {
     }
 
     /// Take what waits out of its place.
-    pub(super) fn take(&mut self, ticket: Ticket) -> Option<Held> {
+    pub(super) fn take(&mut self, ticket: Ticket) -> Option<WaitingEntry> {
         let held = self.waiting.take(ticket)?;
         self.large -= usize::from(held.waiting.len() > LONGEST_IN_CELL && self.large > 0);
         Some(held)

@@ -22,7 +22,7 @@ use wire::stage::Raw;
 use wire::{Burst, DropReason, OuterHeader, Packet, Pool, Time};
 
 use super::burst::{Run, hand_over};
-use super::graph::{Assigned, Held, InboundGraph, MOST_JOBS, Name, Waiting};
+use super::graph::{Assigned, InboundGraph, MOST_JOBS, Name, Waiting, WaitingEntry};
 use super::{Delivery, Inbound, InboundOutcome, Stages, about, association, unknown};
 use crate::cx::Cx;
 use crate::outbound::CopiedPacket;
@@ -210,7 +210,7 @@ impl Stages {
         let now = packet.meta.received;
         let name = Name { spi: outer.spi, src: outer.src, dst: outer.dst, tos: outer.tos };
         let meta = queues.describe(sa, &name, now, (1, packet.bytes().len() as u64));
-        let held = Held { name, waiting: Waiting::Packet(packet_in_cell(packet, cx.pool)) };
+        let held = WaitingEntry { name, waiting: Waiting::Packet(packet_in_cell(packet, cx.pool)) };
         // Nothing of a packet that is alone goes to a delivery here.
         self.offer(now, held, meta, cx, &mut Delivery::new());
     }
@@ -318,7 +318,7 @@ impl Stages {
             return cx.pool.put(burst.into_buf());
         }
         let meta = queues.describe(sa, &name, now, (burst.count() as u64, burst.bytes().len() as u64));
-        let held = Held { name, waiting: Waiting::Burst(burst_in_cell(burst, cx.pool)) };
+        let held = WaitingEntry { name, waiting: Waiting::Burst(burst_in_cell(burst, cx.pool)) };
         self.offer(now, held, meta, cx, delivery);
     }
 
@@ -326,7 +326,7 @@ impl Stages {
     fn offer(
         &mut self,
         now: Time,
-        held: Held,
+        held: WaitingEntry,
         meta: qos::Meta,
         cx: &mut Cx<'_, InboundOutcome>,
         delivery: &mut Delivery,
@@ -426,7 +426,7 @@ impl Stages {
         let Some(queues) = &mut self.queues else { return };
         let Assignment { grant, unit, job, item, meta, budget } = assignment;
         queues.given.push(Assigned::new(unit, job, budget.ns));
-        let Some(Held { name, waiting }) = queues.take(item) else { return };
+        let Some(WaitingEntry { name, waiting }) = queues.take(item) else { return };
         let turn = seam::turn_granted(&grant);
         let before = Progress::of(self.sad.find(Spi(name.spi), name.src, name.dst));
         match waiting {
@@ -448,7 +448,7 @@ impl Stages {
                         self.put_rest(
                             now,
                             job,
-                            Held { name, waiting: Waiting::Burst(burst) },
+                            WaitingEntry { name, waiting: Waiting::Burst(burst) },
                             meta,
                             budget,
                             cx,
@@ -465,7 +465,7 @@ impl Stages {
         self.charge(&name, &meta, budget, before);
     }
 
-    /// Open a packet. Its outer headers were checked when it came.
+    /// Open a packet whose turn it is. Its outer headers were checked when it came.
     fn open_packet(
         &mut self,
         now: Time,
@@ -537,7 +537,7 @@ impl Stages {
         &mut self,
         now: Time,
         job: JobId,
-        held: Held,
+        held: WaitingEntry,
         mut meta: qos::Meta,
         done: Amount,
         cx: &mut Cx<'_, InboundOutcome>,
@@ -597,12 +597,12 @@ impl Stages {
     fn end(
         &mut self,
         now: Time,
-        held: Held,
+        held: WaitingEntry,
         reason: DropReason,
         cx: &mut Cx<'_, InboundOutcome>,
         delivery: &mut Delivery,
     ) {
-        let Held { name, waiting } = held;
+        let WaitingEntry { name, waiting } = held;
         match waiting {
             Waiting::Packet(mut packet) => {
                 packet.meta.received = now;

@@ -153,6 +153,7 @@ fn every_figure_of_the_document_is_in_the_text() {
         graph: None,
         sojourn_bounds_ns: BOUNDS.to_vec(),
         directions: vec![direction(QosDirection::Out), direction(QosDirection::In)],
+        ..QosState::default()
     };
     let read = Read::new(&text(state.clone()).unwrap());
     assert!(read.help.keys().all(|name| name.starts_with("ravelin_qos_")), "{:?}", read.help);

@@ -220,6 +220,7 @@ mod tests {
                     high_ns: 2,
                 }],
             }],
+            ..QosState::default()
         }
     }
 
