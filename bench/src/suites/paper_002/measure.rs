@@ -29,11 +29,11 @@ const REPEATS: usize = 2;
 /// How much load a run has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Load {
-    /// None.
+    /// No load at all.
     Idle,
     /// So many times the capacity.
     Times(f64),
-    /// As much as the sources can send.
+    /// The most that the sources can send.
     Most,
 }
 
@@ -57,7 +57,7 @@ impl Capacity {
     }
 }
 
-/// One run.
+/// What one run has measured.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     /// Load that was sent, by the capacity.

@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Forwarding,
     /// strongSwan with kernel-libipsec and this proposal for ESP.
     Swan(&'static str),
-    /// wireguard-go.
+    /// The program wireguard-go at both ends.
     WireGuard,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Row {
     pub(super) name: &'static str,
     /// The name of the row in tables and plots.
     pub(super) title: &'static str,
-    /// What carries packets.
+    /// What carries packets between the gateways.
     pub(super) kind: Kind,
     /// The suites by Ravelin's names; other words where there are none.
     pub(super) suites: &'static [&'static str],
@@ -78,7 +78,7 @@ pub(super) const ROWS: [Row; 8] = [
 /// The graph of Figure 1 is a file of the repository; its name is put in here.
 const FIGURE_1: &str = "[qos]\nfile = \"FIGURE-1\"\n";
 
-/// A row that runs.
+/// A row whose programs are running.
 pub(super) struct Site {
     /// The row that it is.
     pub(super) row: Row,
