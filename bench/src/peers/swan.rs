@@ -80,6 +80,8 @@ impl Swan {
             std::fs::write(&file, text)?;
             swanctl(side, &["--load-conns", "--file", &file.display().to_string()])?;
         }
+        // The responder looks for children in the connection of the IKE association, which is the one before.
+        swanctl(Side::Alice, &["--terminate", "--ike", "lab"])?;
         swanctl(Side::Alice, &["--initiate", "--child", "networks"])
     }
 }

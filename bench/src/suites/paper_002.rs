@@ -44,7 +44,7 @@ struct Case {
     site: usize,
     suite: &'static str,
     capacity: Capacity,
-    /// The runs of each load, round by round.
+    /// The runs by load, then by round.
     runs: [Vec<Run>; LOADS.len()],
 }
 
@@ -151,7 +151,7 @@ impl Case {
         let mut line = format!("{}.{}", self.suite, site.row.name);
         for ((_, name), runs) in LOADS.iter().zip(&self.runs) {
             if let Some(run) = runs.last() {
-                let way = report::WayFigures::of(run, "ef");
+                let way = report::ProbeStats::of(run, "ef");
                 line += &format!(
                     " | {name} ({:.1}x): loss {:.1} %, avg {:.0}, p99 {:.0} us, goodput {:.2}",
                     run.factor, way.loss, way.avg, way.p99, run.goodput

@@ -317,18 +317,18 @@ fn parse(text: &str) -> Option<Counted> {
     Some(Counted { packets: counter["packets"].as_u64()?, octets: counter["bytes"].as_u64()? })
 }
 
-/// Put every thread of a gateway's program on its core; the far gateway's at real-time priority.
+/// Put every thread of a gateway's program on its core, at real-time priority if that is asked for.
 ///
 /// # Errors
 /// If it has ended, or the kernel refuses.
-pub(super) fn pin(pid: u32, side: Side) -> anyhow::Result<()> {
+pub(super) fn pin(pid: u32, side: Side, real_time: bool) -> anyhow::Result<()> {
     let cpu = if side == Side::Alice { GATEWAY } else { OTHERS };
     let folder = format!("/proc/{pid}/task");
     for task in std::fs::read_dir(&folder).with_context(|| format!("reading {folder}"))? {
         let task: i32 = task?.file_name().to_string_lossy().parse()?;
         pin_thread(Pid::from_raw(task), cpu)?;
     }
-    if side == Side::Bob {
+    if real_time {
         let done =
             Command::new("chrt").args(["-a", "-f", "-p", &FAR.to_string(), &pid.to_string()]).output()?;
         ensure!(done.status.success(), "chrt: {}", String::from_utf8_lossy(&done.stderr));

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_micros(50);
 pub(super) struct Sources(Vec<UdpSocket>);
 
 impl Sources {
-    /// Open the socket of each source.
+    /// Open one socket in each namespace.
     ///
     /// # Errors
     /// As the kernel says.

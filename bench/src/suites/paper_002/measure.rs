@@ -33,7 +33,7 @@ pub(super) enum Load {
     Idle,
     /// So many times the capacity.
     Times(f64),
-    /// The sources send as much as they can.
+    /// The most that the sources can send.
     Most,
 }
 

@@ -16,7 +16,7 @@ const SHOWN: usize = 100;
 
 /// What became of the probes of a way in one run; times in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct WayFigures {
+pub(super) struct ProbeStats {
     /// Percent without an answer.
     pub(super) loss: f64,
     /// The mean of the round trips.
@@ -29,9 +29,9 @@ pub(super) struct WayFigures {
     pub(super) max: f64,
 }
 
-impl WayFigures {
+impl ProbeStats {
     /// The way of this name; no number where nothing was probed or nothing came back.
-    pub(super) fn of(run: &Run, name: &str) -> WayFigures {
+    pub(super) fn of(run: &Run, name: &str) -> ProbeStats {
         let answers = run.answers.iter().find(|answers| answers.name == name);
         let rtt = answers.map_or(&[][..], |answers| &answers.rtt);
         let mut times: Vec<f64> = rtt.iter().flatten().map(|time| *time as f64 / 1e3).collect();
@@ -40,7 +40,7 @@ impl WayFigures {
             let rank = (share * times.len() as f64).ceil() as usize;
             times.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
         };
-        WayFigures {
+        ProbeStats {
             loss: 100.0 * (rtt.len() - times.len()) as f64 / rtt.len() as f64,
             avg: times.iter().sum::<f64>() / times.len() as f64,
             p50: at(0.5),
@@ -51,7 +51,7 @@ impl WayFigures {
 }
 
 /// A part of a way: its name, its unit, and its value.
-type Part = (&'static str, &'static str, fn(&WayFigures) -> f64);
+type Part = (&'static str, &'static str, fn(&ProbeStats) -> f64);
 
 const PARTS: [Part; 5] = [
     ("loss", "%", |way| way.loss),
@@ -107,7 +107,7 @@ pub(super) fn figures(cases: &[(Row, &Case)], report: &mut Report) {
             let name = format!("{of_case}.{load}");
             let idle = *load == "idle";
             for way in WAYS {
-                let ways = |runs: &[Run]| runs.iter().map(|run| WayFigures::of(run, way)).collect::<Vec<_>>();
+                let ways = |runs: &[Run]| runs.iter().map(|run| ProbeStats::of(run, way)).collect::<Vec<_>>();
                 let (loaded, unloaded) = (ways(runs), ways(&case.runs[0]));
                 for (part, unit, value) in PARTS {
                     let values: Vec<f64> = loaded.iter().map(value).collect();
@@ -204,7 +204,7 @@ fn between_rows(cases: &[(Row, &Case)], report: &mut Report) {
         for (at, (_, load)) in LOADS.iter().enumerate().skip(1) {
             let both = first.runs[at].iter().zip(&second.runs[at]);
             let values: Vec<f64> = both
-                .map(|(ours, theirs)| WayFigures::of(ours, "ef").p99 / WayFigures::of(theirs, "ef").p99)
+                .map(|(ours, theirs)| ProbeStats::of(ours, "ef").p99 / ProbeStats::of(theirs, "ef").p99)
                 .collect();
             let name = format!("paper-002.ratio.{suite}.{load}.{ours}.over.{theirs}.ef.p99");
             push(report, name, "ratio", &values, "same factor, same round", target);
@@ -250,16 +250,16 @@ pub(super) fn write(cases: &[(Row, &Case)], probes: usize, rounds: usize, whole:
 }
 
 /// Medians of the rounds; loss is that of all.
-fn over_rounds(runs: &[Run], way: &str) -> Option<WayFigures> {
-    let ways: Vec<WayFigures> =
-        runs.iter().map(|run| WayFigures::of(run, way)).filter(|way| !way.loss.is_nan()).collect();
-    let of = |value: fn(&WayFigures) -> f64| {
+fn over_rounds(runs: &[Run], way: &str) -> Option<ProbeStats> {
+    let ways: Vec<ProbeStats> =
+        runs.iter().map(|run| ProbeStats::of(run, way)).filter(|way| !way.loss.is_nan()).collect();
+    let of = |value: fn(&ProbeStats) -> f64| {
         let mut values: Vec<f64> = ways.iter().map(value).filter(|value| value.is_finite()).collect();
         if values.is_empty() { f64::NAN } else { median(&mut values) }
     };
     let max = ways.iter().map(|way| way.max).filter(|max| max.is_finite()).fold(f64::NAN, f64::max);
     let loss = ways.iter().map(|way| way.loss).sum::<f64>() / ways.len() as f64;
-    (!ways.is_empty()).then(|| WayFigures {
+    (!ways.is_empty()).then(|| ProbeStats {
         loss,
         avg: of(|w| w.avg),
         p50: of(|w| w.p50),
@@ -270,7 +270,7 @@ fn over_rounds(runs: &[Run], way: &str) -> Option<WayFigures> {
 
 fn table(cases: &[(Row, &Case)], ways: &[&str], head: &str) -> String {
     let mut out = format!(
-        "{head}. Times are round trips in microseconds: medians of the rounds, `max` of all. `x` is by the unloaded run.\n\n\
+        "{head}. Times are round trips in microseconds: medians\nof the rounds, `max` of all. `x` is by the unloaded run.\n\n\
          | suite | row | way | load | loss, % | avg | x | p50 | p99 | x | max | steal, backlog |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|\n"
     );
@@ -325,7 +325,7 @@ fn marks(runs: &[Run]) -> String {
 
 fn goodput(cases: &[(Row, &Case)], head: &str) -> String {
     let mut out = format!(
-        "{head}. Load that arrived by the row's capacity, median of the rounds; the factor that was sent in brackets.\n\n\
+        "{head}. Load that arrived by the row's capacity,\nmedian of the rounds; the factor that was sent in brackets.\n\n\
          | suite | row | capacity, Mbit/s | 2x | 10x | max |\n|---|---|---|---|---|---|\n"
     );
     for (row, case) in cases {
@@ -360,9 +360,9 @@ mod tests {
         rtt.extend([None; 100]);
         let answers = vec![Answers { name: "ef".to_owned(), rtt }];
         let run = Run { factor: 2.0, goodput: 1.0, answers, trouble: Trouble::default(), repeats: 0 };
-        let way = WayFigures::of(&run, "ef");
-        assert_eq!(way, WayFigures { loss: 50.0, avg: 50.5, p50: 50.0, p99: 99.0, max: 100.0 });
-        assert!(WayFigures::of(&run, "past").loss.is_nan());
+        let way = ProbeStats::of(&run, "ef");
+        assert_eq!(way, ProbeStats { loss: 50.0, avg: 50.5, p50: 50.0, p99: 99.0, max: 100.0 });
+        assert!(ProbeStats::of(&run, "past").loss.is_nan());
         assert_eq!(over_rounds(&[run.clone(), run.clone()], "ef"), Some(way));
         assert_eq!(over_rounds(&[run], "past"), None);
     }

@@ -442,7 +442,11 @@ fn congestion_that_a_queue_marks_reaches_the_inner_header() {
         // ECT(0).
         let packets: Vec<_> = (0..200).map(|_| sealed(&mut alice, 2, 100)).collect();
         for packet in &packets {
-            let at_once = if singly { receive(&mut bob, packet) } else { burst(&mut bob, &[packet.clone()]) };
+            let at_once = if singly {
+                receive(&mut bob, packet)
+            } else {
+                burst(&mut bob, std::slice::from_ref(packet))
+            };
             assert!(at_once.is_empty());
         }
         let mut delivery = Delivery::new();
