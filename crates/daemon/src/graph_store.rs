@@ -155,13 +155,13 @@ impl GraphStore {
         self.trial.as_ref()
     }
 
-    /// Another text took the place of `before` without a trial: it is kept.
+    /// A text took the place of `before` without a trial: it is kept, and the one before to go back to.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn install(&mut self, text: &GraphText) -> io::Result<Exchanged> {
+    pub fn install(&mut self, text: &GraphText, before: Option<GraphText>) -> io::Result<Exchanged> {
         let done = install(&self.file, &text.octets, PREVIOUS)?;
-        self.keep_previous(text)?;
+        self.keep_previous(text, before)?;
         Ok(done)
     }
 
@@ -173,7 +173,7 @@ impl GraphStore {
         let in_place = read(&self.file)?.is_some_and(|octets| *octets == *text.octets);
         let until = clock::monotonic() + within;
         let trial = Trial::new(&self.file, text.source.clone(), in_place, until);
-        self.keep_previous(text)?;
+        self.keep_previous(text, self.in_force.clone())?;
         self.files.begin(&trial, &text.octets)?;
         self.trial = Some(trial);
         Ok(())
@@ -248,11 +248,9 @@ impl GraphStore {
         Ok(done)
     }
 
-    /// Keep what is in force, to go back to, unless it is the new text.
-    fn keep_previous(&mut self, new: &GraphText) -> io::Result<()> {
-        let Some(before) = self.in_force.clone().filter(|before| before.octets != new.octets) else {
-            return Ok(());
-        };
+    /// Keep a text to go back to, unless it is the new one.
+    fn keep_previous(&mut self, new: &GraphText, before: Option<GraphText>) -> io::Result<()> {
+        let Some(before) = before.filter(|before| before.octets != new.octets) else { return Ok(()) };
         self.files.keep_previous(Some(&before.octets))?;
         self.previous = Some(before);
         Ok(())
@@ -326,7 +324,8 @@ mod tests {
         let folder = Folder::new("preset");
         let (mut store, first) = folder.start("preset = \"voice\"");
         assert_eq!(first.source, "preset voice");
-        store.install(&text(ONE)).unwrap();
+        store.adopt(text(ONE));
+        store.install(&text(ONE), Some(first.clone())).unwrap();
         let (again, loaded) = folder.start("preset = \"voice\"");
         assert_eq!(&*loaded.octets, ONE.as_bytes());
         assert_eq!(again.previous().unwrap().octets, first.octets);

@@ -448,12 +448,14 @@ fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() 
     assert_eq!(file.text(), PLAIN, "a trial leaves the file alone");
 
     // On trial, over a take-over, and back by itself.
-    let applied = rig.ravelin(Side::Alice, &["qos", "apply", &calls, "--confirm-within", "5s"], "").unwrap();
+    let applied = rig.ravelin(Side::Alice, &["qos", "apply", &calls, "--confirm-within", "10m"], "").unwrap();
     assert!(applied.contains("taken back in"), "{applied}");
     datagrams(&rig, &app, 46 << 2);
     assert_eq!(of(&counts(&rig), "5a", "calls").1, COUNT);
     let queues = kernel_queues(&rig);
     assert!(queues[0].classes == "calls" && queues[0].arrived >= COUNT, "{queues:?}");
+    rig.ravelin(Side::Alice, &["qos", "rollback"], "").unwrap();
+    rig.ravelin(Side::Alice, &["qos", "apply", &calls, "--confirm-within", "5s"], "").unwrap();
     rig.start_with(Side::Alice, &["--take-over"]).unwrap();
     tests::wait_for("the graph before", PATIENCE, || match classes_in_force(&rig) {
         classes if classes == "every" => Ok(()),
@@ -485,6 +487,10 @@ fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() 
     let by_name = file.beside("by-name.toml", &text);
     let applied = rig.ravelin(Side::Alice, &["qos", "apply", &by_name], "").unwrap();
     assert!(applied.contains("the policy has no application `late`"), "{applied}");
+    // Without a trial too there is a way back, and forth.
+    rig.ravelin(Side::Alice, &["qos", "rollback"], "").unwrap();
+    assert_eq!(file.text(), WITH_CALLS);
+    rig.ravelin(Side::Alice, &["qos", "apply", &by_name], "").unwrap();
     rig.set_policy(Side::Alice, &policy.replace(" class calls", "")).unwrap();
     rig.reload(Side::Alice).unwrap();
     let (before, queued) = (of(&counts(&rig), "5a", "calls").1, kernel_queues(&rig)[0].arrived);

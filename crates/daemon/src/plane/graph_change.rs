@@ -65,7 +65,10 @@ impl Plane {
         match asked.confirm_within_seconds {
             Some(seconds) => {
                 let within = Duration::from_secs(seconds);
-                graph.store.begin_trial(&text, within).map_err(|error| unwritten(&error, &name))?;
+                if let Err(error) = graph.store.begin_trial(&text, within) {
+                    graph.store.call_trial_off(previous);
+                    return Err(unwritten(&error, &name));
+                }
                 if let Err(refused) = self.exchange_graph(text, prepared).await {
                     self.graph_mut()?.store.call_trial_off(previous);
                     return Err(refused);
@@ -73,9 +76,10 @@ impl Plane {
                 Ok(self.graph_mut()?.applied(Exchanged::default()))
             }
             None => {
+                let before = graph.store.in_force().cloned();
                 self.exchange_graph(text.clone(), prepared).await?;
                 let graph = self.graph_mut()?;
-                let done = graph.store.install(&text).map_err(|error| {
+                let done = graph.store.install(&text, before).map_err(|error| {
                     let text = format!("the graph is in force, but {name} does not have it: {error}");
                     ApiError::new(Blame::Failed, text).remedy("apply it again when the file can be written")
                 })?;
@@ -87,21 +91,13 @@ impl Plane {
     /// The graph on trial stays.
     ///
     /// # Errors
-    /// None is, it is too late, or the file cannot be written: the trial then goes on.
+    /// None is, or the file cannot be written: the trial then goes on.
     pub(crate) fn confirm_graph(&mut self) -> Result<QosApplied, ApiError> {
         let graph = self.graph_mut()?;
-        match graph.store.trial() {
-            None => {
-                return Err(ApiError::new(Blame::NotFound, "no graph waits for a confirmation").remedy(
-                    "`ravelin qos show` says what is in force; it is taken back already, or was never on trial",
-                ));
-            }
-            // The next tick takes it back.
-            Some(trial) if !trial.holds(clock::monotonic()) => {
-                return Err(ApiError::new(Blame::Conflict, "too late: the time to confirm is over")
-                    .remedy("apply the graph again"));
-            }
-            Some(_) => {}
+        if graph.store.trial().is_none() {
+            return Err(ApiError::new(Blame::NotFound, "no graph waits for a confirmation").remedy(
+                "`ravelin qos show` says what is in force; it is taken back already, or was never on trial",
+            ));
         }
         let name = graph.store.name();
         let done = graph.store.confirm().map_err(|error| unwritten(&error, &name))?;
@@ -113,12 +109,18 @@ impl Plane {
     /// # Errors
     /// There is none, or it cannot be put in force; the one in force then stays.
     pub(crate) async fn roll_back_graph(&mut self) -> Result<QosApplied, ApiError> {
+        let used = self.used_classes().await?;
+        self.go_back(used).await
+    }
+
+    /// Go back to the graph before, which must have the classes that are used.
+    async fn go_back(&mut self, used: Vec<Used>) -> Result<QosApplied, ApiError> {
         let graph = self.graph_mut()?;
         let Some(text) = graph.store.previous().cloned() else {
             return Err(ApiError::new(Blame::NotFound, "there is no graph before this one")
                 .remedy("write the graph that you want and `ravelin qos apply` it"));
         };
-        let prepared = self.prepare_graph(&text).await?;
+        let prepared = self.prepare_with(&text, used)?;
         self.exchange_graph(text.clone(), prepared).await?;
         let graph = self.graph_mut()?;
         let name = graph.store.name();
@@ -132,7 +134,8 @@ impl Plane {
     /// Take back a graph that was not confirmed in time; what went wrong, if it did not succeed.
     pub(crate) async fn end_graph_trial(&mut self) -> Option<String> {
         let source = self.graph.as_ref()?.store.overdue(clock::monotonic())?.to_owned();
-        match self.roll_back_graph().await {
+        // A class that only the graph on trial has may be named meanwhile; its packets are classified by the rules then.
+        match self.go_back(Vec::new()).await {
             Ok(_) => {
                 let detail =
                     format!("{source} was not confirmed in time: the graph before is in force again");
@@ -163,6 +166,10 @@ impl Plane {
     /// Compile a text for what this gateway has and names.
     async fn prepare_graph(&mut self, text: &GraphText) -> Result<PreparedGraph, ApiError> {
         let used = self.used_classes().await?;
+        self.prepare_with(text, used)
+    }
+
+    fn prepare_with(&mut self, text: &GraphText, used: Vec<Used>) -> Result<PreparedGraph, ApiError> {
         let around = Surroundings { used, ..Surroundings::of_policy(self.policy.compiled()) };
         let graph = self.graph_mut()?;
         graph.maker.make(text, &graph.loaded.aggregates, around).map_err(|error| match error {
@@ -186,6 +193,8 @@ impl Plane {
             && let Err(error) = queues.change(&self.monitor, &planned)
         {
             tracing::error!("packets wait in the kernel queues of the classes before: {error}");
+            let note = "packets wait in the kernel queues of the classes of the graph before; apply it again";
+            self.graph_mut()?.notes.push(note.to_owned());
         }
         self.graph_mut()?.queues = queues;
         self.classes.set(classes);

@@ -6,6 +6,7 @@ use config::Config;
 use crypto::Registry;
 use netio::clock;
 use policy::Compiled;
+use qos::graph::Aggregates;
 
 use super::RunError;
 use crate::graph_store::{GraphStore, GraphText};
@@ -40,12 +41,18 @@ impl FirstGraph {
             source,
         })?;
         let Some(store) = store else { return Ok(None) };
-        FirstGraph::load(store, GraphMaker::new(config, registry), &Surroundings::default()).map(Some)
+        let maker = GraphMaker::new(config, registry);
+        FirstGraph::load(store, maker, &Aggregates::default(), &Surroundings::default()).map(Some)
     }
 
-    fn load(mut store: GraphStore, maker: GraphMaker, around: &Surroundings) -> Result<FirstGraph, RunError> {
+    fn load(
+        mut store: GraphStore,
+        maker: GraphMaker,
+        catalogue: &Aggregates,
+        around: &Surroundings,
+    ) -> Result<FirstGraph, RunError> {
         let text = store.to_load(clock::monotonic()).map_err(|error| unread(&store, &error))?;
-        let make = |text: &GraphText| maker.make(text, &Default::default(), around.clone());
+        let make = |text: &GraphText| maker.make(text, catalogue, around.clone());
         let (text, prepared) = match make(&text) {
             Ok(prepared) => (text, prepared),
             // What this version does not take any more must not keep the daemon from starting with what is configured.
@@ -72,11 +79,13 @@ impl FirstGraph {
         first: Option<FirstGraph>,
         compiled: &Compiled,
     ) -> Result<Option<FirstGraph>, RunError> {
-        let Some(FirstGraph { mut store, maker, .. }) = first else { return Ok(None) };
+        let Some(FirstGraph { mut store, maker, prepared }) = first else { return Ok(None) };
+        // What the policy was read with keeps its numbers.
+        let catalogue = prepared.loaded.aggregates;
         let unsettled =
             |source| RunError::System { doing: "putting the graph right after one on trial", source };
         store.look_again().map_err(unsettled)?;
-        let mut first = FirstGraph::load(store, maker, &Surroundings::of_policy(compiled))?;
+        let mut first = FirstGraph::load(store, maker, &catalogue, &Surroundings::of_policy(compiled))?;
         first.store.settle(clock::monotonic()).map_err(unsettled)?;
         first.prepared.notes.iter().for_each(|note| tracing::warn!("[qos]: {note}"));
         Ok(Some(first))

@@ -638,10 +638,11 @@ impl Stages {
             return;
         };
         before.settle(now);
-        let InboundGraph { graph: old, waiting, large, no_place, hash, copies, .. } = *before;
+        let InboundGraph { graph: old, waiting, large, no_place, hash, budget, copies, .. } = *before;
         // Hashes of flows stay what they are, so that packets of a flow stay together.
         (graph.waiting, graph.large, graph.hash, graph.copies) = (waiting, large, hash, copies);
-        graph.no_place = no_place;
+        // Who was demoted stays so: the hashes of sources are what they were.
+        (graph.no_place, graph.budget) = (no_place, budget);
         let mut back = Vec::new();
         graph.graph.adopt(old, &mut back);
         let context = graph.context(now);

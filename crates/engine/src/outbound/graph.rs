@@ -246,6 +246,9 @@ impl OutboundGraph {
     }
 }
 
+/// The most nanoseconds that an unknown packet is expected to cost.
+const MOST_USUAL: u64 = 1_000_000;
+
 /// The jobs of one turn at most: a turn is short, whatever the unit wants.
 pub(super) const MOST_JOBS: usize = 64;
 
@@ -257,8 +260,10 @@ impl OutboundGraph {
             let spent = now.0.saturating_sub(self.began.0);
             let expected: u64 = self.given.iter().map(|given| given.expected.max(1)).sum();
             // A moving average, as the cost model has, over packets and pieces of whatever suite.
-            let each = spent / self.given.len() as u64;
-            self.usual = (self.usual * 7 + each) / 8;
+            // A turn in which the thread was not run for long says nothing of what a packet costs.
+            let each =
+                (spent / self.given.len() as u64).clamp(self.usual / 4, self.usual * 4).min(MOST_USUAL);
+            self.usual = ((self.usual * 7 + each) / 8).max(1);
             for given in self.given.drain(..) {
                 let share =
                     u128::from(spent) * u128::from(given.expected.max(1)) / u128::from(expected.max(1));

@@ -377,6 +377,26 @@ fn a_rule_about_the_association_or_its_far_end_gives_the_class_behind_the_look_u
 }
 
 #[test]
+fn a_turn_that_took_long_closes_no_queue_that_is_empty() {
+    let mut alice = sender(mandatory(), &[gcm()], TWO);
+    let text = "[class.ef]\nmatch = [{ dscp = [\"EF\"] }]\nlimit = { packets = 64, time = \"2ms\" }\n\
+                [class.be]\nmatch = \"rest\"\nlimit = { packets = 256, time = \"20ms\" }\n";
+    set(&mut alice, Some(graph(text)));
+    for round in 1..20u64 {
+        receive(&mut alice, datagram(0, 100));
+        let mut out = Vec::new();
+        alice.engine.look_up(NOW, 10, &mut alice.pool, &mut out);
+        alice.engine.turn(NOW, &mut alice.pool, &mut out);
+        // The thread was not run for ten seconds.
+        alice.engine.settle(Time(NOW.0 + round * 10_000_000_000));
+        let graph = alice.engine.graph().unwrap().graph();
+        for class in ["ef", "be"].map(|name| graph.aggregates().find(name).unwrap()) {
+            assert!(alice.engine.room(&[class]) > 0, "round {round}: {class:?}");
+        }
+    }
+}
+
+#[test]
 fn an_inbound_graph_is_refused() {
     let house = house();
     let description = preset("fifo").unwrap();

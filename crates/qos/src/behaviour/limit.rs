@@ -33,7 +33,8 @@ impl AggregateLimit {
     /// `each` if none is.
     pub fn spare(&self, aggregate: AggregateId, each: Amount) -> u64 {
         let (now, limit) = self.rows[usize::from(aggregate.0)];
-        limit.room(now, now.mean().unwrap_or(each))
+        let room = limit.room(now, now.mean().unwrap_or(each));
+        if now.packets == 0 { room.max(1) } else { room }
     }
 
     /// A packet that passed has left, or has ended. It counts for the aggregate that it has passed with. Its estimated

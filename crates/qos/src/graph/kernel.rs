@@ -31,7 +31,7 @@ pub fn kernel_shares(description: &Description, direction: Direction, most: u64)
     let described = description.kernel.iter().filter(|kernel| kernel.direction.value.has(direction));
     let mut shares: Vec<KernelShare> = described
         .map(|kernel| {
-            let octets = kernel.limit.octets.as_ref().map(|octets| octets.value / SMALLEST);
+            let octets = kernel.limit.octets.as_ref().map(|octets| (octets.value / SMALLEST).max(1));
             let limit = kernel.limit.packets.as_ref().map(|packets| packets.value).or(octets);
             KernelShare {
                 name: kernel.name.value.clone(),

@@ -108,7 +108,9 @@ impl<T: 'static> Queue<T> {
             return u64::MAX;
         }
         let now = self.amount();
-        self.limit.room(now, now.mean().unwrap_or(each))
+        let room = self.limit.room(now, now.mean().unwrap_or(each));
+        // What a packet costs is a guess where none waits, and an empty queue must let one come.
+        if self.is_empty() { room.max(1) } else { room }
     }
 
     /// What a packet that does not fit waits for; `None` if it fits.

@@ -8,7 +8,7 @@ use engine::{OutboundGraph, Outcome};
 use netio::clock;
 use netio::tun::{FromTun, Tun};
 use qos::node::Wake;
-use wire::{Pool, Time};
+use wire::{AggregateId, GsoKind, Pool, Time};
 
 use super::{Await, OutboundHalf, OutboundThread};
 
@@ -67,7 +67,7 @@ impl OutboundThread {
         outcomes: &mut Vec<Outcome>,
     ) -> Result<bool, ()> {
         let Some(queues) = &mut self.queues else {
-            return Ok(take_from(&self.tun, ROUND, half, now, pool, outcomes)?.more);
+            return Ok(take_from(&self.tun, ROUND, None, half, now, pool, outcomes)?.more);
         };
         // Whoever floods has what he floods wait in the kernel, where it is dropped at the least cost: no more of it is
         // read than what is served.
@@ -84,7 +84,7 @@ impl OutboundThread {
             let most = if at == 0 { ROUND } else { share }.min(room);
             let Some(tun) = queues.tun(at).filter(|_| most > 0) else { continue };
             let arrived = queues.arrived(at);
-            let taken = take_from(tun, most, half, now, pool, outcomes)?;
+            let taken = take_from(tun, most, Some(queues.classes(at)), half, now, pool, outcomes)?;
             queues.taken(at, taken.packets);
             if taken.more {
                 more = true;
@@ -115,10 +115,12 @@ struct FromQueue {
     more: bool,
 }
 
-/// Take packets from a queue of the TUN in at hook 1a, at most so many.
+/// Take packets from a queue of the TUN in at hook 1a, at most so many, and no more than there is room for: a super-packet
+/// takes that of many.
 fn take_from(
     tun: &Tun,
     most: usize,
+    classes: Option<&[AggregateId]>,
     half: &mut OutboundHalf,
     now: Time,
     pool: &mut Pool,
@@ -129,7 +131,11 @@ fn take_from(
         match tun.recv(now, pool) {
             Ok(FromTun::Packet(packet)) => {
                 half.losses.received += 1;
+                let is_alone = packet.meta.gso.kind == GsoKind::None;
                 half.engine.receive(now, packet, pool, outcomes);
+                if !is_alone && classes.is_some_and(|classes| half.engine.room(classes) == 0) {
+                    return Ok(FromQueue { packets: packets + 1, more: true });
+                }
             }
             Ok(FromTun::Dropped(reason)) => {
                 half.losses.received += 1;
