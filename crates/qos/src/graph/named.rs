@@ -3,16 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::description::Description;
-use super::rules::{Field, FieldValue, Matches};
+use super::rules::{Field, FieldValue};
 
 /// The names that the rules of classes and tunnels look for in a field.
 pub fn named(description: &Description, field: Field) -> BTreeSet<&str> {
-    let of_classes = description.classes.iter().filter_map(|class| match &class.matches.value {
-        Matches::Rules(rules) => Some(rules),
-        Matches::Named | Matches::Rest => None,
-    });
-    let rules = of_classes.chain(description.tunnels.iter().map(|tunnel| &tunnel.rules)).flatten();
-    let fields = rules.flat_map(|rule| &rule.fields).filter(|row| row.field.value == field);
+    let fields = description.rules().flat_map(|rule| &rule.fields).filter(|row| row.field.value == field);
     let values = fields.flat_map(|row| &row.values);
     values
         .filter_map(|value| match &value.value {

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use wire::{Prefix, addr};
 
 use super::description::Description;
-use super::rules::{FieldValue, Matches, Rule};
+use super::rules::{Field, FieldValue};
 
 /// The intervals of addresses that the prefixes of a graph tell apart, numbered in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,27 +16,14 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// The far ends that the rules of a graph name.
-    pub fn of(description: &Description) -> Peers {
-        let of_classes = description.classes.iter().filter_map(|class| match &class.matches.value {
-            Matches::Rules(rules) => Some(rules),
-            Matches::Named | Matches::Rest => None,
-        });
-        let rules = of_classes.chain(description.tunnels.iter().map(|tunnel| &tunnel.rules)).flatten();
-        Peers::among(rules)
-    }
+    /// The most intervals that a graph can tell apart beside the first: a number has 16 bits.
+    pub const MOST: usize = u16::MAX as usize;
 
-    fn among<'r>(rules: impl Iterator<Item = &'r Rule>) -> Peers {
-        let values = rules.flat_map(|rule| &rule.fields).flat_map(|field| &field.values);
-        let mut starts: Vec<u128> = Vec::new();
-        for prefix in values.filter_map(|value| prefix(&value.value)) {
-            starts.push(prefix.first());
-            starts.extend(prefix.last().checked_add(1));
-        }
-        starts.sort_unstable();
-        starts.dedup();
-        // A number has 16 bits. A text of a graph has no room for so many prefixes.
-        starts.truncate(usize::from(u16::MAX));
+    /// The far ends that the rules of a graph name. A graph that names too many is refused by
+    /// [`lint`](crate::graph::lint()), and has the first ones here.
+    pub fn of(description: &Description) -> Peers {
+        let mut starts = starts(description);
+        starts.truncate(Peers::MOST);
         Peers { starts }
     }
 
@@ -56,6 +43,20 @@ impl Peers {
         let number = |bits: u128| self.starts.partition_point(|start| *start <= bits) as u32;
         Some(number(prefix.first())..=number(prefix.last()))
     }
+}
+
+/// The first addresses of the intervals that the rules of a graph tell apart, in order.
+pub(super) fn starts(description: &Description) -> Vec<u128> {
+    let fields = description.rules().flat_map(|rule| &rule.fields);
+    let values = fields.filter(|row| row.field.value == Field::Peer).flat_map(|row| &row.values);
+    let mut starts: Vec<u128> = Vec::new();
+    for prefix in values.filter_map(|value| prefix(&value.value)) {
+        starts.push(prefix.first());
+        starts.extend(prefix.last().checked_add(1));
+    }
+    starts.sort_unstable();
+    starts.dedup();
+    starts
 }
 
 fn prefix(value: &FieldValue) -> Option<Prefix> {

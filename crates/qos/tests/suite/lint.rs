@@ -55,6 +55,21 @@ fn faults(text: &str) -> Vec<Fault> {
 }
 
 #[test]
+fn more_prefixes_of_peers_than_have_numbers_are_refused() {
+    // A prefix of one address begins an interval and ends one, unless its neighbour is named too.
+    let graph = |prefixes: u32| {
+        let prefix = |number: u32| format!("\"2001:db8::{:x}:{:x}\"", number >> 15, (number << 1) & 0xffff);
+        let peers: Vec<String> = (0..prefixes).map(prefix).collect();
+        let peers = peers.join(",");
+        format!("[class.a]\nmatch = [{{ peer = [{peers}] }}]\n[class.rest]\nmatch = \"rest\"\n")
+    };
+    assert_eq!(faults(&graph(32_767)), []);
+    let [fault] = &faults(&graph(32_768))[..] else { panic!("one fault") };
+    assert_eq!((fault.code, &graph(32_768)[fault.span.clone()]), (Code::TooMany, "peer"));
+    assert!(fault.message.contains("65536 addresses") && fault.remedy.contains("65535"), "{fault:?}");
+}
+
+#[test]
 fn every_broken_graph_is_refused_with_its_faults() {
     let files = broken();
     assert!(files.len() >= 100, "{} broken graphs", files.len());

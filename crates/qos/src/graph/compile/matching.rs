@@ -77,22 +77,14 @@ impl Build<'_> {
 
     /// Whether a rule of a class asks for what is known behind the look-up alone.
     pub(super) fn asks_association(&self) -> bool {
-        let rules = self.description.classes.iter().filter_map(|class| match &class.matches.value {
-            Matches::Rules(rules) => Some(rules),
-            Matches::Named | Matches::Rest => None,
-        });
-        let mut fields = rules.flatten().flat_map(|rule| &rule.fields).map(|row| row.field.value);
+        let rows = self.description.class_rules().flat_map(|rule| &rule.fields);
+        let mut fields = rows.map(|row| row.field.value);
         fields.any(|field| field.is_of_associations() || matches!(field, Named::Peer | Named::Header))
     }
 
     /// Refuse rules over fields that nobody reads before a packet waits.
     pub(super) fn rules_are_known(&self) -> Result<(), Fault> {
-        let of_classes = self.description.classes.iter().filter_map(|class| match &class.matches.value {
-            Matches::Rules(rules) => Some(rules),
-            Matches::Named | Matches::Rest => None,
-        });
-        let of_tunnels = self.description.tunnels.iter().map(|tunnel| &tunnel.rules);
-        let mut fields = of_classes.chain(of_tunnels).flatten().flat_map(|rule| &rule.fields);
+        let mut fields = self.description.rules().flat_map(|rule| &rule.fields);
         let unread = |field: &&FieldMatch| {
             use Named::{Destination, Port, Protocol, Source, SourcePort, Uid};
             matches!(field.field.value, Source | Destination | Protocol | Port | SourcePort | Uid)

@@ -1,7 +1,7 @@
 //! Look-ups over a description: what a name is, what lies below it, what a hook leads to.
 
 use super::super::kinds::{Component, Kind, Value};
-use super::super::rules::Matches;
+use super::super::rules::{Matches, Rule};
 use super::{Class, Description, Hook, HookPoint, Name, Queue, Scheduler, Unit};
 use crate::Direction;
 
@@ -24,6 +24,20 @@ pub struct Root<'d> {
 }
 
 impl Description {
+    /// The rules of classes, in the order in which they are asked.
+    pub fn class_rules(&self) -> impl Iterator<Item = &Rule> {
+        let of_classes = self.classes.iter().filter_map(|class| match &class.matches.value {
+            Matches::Rules(rules) => Some(rules),
+            Matches::Named | Matches::Rest => None,
+        });
+        of_classes.flatten()
+    }
+
+    /// The rules of classes, and behind them those of tunnels.
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.class_rules().chain(self.tunnels.iter().flat_map(|tunnel| &tunnel.rules))
+    }
+
     /// The class of a name.
     pub fn find_class(&self, name: &str) -> Option<&Class> {
         self.classes.iter().find(|class| class.name.value == name)

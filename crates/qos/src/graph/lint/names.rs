@@ -4,6 +4,8 @@ use super::super::description::{Description, Name};
 use super::super::fault::{Code, meant};
 use super::super::house::House;
 use super::super::kinds::{Component, Form, Value};
+use super::super::peers::{self, Peers};
+use super::super::rules::Field;
 use super::faults::Faults;
 
 /// The most classes in a graph.
@@ -72,6 +74,20 @@ pub(super) fn check(description: &Description, house: &House, faults: &mut Fault
     if let Some(unit) = description.units.get(UNITS) {
         let message = format!("the graph has {} units", description.units.len());
         faults.add(&unit.name.span, Code::TooMany, message, format!("a graph can have {UNITS}: remove some"));
+    }
+    too_many_peers(description, faults);
+}
+
+/// Refuse more prefixes of far ends than their intervals have numbers for.
+fn too_many_peers(description: &Description, faults: &mut Faults) {
+    let edges = peers::starts(description).len();
+    let mut rows = description.rules().flat_map(|rule| &rule.fields);
+    if edges > Peers::MOST
+        && let Some(field) = rows.find(|row| row.field.value == Field::Peer)
+    {
+        let message = format!("the prefixes of `peer` begin and end at {edges} addresses");
+        let remedy = format!("a graph can have {}: write fewer prefixes, or shorter ones", Peers::MOST);
+        faults.add(&field.field.span, Code::TooMany, message, remedy);
     }
 }
 
