@@ -314,7 +314,7 @@ fn bring_up(
     let graph = graph.map(|FirstGraph { store, maker, prepared }| {
         let PreparedGraph { loaded, outbound, inbound, queues: planned, notes } = prepared;
         out_half.exchange = Some(GraphExchange { graph: outbound, classes: planned.classes() });
-        in_half.exchange = Some(Some(inbound));
+        in_half.exchange = Some(inbound);
         GraphInForce { loaded, store, maker, queues: split.clone(), notes }
     });
     out_half.engine.set_rules(rules.snapshot());

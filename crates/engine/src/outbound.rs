@@ -32,7 +32,7 @@ mod scrubbed;
 mod selection;
 mod waiting;
 
-pub use graph::{CopiedPacket, GraphError, OutboundGraph};
+pub use graph::OutboundGraph;
 pub(crate) use origin::interface;
 pub use outcome::Outcome;
 pub use protector::Timeout;

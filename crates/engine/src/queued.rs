@@ -1,24 +1,23 @@
 //! Packets that wait in the queues of a graph: the common parts of both halves (paper 002 section III).
 //!
-//! The graph ([`qos::graph::Graph`]) orders tickets and never sees a packet. The half keeps the packets in [`Slots`],
-//! describes each of them to the graph ([`describe`]), and ends those that the graph has dropped, with a reason from
-//! the one table ([`reason`]).
+//! The graph ([`qos::graph::Graph`]) orders tickets and never sees a packet. The half keeps the packets beside
+//! it ([`GraphState`]), describes each of them ([`describe`]), and ends those that the graph has dropped, with a reason
+//! from the one table ([`reason`]).
 
+mod cells;
 mod facts;
 mod slots;
+mod state;
 
+pub(crate) use cells::{CELL_TAILROOM, LONGEST_IN_CELL, burst_in_cell, copy_of, packet_in_cell};
 pub(crate) use facts::{FlowHash, describe, pieces_of};
 pub(crate) use slots::Slots;
 pub use slots::Ticket;
+pub use state::{CopiedPacket, GraphError};
+pub(crate) use state::{GraphState, Wait, header_kind};
 
 use qos::Cause;
 use wire::DropReason;
-
-/// The length of the longest packet that waits in a cell, in octets. A longer one keeps the buffer that it came in.
-pub(crate) const LONGEST_IN_CELL: usize = 2048;
-
-/// The number of octets that a cell leaves free behind the longest packet: a bundle asks for more than one association.
-pub(crate) const CELL_TAILROOM: usize = 512;
 
 /// The reason of a drop by a component.
 pub fn reason(cause: Cause) -> DropReason {

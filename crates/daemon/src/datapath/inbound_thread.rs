@@ -42,8 +42,8 @@ pub struct InboundHalf {
     pub fragmenter: Fragmenter,
     /// Wakes the outbound thread, for which packets of the scrubber's own may be left.
     pub outbound: Option<Wake>,
-    /// The graph that packets are to wait in from now on, or none; `None`: nothing changes.
-    pub exchange: Option<Option<Box<InboundGraph>>>,
+    /// The graph that packets are to wait in from now on; `None`: nothing changes.
+    pub exchange: Option<Box<InboundGraph>>,
 }
 
 impl InboundHalf {

@@ -53,7 +53,7 @@ pub struct OutboundHalf {
     pub unfit: Vec<Unfit>,
     /// Associations by which the kernel sends nothing.
     pub unsent: Unsent,
-    /// The graph that packets are to wait in from now on, or none; `None`: nothing changes.
+    /// The graph that packets are to wait in from now on; `None`: nothing changes.
     pub exchange: Option<GraphExchange>,
 }
 
@@ -208,7 +208,7 @@ impl OutboundThread {
             let now = clock::monotonic();
             if let Some(GraphExchange { graph, classes }) = half.exchange.take() {
                 half.engine.set_graph(now, Some(graph), &mut pool, &mut outcomes);
-                self.carry_out(half, &mut pool, &mut outcomes);
+                self.finish(half, &mut pool, &mut outcomes);
                 if let Some(queues) = &mut self.queues {
                     queues.set_classes(classes);
                 }

@@ -143,7 +143,7 @@ impl Halves {
         let parcel = Arc::new(Mutex::new(Some(inbound)));
         let take = move |half: &mut InboundHalf| {
             if let Some(graph) = parcel.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                half.exchange = Some(Some(graph));
+                half.exchange = Some(graph);
             }
         };
         self.inbound.insist(take).await

@@ -7,27 +7,14 @@ use std::net::IpAddr;
 
 use crypto::SuiteId;
 use qos::behaviour::{AuthBudget, Demotion};
-use qos::dispatcher::JobId;
 use qos::graph::Graph;
-use qos::graph::description::HookPoint;
-use qos::node::{Ended, Wake};
-use qos::unit::UnitId;
-use qos::{Amount, Colour, Context, Direction, HeaderKind};
+use qos::node::Wake;
+use qos::{Amount, Colour, Direction};
 use sadb::InboundSa;
-use sadb::sa::{Encapsulation, SaProtocol};
 use wire::stage::Raw;
 use wire::{AggregateId, Burst, Packet, Time};
 
-use crate::outbound::{CopiedPacket, GraphError};
-use crate::queued::{FlowHash, LONGEST_IN_CELL, Slots, Ticket};
-use crate::random::Random;
-
-/// The most packets and bursts that wait at a time. Limits of queues are below it; it bounds the memory of what has none.
-const ROOM: u32 = 4096;
-
-/// The most packets and bursts longer than a cell that wait at a time. Each keeps a buffer of [`crate::BUF_CAPACITY`]
-/// octets.
-const MOST_LARGE: usize = 64;
+use crate::queued::{GraphError, GraphState, Ticket, Wait, header_kind};
 
 /// The nanoseconds that packets of one source may cost in an association without being authentic, until others go first.
 const AUTH_BUDGET: u64 = 2_000_000;
@@ -35,24 +22,12 @@ const AUTH_BUDGET: u64 = 2_000_000;
 /// The pairs of association and source whose failures are counted apart.
 const PAIRS: usize = 1024;
 
-/// The jobs of one turn at most: a turn is short, whatever the unit wants.
-pub(super) const MOST_JOBS: usize = 64;
-
 /// What waits in one place.
 pub(super) enum Waiting {
     /// A packet whose outer headers were read.
     Packet(Packet<Raw>),
     /// Datagrams of one association.
     Burst(Burst<Raw>),
-}
-
-impl Waiting {
-    fn len(&self) -> usize {
-        match self {
-            Waiting::Packet(packet) => packet.bytes().len(),
-            Waiting::Burst(burst) => burst.bytes().len(),
-        }
-    }
 }
 
 /// The outer header by which an association is found.
@@ -71,42 +46,22 @@ pub(super) struct WaitingEntry {
     pub(super) waiting: Waiting,
 }
 
-/// A job that was given to a unit and is not settled.
-#[derive(Clone, Copy)]
-pub(super) struct Assigned {
-    unit: UnitId,
-    job: JobId,
-    /// The cost that was expected, by which the time of the turn is shared out.
-    expected: u64,
-}
-
-impl Assigned {
-    pub(super) fn new(unit: UnitId, job: JobId, expected: u64) -> Assigned {
-        Assigned { unit, job, expected }
+impl Wait for WaitingEntry {
+    fn octets(&self) -> usize {
+        match &self.waiting {
+            Waiting::Packet(packet) => packet.bytes().len(),
+            Waiting::Burst(burst) => burst.bytes().len(),
+        }
     }
 }
 
 /// A graph of the inbound half, with the packets that wait in it.
 pub struct InboundGraph {
-    pub(super) graph: Graph<Ticket>,
-    pub(super) waiting: Slots<WaitingEntry>,
-    /// Packets and bursts that wait in buffers of full size.
-    pub(super) large: usize,
-    /// Packets and bursts that found no place to wait.
-    pub(super) no_place: u64,
-    /// The suites in order, with their numbers in the graph.
-    suites: Vec<(SuiteId, u16)>,
-    pub(super) ended: Vec<Ended<Ticket>>,
-    pub(super) given: Vec<Assigned>,
-    pub(super) began: Time,
-    pub(super) hash: FlowHash,
-    random: Random,
+    pub(super) state: GraphState<WaitingEntry>,
     /// The work that went into packets that were not authentic, of each association and source.
     pub(super) budget: AuthBudget,
     /// The class of sources that used their budget up.
-    pub(super) lowest: AggregateId,
-    /// Copies of the packets whose outcomes follow, for those who capture; `None`: nobody does.
-    pub(super) copies: Option<Vec<CopiedPacket>>,
+    lowest: AggregateId,
 }
 
 impl InboundGraph {
@@ -117,57 +72,31 @@ impl InboundGraph {
     /// The reason why the engine cannot use it.
     pub fn new(
         graph: Graph<Ticket>,
-        mut suites: Vec<(SuiteId, u16)>,
+        suites: Vec<(SuiteId, u16)>,
         seed: u64,
     ) -> Result<InboundGraph, GraphError> {
-        if graph.direction() != Direction::Inbound {
-            return Err(GraphError::Direction);
-        }
-        for at in [HookPoint::In4a, HookPoint::In2a] {
-            if !graph.is_plain(at) {
-                return Err(GraphError::BehindCryptography(at));
-            }
-        }
-        suites.sort_unstable();
+        let state = GraphState::new(Direction::Inbound, graph, suites, seed)?;
         let unmarked = qos::Meta { direction: Direction::Inbound, ..qos::Meta::default() };
-        let less = graph.aggregates().find("le").filter(|class| graph.has(*class));
-        let lowest = less.unwrap_or_else(|| graph.classify(&unmarked));
+        let less = state.graph.aggregates().find("le").filter(|class| state.graph.has(*class));
+        let lowest = less.unwrap_or_else(|| state.graph.classify(&unmarked));
         let demotion = Demotion::Aggregate(lowest);
         let budget = AuthBudget::new(AUTH_BUDGET, demotion, PAIRS, seed.rotate_left(41));
-        Ok(InboundGraph {
-            graph,
-            waiting: Slots::new(ROOM),
-            large: 0,
-            no_place: 0,
-            suites,
-            ended: Vec::with_capacity(ROOM as usize),
-            given: Vec::with_capacity(MOST_JOBS),
-            began: Time::default(),
-            hash: FlowHash::new(seed),
-            random: Random::new(seed.rotate_left(29)),
-            budget: budget.map_err(|_| GraphError::Direction)?,
-            lowest,
-            copies: None,
-        })
+        Ok(InboundGraph { state, budget: budget.map_err(|_| GraphError::Direction)?, lowest })
     }
 
     /// The graph, to be asked.
     pub fn graph(&self) -> &Graph<Ticket> {
-        &self.graph
+        &self.state.graph
     }
 
     /// The number of packets and bursts that wait, and the number that can.
     pub fn waiting(&self) -> (usize, usize) {
-        (self.waiting.len(), self.waiting.capacity())
+        self.state.room()
     }
 
     /// The packets and bursts that found no place to wait, a burst as one, since the instance began.
     pub fn no_place(&self) -> u64 {
-        self.no_place
-    }
-
-    pub(super) fn context(&mut self, now: Time) -> Context {
-        Context { now, random: self.random.next() }
+        self.state.no_place()
     }
 
     /// The facts of packets of an association, as far as the outer header and the association tell them.
@@ -180,47 +109,34 @@ impl InboundGraph {
     ) -> qos::Meta {
         let config = sa.config();
         let named = config.options.aggregate;
-        let header = match (config.options.protocol, config.options.encapsulation) {
-            (SaProtocol::Ah, _) => HeaderKind::Ah,
-            (SaProtocol::IpComp | SaProtocol::IpIp, _) => HeaderKind::IpComp,
-            (SaProtocol::Esp, Encapsulation::Udp) => HeaderKind::EspInUdp,
-            (SaProtocol::Esp, Encapsulation::None) => HeaderKind::Esp,
-        };
         let dscp = name.tos >> 2;
         let mut meta = qos::Meta {
             arrived: now,
             amount: Amount { packets, octets, ns: 0 },
             association: name.spi,
             spi: name.spi,
-            user: self.hash.source(name.src),
-            flow: self.hash.association((name.src, name.dst), name.spi),
+            user: self.state.hash.source(name.src),
+            flow: self.state.hash.association((name.src, name.dst), name.spi),
             app: config.selectors.app.unwrap_or_default(),
-            peer: self.graph.peers().number(name.src),
+            peer: self.state.graph.peers().number(name.src),
             colour: Colour::Green,
             // The inner header is hidden still, so the outer one stands for it.
             dscp: [dscp, dscp],
             ecn: name.tos & 3,
-            header,
+            header: header_kind(config),
             direction: Direction::Inbound,
-            aggregate: if self.graph.has(named) { named } else { AggregateId::DEFAULT },
+            aggregate: if self.state.graph.has(named) { named } else { AggregateId::DEFAULT },
             ..qos::Meta::default()
         };
         self.demote(&mut meta);
-        let place = self.suites.binary_search_by_key(&config.suite, |(suite, _)| *suite);
-        let number = place.ok().and_then(|place| self.suites.get(place)).map(|(_, number)| *number);
-        meta.suite = number.unwrap_or(0);
-        meta.amount.ns = self.graph.expected(meta.suite, Direction::Inbound, &meta.amount);
+        (meta.suite, _) = self.state.served(config.suite, meta.aggregate);
+        meta.amount.ns = self.state.graph.expected(meta.suite, Direction::Inbound, &meta.amount);
         meta
     }
 
     /// The units that can serve packets of an association in a class.
     pub(super) fn serve(&self, sa: &InboundSa, meta: &mut qos::Meta) {
-        let suite = sa.config().suite;
-        let place = self.suites.binary_search_by_key(&suite, |(suite, _)| *suite);
-        let number = place.ok().and_then(|place| self.suites.get(place)).map(|(_, number)| *number);
-        let capable = |number| self.graph.dispatcher().capable(number, meta.aggregate);
-        meta.units = number.map_or(qos::UnitMask(0), capable);
-        meta.suite = number.unwrap_or(0);
+        (meta.suite, meta.units) = self.state.served(sa.config().suite, meta.aggregate);
     }
 
     /// Take a source that used its budget up out of its class. Nothing that it writes into its header helps.
@@ -231,59 +147,16 @@ impl InboundGraph {
         }
     }
 
-    /// Put what waits into a place. It is given back if there is none.
-    #[expect(clippy::result_large_err, reason = "it is the packet, whose buffer must not be lost")]
-    pub(super) fn keep(&mut self, held: WaitingEntry) -> Result<Ticket, WaitingEntry> {
-        let is_large = held.waiting.len() > LONGEST_IN_CELL;
-        let kept = match is_large && !self.has_room_for_large() {
-            true => Err(held),
-            false => self.waiting.insert(held),
-        };
-        match kept {
-            Ok(_) => self.large += usize::from(is_large),
-            Err(_) => self.no_place += 1,
-        }
-        kept
-    }
-
-    /// Whether one more that is longer than a cell may wait.
-    pub(super) fn has_room_for_large(&self) -> bool {
-        self.large < MOST_LARGE
-    }
-
-    /// Take what waits out of its place.
-    pub(super) fn take(&mut self, ticket: Ticket) -> Option<WaitingEntry> {
-        let held = self.waiting.take(ticket)?;
-        self.large -= usize::from(held.waiting.len() > LONGEST_IN_CELL && self.large > 0);
-        Some(held)
-    }
-
-    /// Copy a packet for those who capture, whose outcomes begin at this place.
-    #[inline]
-    pub(super) fn copy<S>(&mut self, packet: &Packet<S>, from: usize) {
-        if let Some(copies) = &mut self.copies {
-            copies.push(CopiedPacket { octets: packet.bytes().to_vec(), meta: packet.meta, from });
-        }
-    }
-
-    /// Forget the latest copy if nothing has become of it: its packet waits.
-    #[inline]
-    pub(super) fn forget(&mut self, outcomes: usize) {
-        if let Some(copies) = &mut self.copies {
-            copies.pop_if(|copy| copy.from == outcomes);
-        }
-    }
-
     /// Say that what the last turn brought is carried out; see [`super::Inbound::settle`].
     pub(super) fn settle(&mut self, now: Time) -> Wake {
-        let context = self.context(now);
-        let spent = now.0.saturating_sub(self.began.0);
-        let expected: u64 = self.given.iter().map(|given| given.expected.max(1)).sum();
-        for given in self.given.drain(..) {
-            let share = u128::from(spent) * u128::from(given.expected.max(1)) / u128::from(expected.max(1));
-            // The inline unit answers in order and at once; a fault is one of time, and was counted.
-            let _ = self.graph.done(given.unit, given.job, share as u64, &context);
-        }
-        self.graph.wake(&context)
+        let context = self.state.context(now);
+        self.state.settle(&context);
+        self.state.graph.wake(&context)
+    }
+
+    /// Take over what waits in the graph before. Who was demoted stays so: the hashes of sources are what they were.
+    pub(super) fn adopt(&mut self, before: InboundGraph, now: Time) {
+        self.budget = before.budget;
+        self.state.adopt(before.state, now);
     }
 }

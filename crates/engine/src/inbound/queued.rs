@@ -11,23 +11,22 @@
 //! that associations, rules and entries of that moment decide about it, and no queue outlives them. The replay window is
 //! asked and written then, by the one thread that has it.
 
-use qos::Amount;
-use qos::dispatcher::{Assignment, JobId};
-use qos::graph::Back;
 use qos::graph::description::HookPoint;
 use qos::node::Wake;
-use sadb::{InboundSa, Spi};
-use wire::ip::{self, Headers};
+use sadb::Spi;
+use wire::ip::Headers;
 use wire::stage::Raw;
 use wire::{Burst, DropReason, OuterHeader, Packet, Pool, Time};
 
+mod turn;
+
 use super::burst::{Run, hand_over};
-use super::graph::{Assigned, InboundGraph, MOST_JOBS, Name, Waiting, WaitingEntry};
+use super::graph::{InboundGraph, Name, Waiting, WaitingEntry};
 use super::{Delivery, Inbound, InboundOutcome, Stages, about, association, unknown};
 use crate::cx::Cx;
-use crate::outbound::CopiedPacket;
-use crate::queued::{CELL_TAILROOM, LONGEST_IN_CELL, Ticket, reason};
-use crate::seam::{self, Turn};
+use crate::queued::{
+    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Ticket, burst_in_cell, copy_of, packet_in_cell, reason,
+};
 use crate::stats::{About, Dropped};
 use ipsec::Outer;
 
@@ -58,17 +57,14 @@ impl Inbound {
     /// Copy packets from now on, or no more. Meanwhile bursts are taken apart, and every outcome is in `out`. Without a
     /// graph nothing happens.
     pub fn copy_packets(&mut self, on: bool) {
-        if let Some(queues) = &mut self.stages.queues
-            && queues.copies.is_some() != on
-        {
-            queues.copies = on.then(Vec::new);
+        if let Some(queues) = &mut self.stages.queues {
+            queues.state.copy_packets(on);
         }
     }
 
     /// The packets whose outcomes came since the last call, each with the place of its first one in `out`.
     pub fn take_copies(&mut self) -> Vec<CopiedPacket> {
-        let copies = self.stages.queues.as_mut().and_then(|queues| queues.copies.as_mut());
-        copies.map(std::mem::take).unwrap_or_default()
+        self.stages.queues.as_mut().map(|queues| queues.state.take_copies()).unwrap_or_default()
     }
 
     /// Take a packet in at hook 1a. Call this instead of [`Inbound::handle`] where there is a graph. What is for the host
@@ -148,25 +144,15 @@ impl Inbound {
     }
 }
 
-/// The work that an association had done before a turn, to tell what became of the turn.
-#[derive(Clone, Copy, Default)]
-struct Progress {
-    forged: u64,
-    authentic: u64,
-}
-
-impl Progress {
-    fn of(sa: Option<&InboundSa>) -> Progress {
-        let Some(counters) = sa.map(|sa| &sa.counters) else { return Progress::default() };
-        let dummies = counters.drops_for(DropReason::EspDummy);
-        Progress { forged: counters.drops_for(DropReason::AuthFailed), authentic: counters.packets + dummies }
-    }
-}
-
 impl Stages {
+    /// Whether packets are copied, and each outcome is wanted beside its packet.
+    fn copies_packets(&self) -> bool {
+        self.queues.as_ref().is_some_and(|queues| queues.state.is_copying())
+    }
+
     /// Hand the outcomes over to the delivery, unless somebody wants them beside copies of their packets.
     fn deliver(&self, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) {
-        if self.queues.as_ref().is_none_or(|queues| queues.copies.is_none()) {
+        if !self.copies_packets() {
             hand_over(cx.out, delivery);
         }
     }
@@ -180,11 +166,11 @@ impl Stages {
     ) {
         let from = cx.out.len();
         if let Some(queues) = &mut self.queues {
-            queues.copy(&packet, from);
+            queues.state.copy(&packet, from);
         }
         then(self, packet, cx);
         if let Some(queues) = &mut self.queues {
-            queues.forget(cx.out.len());
+            queues.state.forget_copy(cx.out.len());
         }
     }
 
@@ -223,7 +209,7 @@ impl Stages {
         cx: &mut Cx<'_, InboundOutcome>,
         delivery: &mut Delivery,
     ) {
-        if self.queues.as_ref().is_some_and(|queues| queues.copies.is_some()) && !burst.bytes().is_empty() {
+        if self.copies_packets() && !burst.bytes().is_empty() {
             return self.take_apart(now, burst, cx, |stages, packet, cx| {
                 stages.copied(packet, cx, |stages, packet, cx| stages.whole(packet, Stages::take_in, cx));
             });
@@ -249,7 +235,7 @@ impl Stages {
                 self.refuse_run(now, &burst, *run, reason, cx, delivery);
                 continue;
             }
-            match burst.part(run.from..run.to, |octets| copy(octets, cx.pool)) {
+            match burst.part(run.from..run.to, |octets| copy_of(octets, cx.pool)) {
                 Some(part) => self.offer_burst(now, part, run.spi, cx, delivery),
                 None => self.refuse(now, &burst, *run, DropReason::NoRoom, cx, delivery),
             }
@@ -304,10 +290,10 @@ impl Stages {
             return cx.pool.put(burst.into_buf());
         };
         let is_large = burst.bytes().len() > LONGEST_IN_CELL;
-        if is_large && burst.count() > 1 && !queues.has_room_for_large() {
+        if is_large && burst.count() > 1 && !queues.state.has_room_for_large() {
             // Each datagram finds room in a cell.
             for at in 0..burst.count() {
-                match burst.part(at..at + 1, |octets| copy(octets, cx.pool)) {
+                match burst.part(at..at + 1, |octets| copy_of(octets, cx.pool)) {
                     Some(part) => self.offer_burst(now, part, spi, cx, delivery),
                     None => {
                         let run = Run { spi, from: at, to: at + 1 };
@@ -334,11 +320,11 @@ impl Stages {
         let Some(queues) = &mut self.queues else {
             return self.end(now, held, DropReason::NoUnit, cx, delivery);
         };
-        let context = queues.context(now);
-        match queues.keep(held) {
+        let context = queues.state.context(now);
+        match queues.state.keep(held) {
             Ok(ticket) => {
-                queues.forget(cx.out.len());
-                queues.graph.offer(HookPoint::In1a, ticket, meta, &context, &mut queues.ended);
+                queues.state.forget_copy(cx.out.len());
+                queues.state.offer(HookPoint::In1a, ticket, meta, &context);
                 self.end_dropped(now, cx, delivery);
             }
             Err(held) => self.end(now, held, DropReason::QueueFull, cx, delivery),
@@ -348,8 +334,8 @@ impl Stages {
     /// Hook 1b and the look-up, for the next of the incoming main queue, and hook 3a. Returns whether there was one.
     fn look_up_one(&mut self, now: Time, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) -> bool {
         let Some(queues) = &mut self.queues else { return false };
-        let context = queues.context(now);
-        let due = queues.graph.serve(&context, &mut queues.ended);
+        let context = queues.state.context(now);
+        let due = queues.state.serve(&context);
         if let Some(due) = due {
             self.select(now, due.item, due.meta, cx, delivery);
         }
@@ -366,12 +352,12 @@ impl Stages {
         delivery: &mut Delivery,
     ) {
         let Stages { sad, queues: Some(queues), .. } = self else { return };
-        let name = queues.waiting.get(item).map(|held| held.name);
+        let name = queues.state.waiting.get(item).map(|held| held.name);
         let sa = name.and_then(|name| sad.find(Spi(name.spi), name.src, name.dst));
         let Some(sa) = sa else {
             // Its association was removed meanwhile.
-            queues.graph.pass(&before);
-            let held = queues.take(item);
+            queues.state.graph.pass(&before);
+            let held = queues.state.take(item);
             if let Some(held) = held {
                 let reason = unknown(held.name.spi);
                 self.end(now, held, reason, cx, delivery);
@@ -380,213 +366,22 @@ impl Stages {
         };
         let mut meta = before;
         queues.demote(&mut meta);
-        if !queues.graph.has(meta.aggregate) {
-            meta.aggregate = queues.graph.classify(&meta);
+        if !queues.state.graph.has(meta.aggregate) {
+            meta.aggregate = queues.state.graph.classify(&meta);
         }
         queues.serve(sa, &mut meta);
-        meta.amount.ns = queues.graph.expected(meta.suite, meta.direction, &meta.amount);
-        queues.graph.recount(HookPoint::In3a, Some(&before), &meta);
-        let context = queues.context(now);
-        queues.graph.offer(HookPoint::In3a, item, meta, &context, &mut queues.ended);
-    }
-
-    /// Hooks 5a and 5b, and stages 3 to 9 for what the dispatcher gives. Returns whether there was anything.
-    fn turn(&mut self, now: Time, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) -> bool {
-        let mut any = false;
-        if let Some(queues) = &mut self.queues {
-            queues.began = now;
-        }
-        while let Some(queues) = &mut self.queues {
-            let context = queues.context(now);
-            let assignment = queues.graph.next(&context, &mut queues.ended);
-            let has_ended = !queues.ended.is_empty();
-            if let Some(assignment) = assignment {
-                any = true;
-                self.carry_on(now, assignment, cx, delivery);
-                self.deliver(cx, delivery);
-            } else if !has_ended {
-                break;
-            }
-            self.end_dropped(now, cx, delivery);
-            if self.queues.as_ref().is_none_or(|queues| queues.given.len() >= MOST_JOBS) {
-                break;
-            }
-        }
-        any
-    }
-
-    /// Open a packet or a burst, or so many datagrams of it, whose turn it is.
-    fn carry_on(
-        &mut self,
-        now: Time,
-        assignment: Assignment<Ticket>,
-        cx: &mut Cx<'_, InboundOutcome>,
-        delivery: &mut Delivery,
-    ) {
-        let Some(queues) = &mut self.queues else { return };
-        let Assignment { grant, unit, job, item, meta, budget } = assignment;
-        queues.given.push(Assigned::new(unit, job, budget.ns));
-        let Some(WaitingEntry { name, waiting }) = queues.take(item) else { return };
-        let turn = seam::turn_granted(&grant);
-        let before = Progress::of(self.sad.find(Spi(name.spi), name.src, name.dst));
-        match waiting {
-            Waiting::Packet(packet) => {
-                self.open_packet(now, packet, &meta, turn, cx);
-                self.leave(&meta);
-            }
-            Waiting::Burst(mut burst) => {
-                // The header's congestion field is what the graph noted.
-                burst.header.tos = burst.header.tos & !3 | meta.ecn & 3;
-                let count = usize::try_from(budget.packets).unwrap_or(usize::MAX);
-                let part = (budget.packets < meta.amount.packets)
-                    .then(|| burst.part(0..count, |octets| copy(octets, cx.pool)))
-                    .flatten();
-                match part {
-                    Some(part) => {
-                        burst.skip(count);
-                        self.open_datagrams(now, part, turn, cx, delivery);
-                        self.put_rest(
-                            now,
-                            job,
-                            WaitingEntry { name, waiting: Waiting::Burst(burst) },
-                            meta,
-                            budget,
-                            cx,
-                            delivery,
-                        );
-                    }
-                    None => {
-                        self.open_datagrams(now, burst, turn, cx, delivery);
-                        self.leave(&meta);
-                    }
-                }
-            }
-        }
-        self.charge(&name, &meta, budget, before);
-    }
-
-    /// Open a packet whose turn it is. Its outer headers were checked when it came.
-    fn open_packet(
-        &mut self,
-        now: Time,
-        mut packet: Packet<Raw>,
-        meta: &qos::Meta,
-        turn: Turn,
-        cx: &mut Cx<'_, InboundOutcome>,
-    ) {
-        packet.meta.received = now;
-        note_congestion(&mut packet, meta);
-        self.copied(packet, cx, |stages, packet, cx| {
-            // Not moved out of the result: the headers are many.
-            let parsed = Headers::parse(packet.bytes());
-            match &parsed {
-                Ok(headers) => stages.open(packet, headers, turn, cx),
-                Err(error) => cx.discard(packet, (*error).into(), None),
-            }
-        });
-    }
-
-    /// Open datagrams of one association, one by one while they are copied.
-    fn open_datagrams(
-        &mut self,
-        now: Time,
-        burst: Burst<Raw>,
-        turn: Turn,
-        cx: &mut Cx<'_, InboundOutcome>,
-        delivery: &mut Delivery,
-    ) {
-        if self.queues.as_ref().is_none_or(|queues| queues.copies.is_none()) {
-            return self.take_burst(now, burst, turn, cx, delivery);
-        }
-        self.take_apart(now, burst, cx, |stages, packet, cx| {
-            stages.copied(packet, cx, |stages, packet, cx| {
-                stages.whole(
-                    packet,
-                    |stages, packet, headers, cx| stages.open(packet, headers, turn, cx),
-                    cx,
-                );
-            });
-        });
-    }
-
-    /// Take a burst apart for those who want copies of its packets.
-    #[cold]
-    fn take_apart(
-        &mut self,
-        now: Time,
-        burst: Burst<Raw>,
-        cx: &mut Cx<'_, InboundOutcome>,
-        mut each: impl FnMut(&mut Stages, Packet<Raw>, &mut Cx<'_, InboundOutcome>),
-    ) {
-        let packets: Vec<_> = burst.packets(cx.pool).collect();
-        for packet in packets {
-            match packet {
-                Ok(mut packet) => {
-                    packet.meta.received = now;
-                    each(self, packet, cx);
-                }
-                Err(error) => cx.stats.lost(error.into(), 1),
-            }
-        }
-        cx.pool.put(burst.into_buf());
-    }
-
-    /// Put the datagrams of a burst whose turn is still to come back to the head of their queue.
-    #[expect(clippy::too_many_arguments, reason = "the parts of an assignment, and the context")]
-    fn put_rest(
-        &mut self,
-        now: Time,
-        job: JobId,
-        held: WaitingEntry,
-        mut meta: qos::Meta,
-        done: Amount,
-        cx: &mut Cx<'_, InboundOutcome>,
-        delivery: &mut Delivery,
-    ) {
-        let Some(queues) = &mut self.queues else {
-            return self.end(now, held, DropReason::NoUnit, cx, delivery);
-        };
-        let context = queues.context(now);
-        queues.graph.pass(&qos::Meta { amount: done, ..meta });
-        meta.amount.packets -= done.packets.min(meta.amount.packets);
-        meta.amount.octets -= done.octets.min(meta.amount.octets);
-        match queues.keep(held) {
-            Ok(ticket) => queues.graph.rest(job, ticket, meta, &context),
-            // Its place was freed a moment ago.
-            Err(held) => self.end(now, held, DropReason::QueueFull, cx, delivery),
-        }
-    }
-
-    /// Charge what was not authentic to its source, and clear a source of which a packet was.
-    fn charge(&mut self, name: &Name, meta: &qos::Meta, done: Amount, before: Progress) {
-        let now = Progress::of(self.sad.find(Spi(name.spi), name.src, name.dst));
-        let Some(queues) = &mut self.queues else { return };
-        let forged = now.forged.saturating_sub(before.forged);
-        if forged > 0 {
-            let each = meta.amount.ns.max(done.ns) / meta.amount.packets.max(1);
-            let cost = each.max(1).saturating_mul(forged);
-            queues.budget.charge(meta.association, meta.user, cost);
-            queues.graph.charge_failed(meta.association, meta.user, cost);
-        }
-        if now.authentic > before.authentic {
-            queues.budget.authentic(meta.association, meta.user);
-            queues.graph.authentic(meta.association, meta.user);
-        }
-    }
-
-    /// A packet has left the graph: its limits count it no more.
-    fn leave(&mut self, meta: &qos::Meta) {
-        if let Some(queues) = &mut self.queues {
-            queues.graph.pass(meta);
-        }
+        meta.amount.ns = queues.state.graph.expected(meta.suite, meta.direction, &meta.amount);
+        queues.state.graph.recount(HookPoint::In3a, Some(&before), &meta);
+        let context = queues.state.context(now);
+        queues.state.offer(HookPoint::In3a, item, meta, &context);
     }
 
     /// End what the graph has dropped.
     fn end_dropped(&mut self, now: Time, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) {
         while let Some(queues) = &mut self.queues
-            && let Some(ended) = queues.ended.pop()
+            && let Some(ended) = queues.state.next_ended()
         {
-            if let Some(held) = queues.take(ended.item) {
+            if let Some(held) = queues.state.take(ended.item) {
                 self.end(now, held, reason(ended.cause), cx, delivery);
             }
         }
@@ -608,8 +403,8 @@ impl Stages {
                 packet.meta.received = now;
                 if let Some(queues) = &mut self.queues {
                     // One that finds no place is copied already.
-                    queues.forget(cx.out.len());
-                    queues.copy(&packet, cx.out.len());
+                    queues.state.forget_copy(cx.out.len());
+                    queues.state.copy(&packet, cx.out.len());
                 }
                 let about = About { outer: Some((name.src, name.dst)), ..About::of(&packet.meta) };
                 cx.report(Dropped::new(reason, &about, packet.bytes().len(), None));
@@ -633,25 +428,12 @@ impl Stages {
         delivery: &mut Delivery,
     ) {
         let Some(mut before) = self.queues.take() else {
-            cx.pool.set_cells(graph.waiting.capacity(), LONGEST_IN_CELL, CELL_TAILROOM);
+            cx.pool.set_cells(graph.waiting().1, LONGEST_IN_CELL, CELL_TAILROOM);
             self.queues = Some(graph);
             return;
         };
         before.settle(now);
-        let InboundGraph { graph: old, waiting, large, no_place, hash, budget, copies, .. } = *before;
-        // Hashes of flows stay what they are, so that packets of a flow stay together.
-        (graph.waiting, graph.large, graph.hash, graph.copies) = (waiting, large, hash, copies);
-        // Who was demoted stays so: the hashes of sources are what they were.
-        (graph.no_place, graph.budget) = (no_place, budget);
-        let mut back = Vec::new();
-        graph.graph.adopt(old, &mut back);
-        let context = graph.context(now);
-        for Back { at, item, mut meta } in back {
-            if !graph.graph.has(meta.aggregate) {
-                meta.aggregate = graph.graph.classify(&meta);
-            }
-            graph.graph.offer(at, item, meta, &context, &mut graph.ended);
-        }
+        graph.adopt(*before, now);
         self.queues = Some(graph);
         self.end_dropped(now, cx, delivery);
         self.deliver(cx, delivery);
@@ -669,7 +451,7 @@ impl Stages {
                 break;
             }
         }
-        let mut held = self.queues.as_mut().map(|queues| queues.waiting.drain().collect::<Vec<_>>());
+        let mut held = self.queues.as_mut().map(|queues| queues.state.waiting.drain().collect::<Vec<_>>());
         // What a shaper holds back.
         for held in held.iter_mut().flat_map(|held| held.drain(..)) {
             self.end(now, held, DropReason::ShapedOut, cx, delivery);
@@ -677,69 +459,5 @@ impl Stages {
         self.deliver(cx, delivery);
         self.queues = None;
         cx.pool.set_cells(0, 0, 0);
-    }
-}
-
-/// Write into the outer header that a packet met congestion, if its queue says so (RFC 3168). It reaches the inner one by
-/// the rules of RFC 6040.
-#[inline]
-fn note_congestion(packet: &mut Packet<Raw>, meta: &qos::Meta) {
-    let bytes = packet.bytes_mut();
-    if let Some(now) = ip::tos(bytes)
-        && now & 3 != meta.ecn & 3
-    {
-        let version = bytes.first().map_or(0, |octet| octet >> 4);
-        ip::set_tos(bytes, version, now & !3 | meta.ecn & 3);
-    }
-}
-
-/// A buffer with a copy of these octets: a cell if they fit into one.
-fn copy(octets: &[u8], pool: &mut Pool) -> Option<wire::Buf> {
-    if octets.len() <= LONGEST_IN_CELL
-        && let Some(cell) = pool.cell(octets, CELL_TAILROOM)
-    {
-        return Some(cell);
-    }
-    let mut buf = pool.take();
-    match buf.push_back(octets.len()) {
-        Some(room) => {
-            room.copy_from_slice(octets);
-            Some(buf)
-        }
-        None => {
-            pool.put(buf);
-            None
-        }
-    }
-}
-
-/// Move a short packet out of a buffer of full size.
-#[inline]
-fn packet_in_cell(packet: Packet<Raw>, pool: &mut Pool) -> Packet<Raw> {
-    if packet.bytes().len() > LONGEST_IN_CELL || packet.buf().capacity() < crate::BUF_CAPACITY {
-        return packet;
-    }
-    match pool.cell(packet.bytes(), CELL_TAILROOM) {
-        Some(cell) => {
-            let moved = packet.piece(cell, packet.meta);
-            pool.put(packet.into_buf());
-            moved
-        }
-        None => packet,
-    }
-}
-
-/// Move short datagrams out of a buffer of full size.
-#[inline]
-fn burst_in_cell(burst: Burst<Raw>, pool: &mut Pool) -> Burst<Raw> {
-    if burst.bytes().len() > LONGEST_IN_CELL {
-        return burst;
-    }
-    match burst.part(0..burst.count(), |octets| pool.cell(octets, CELL_TAILROOM)) {
-        Some(moved) => {
-            pool.put(burst.into_buf());
-            moved
-        }
-        None => burst,
     }
 }

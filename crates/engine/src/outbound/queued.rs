@@ -10,7 +10,6 @@
 //! A packet that has waited longer than that is decided again when its turn comes, so that no queue outlives a policy.
 
 use qos::dispatcher::{Assignment, Grant, JobId};
-use qos::graph::Back;
 use qos::graph::description::HookPoint;
 use qos::node::Wake;
 use qos::{Amount, Direction};
@@ -19,13 +18,15 @@ use wire::ip::{self, Headers};
 use wire::stage::{Inner, Selected};
 use wire::{AggregateId, DropReason, Flow, Packet, Pool, SegmentPosition, Time};
 
-use super::graph::{Assigned, Chosen, CopiedPacket, MOST_JOBS, OutboundGraph, Waiting};
+use super::graph::{Chosen, OutboundGraph, Waiting};
 use super::outcome::Outcome;
 use super::protector::{LONGEST_COPY, Progress, clear};
 use super::selection::{Obstacle, Selection};
 use super::{Outbound, Stages, fast_path};
 use crate::cx::Cx;
-use crate::queued::{CELL_TAILROOM, LONGEST_IN_CELL, Ticket, describe, pieces_of, reason};
+use crate::queued::{
+    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Ticket, describe, packet_in_cell, pieces_of, reason,
+};
 use crate::seam;
 
 impl Outbound {
@@ -60,17 +61,14 @@ impl Outbound {
 
     /// Copy packets from now on, or no more. Without a graph nothing happens.
     pub fn copy_packets(&mut self, on: bool) {
-        if let Some(queues) = &mut self.stages.queues
-            && queues.copies.is_some() != on
-        {
-            queues.copies = on.then(Vec::new);
+        if let Some(queues) = &mut self.stages.queues {
+            queues.state.copy_packets(on);
         }
     }
 
     /// The packets whose outcomes came since the last call, each with the place of its first one.
     pub fn take_copies(&mut self) -> Vec<CopiedPacket> {
-        let copies = self.stages.queues.as_mut().and_then(|queues| queues.copies.as_mut());
-        copies.map(std::mem::take).unwrap_or_default()
+        self.stages.queues.as_mut().map(|queues| queues.state.take_copies()).unwrap_or_default()
     }
 
     /// Take a packet in at hook 1a. Call this instead of [`Outbound::handle`] where there is a graph.
@@ -117,7 +115,7 @@ impl Stages {
             return cx.discard(packet, DropReason::NoUnit, Some(&flow));
         };
         let now = packet.meta.received;
-        let context = queues.context(now);
+        let context = queues.state.context(now);
         let octets = packet.bytes().len() as u64;
         let packets = pieces_of(packet.bytes(), &headers, &packet.meta, LONGEST_COPY);
         let mut meta = describe(
@@ -126,7 +124,7 @@ impl Stages {
             &flow,
             Direction::Outbound,
             Amount { packets, octets, ns: queues.usual.saturating_mul(packets) },
-            &queues.hash,
+            &queues.state.hash,
         );
         if let Some((aggregate, association)) = peeked {
             if aggregate != AggregateId::DEFAULT {
@@ -135,15 +133,14 @@ impl Stages {
             if let Some(sa) = association.and_then(|index| self.protector.sad().get(index)) {
                 let (suite, _, _) = queues.known(sa, meta.aggregate);
                 (meta.suite, meta.peer) = (suite, queues.peer(sa));
-                meta.amount.ns = queues.graph.expected(suite, Direction::Outbound, &meta.amount);
+                meta.amount.ns = queues.state.graph.expected(suite, Direction::Outbound, &meta.amount);
             }
         }
-        let is_large = packet.bytes().len() > LONGEST_IN_CELL;
-        let kept = queues.keep(Waiting::Received(into_cell(packet, is_large, cx)), is_large);
+        let kept = queues.state.keep(Waiting::Received(packet_in_cell(packet, cx.pool)));
         match kept {
             Ok(ticket) => {
-                queues.graph.offer(HookPoint::In1a, ticket, meta, &context, &mut queues.ended);
-                if !queues.ended.is_empty() {
+                queues.state.offer(HookPoint::In1a, ticket, meta, &context);
+                if queues.state.has_ended() {
                     self.end(now, cx);
                 }
             }
@@ -164,7 +161,7 @@ impl Stages {
         cx: &mut Cx<'_, Outcome>,
     ) {
         if let Some(queues) = &mut self.queues {
-            queues.copy(&packet, cx.out.len());
+            queues.state.copy(&packet, cx.out.len());
         }
         cx.discard(packet, reason, flow);
     }
@@ -172,35 +169,28 @@ impl Stages {
     /// Hook 1b and the look-up, for the next packet of the incoming main queue. Returns whether there was one.
     fn look_up_one(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) -> bool {
         let Some(queues) = &mut self.queues else { return false };
-        let context = queues.context(now);
-        let due = queues.graph.serve(&context, &mut queues.ended);
-        let taken = due.and_then(|due| Some((due.meta, queues.take(due.item)?)));
-        if !queues.ended.is_empty() {
+        let context = queues.state.context(now);
+        let due = queues.state.serve(&context);
+        let taken = due.and_then(|due| Some((due.meta, queues.state.take(due.item)?)));
+        if queues.state.has_ended() {
             self.end(now, cx);
         }
         let Some((meta, waiting)) = taken else { return false };
         match waiting {
             Waiting::Received(mut packet) => {
-                let from = cx.out.len();
                 if let Some(queues) = &mut self.queues {
                     queues.entering = Some(meta);
-                    queues.copy(&packet, from);
+                    queues.state.copy(&packet, cx.out.len());
                 }
                 packet.meta.received = now;
                 write_marks(&mut packet, &meta);
                 self.enter(packet, cx);
-                if let Some(queues) = &mut self.queues
-                    && let Some(copies) = &mut queues.copies
-                    && from == cx.out.len()
-                {
-                    // It waits, and its outcome is to come.
-                    copies.pop();
-                }
-                // It did not go on to 3a: it has left, ended, or waits elsewhere.
-                if let Some(queues) = &mut self.queues
-                    && let Some(meta) = queues.entering.take()
-                {
-                    queues.graph.pass(&meta);
+                if let Some(queues) = &mut self.queues {
+                    queues.state.forget_copy(cx.out.len());
+                    // It did not go on to 3a: it has left, ended, or waits elsewhere.
+                    if let Some(meta) = queues.entering.take() {
+                        queues.state.graph.pass(&meta);
+                    }
                 }
             }
             Waiting::Selected(chosen) => cx.discard(chosen.packet, DropReason::NoUnit, None),
@@ -227,18 +217,18 @@ impl Stages {
             return cx.discard(packet, DropReason::NoSa, Some(flow));
         };
         let now = packet.meta.received;
-        let context = queues.context(now);
+        let context = queues.state.context(now);
         let before = queues.entering.take();
         let mut meta = before.unwrap_or_else(|| {
-            describe(&packet.meta, headers, flow, Direction::Outbound, Amount::default(), &queues.hash)
+            describe(&packet.meta, headers, flow, Direction::Outbound, Amount::default(), &queues.state.hash)
         });
         // Rules may ask for the far end, which is known from here on.
         meta.peer = queues.peer(sa);
         let named = packet.meta.aggregate;
-        if named != AggregateId::DEFAULT && queues.graph.has(named) {
+        if named != AggregateId::DEFAULT && queues.state.graph.has(named) {
             meta.aggregate = named;
         } else if before.is_none() {
-            meta.aggregate = queues.graph.classify(&meta);
+            meta.aggregate = queues.state.graph.classify(&meta);
         }
         let (suite, units, header) = queues.known(sa, meta.aggregate);
         (meta.association, meta.spi) = (sa.spi().0, sa.spi().0);
@@ -248,24 +238,23 @@ impl Stages {
         if let Some(before) = &before
             && named == AggregateId::DEFAULT
         {
-            meta.aggregate = queues.graph.classify_again(before, &meta);
+            meta.aggregate = queues.state.graph.classify_again(before, &meta);
             (_, meta.units, _) = queues.known(sa, meta.aggregate);
         }
         meta.amount = Amount { packets: pieces as u64, octets: packet.bytes().len() as u64, ns: 0 };
-        meta.amount.ns = queues.graph.expected(suite, Direction::Outbound, &meta.amount);
-        queues.graph.recount(HookPoint::In3a, before.as_ref(), &meta);
-        let is_large = packet.bytes().len() > LONGEST_IN_CELL;
-        let packet = into_cell(packet, is_large, cx);
+        meta.amount.ns = queues.state.graph.expected(suite, Direction::Outbound, &meta.amount);
+        queues.state.graph.recount(HookPoint::In3a, before.as_ref(), &meta);
+        let packet = packet_in_cell(packet, cx.pool);
         let chosen = Chosen { packet, selection, epoch, sent: SegmentPosition::default() };
-        match queues.keep(Waiting::Selected(chosen), is_large) {
+        match queues.state.keep(Waiting::Selected(chosen)) {
             Ok(ticket) => {
-                queues.graph.offer(HookPoint::In3a, ticket, meta, &context, &mut queues.ended);
-                if !queues.ended.is_empty() {
+                queues.state.offer(HookPoint::In3a, ticket, meta, &context);
+                if queues.state.has_ended() {
                     self.end(now, cx);
                 }
             }
             Err(Waiting::Selected(Chosen { packet, .. })) => {
-                queues.graph.pass(&meta);
+                queues.state.graph.pass(&meta);
                 cx.discard(packet, DropReason::QueueFull, Some(flow));
             }
             Err(Waiting::Received(packet)) => cx.discard(packet, DropReason::QueueFull, Some(flow)),
@@ -276,16 +265,16 @@ impl Stages {
     fn turn(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) -> bool {
         let mut any = false;
         if let Some(queues) = &mut self.queues {
-            queues.began = now;
+            queues.state.begin_turn(now);
         }
         while let Some(queues) = &mut self.queues {
-            let context = queues.context(now);
-            let assignment = queues.graph.next(&context, &mut queues.ended);
-            let has_ended = !queues.ended.is_empty();
+            let context = queues.state.context(now);
+            let assignment = queues.state.next(&context);
+            let has_ended = queues.state.has_ended();
             if let Some(assignment) = assignment {
                 any = true;
                 self.carry_on(now, assignment, cx);
-                if self.queues.as_ref().is_some_and(|queues| queues.copies.is_some()) {
+                if self.queues.as_ref().is_some_and(|queues| queues.state.is_copying()) {
                     // What becomes of it is known at once.
                     self.protector.flush(cx);
                 }
@@ -295,7 +284,7 @@ impl Stages {
             if has_ended {
                 self.end(now, cx);
             }
-            if self.queues.as_ref().is_none_or(|queues| queues.given.len() >= MOST_JOBS) {
+            if self.queues.as_ref().is_none_or(|queues| queues.state.is_turn_full()) {
                 break;
             }
         }
@@ -306,13 +295,12 @@ impl Stages {
     /// Protect a packet, or so many pieces of it, whose turn it is.
     fn carry_on(&mut self, now: Time, assignment: Assignment<Ticket>, cx: &mut Cx<'_, Outcome>) {
         let Some(queues) = &mut self.queues else { return };
-        let Assignment { grant, unit, job, item, meta, budget } = assignment;
-        queues.given.push(Assigned { unit, job, expected: budget.ns });
-        let Some(Waiting::Selected(mut chosen)) = queues.take(item) else { return };
+        let Assignment { grant, job, item, meta, budget, .. } = assignment;
+        let Some(Waiting::Selected(mut chosen)) = queues.state.take(item) else { return };
         chosen.packet.meta.received = now;
         chosen.packet.meta.aggregate = meta.aggregate;
         write_marks(&mut chosen.packet, &meta);
-        queues.copy(&chosen.packet, cx.out.len());
+        queues.state.copy(&chosen.packet, cx.out.len());
         // A burst has packets of one class: where a unit fails, no class pays for another.
         if std::mem::replace(&mut queues.last, meta.aggregate) != meta.aggregate {
             self.protector.flush(cx);
@@ -384,13 +372,12 @@ impl Stages {
         cx: &mut Cx<'_, Outcome>,
     ) {
         let Some(queues) = &mut self.queues else { return cx.pool.put(chosen.packet.into_buf()) };
-        let context = queues.context(now);
-        queues.graph.pass(&qos::Meta { amount: done, ..meta });
+        let context = queues.state.context(now);
+        queues.state.graph.pass(&qos::Meta { amount: done, ..meta });
         meta.amount.packets -= done.packets.min(meta.amount.packets);
         meta.amount.octets -= done.octets.min(meta.amount.octets);
-        let is_large = chosen.packet.bytes().len() > LONGEST_IN_CELL;
-        match queues.keep(Waiting::Selected(chosen), is_large) {
-            Ok(ticket) => queues.graph.rest(job, ticket, meta, &context),
+        match queues.state.keep(Waiting::Selected(chosen)) {
+            Ok(ticket) => queues.state.graph.rest(job, ticket, meta, &context),
             // Its place was freed a moment ago.
             Err(Waiting::Selected(Chosen { packet, .. })) => cx.discard(packet, DropReason::QueueFull, None),
             Err(Waiting::Received(packet)) => cx.discard(packet, DropReason::QueueFull, None),
@@ -445,25 +432,25 @@ impl Stages {
     /// A packet has left the graph: its limits count it no more.
     fn leave(&mut self, meta: &qos::Meta) {
         if let Some(queues) = &mut self.queues {
-            queues.graph.pass(meta);
+            queues.state.graph.pass(meta);
         }
     }
 
     /// End the packets that the graph has dropped.
     fn end(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) {
         let Some(queues) = &mut self.queues else { return };
-        while let Some(ended) = queues.ended.pop() {
+        while let Some(ended) = queues.state.next_ended() {
             let cause = reason(ended.cause);
-            match queues.take(ended.item) {
+            match queues.state.take(ended.item) {
                 Some(Waiting::Received(mut packet)) => {
                     packet.meta.received = now;
-                    queues.copy(&packet, cx.out.len());
+                    queues.state.copy(&packet, cx.out.len());
                     cx.discard_queued(packet, cause, true);
                 }
                 Some(Waiting::Selected(Chosen { mut packet, .. })) => {
                     packet.meta.received = now;
                     packet.meta.spi = ended.meta.spi;
-                    queues.copy(&packet, cx.out.len());
+                    queues.state.copy(&packet, cx.out.len());
                     cx.discard_queued(packet, cause, true);
                 }
                 None => {}
@@ -475,25 +462,12 @@ impl Stages {
     #[cold]
     fn exchange(&mut self, now: Time, mut graph: Box<OutboundGraph>, cx: &mut Cx<'_, Outcome>) {
         let Some(mut before) = self.queues.take() else {
-            cx.pool.set_cells(graph.waiting.capacity(), LONGEST_IN_CELL, CELL_TAILROOM);
+            cx.pool.set_cells(graph.waiting().1, LONGEST_IN_CELL, CELL_TAILROOM);
             self.queues = Some(graph);
             return;
         };
         before.settle(now);
-        let OutboundGraph { graph: old, waiting, large, no_place, hash, usual, .. } = *before;
-        // Hashes of flows stay what they are, so that packets of a flow stay together.
-        (graph.waiting, graph.large, graph.hash) = (waiting, large, hash);
-        graph.no_place = no_place;
-        graph.usual = usual;
-        let mut back = Vec::new();
-        graph.graph.adopt(old, &mut back);
-        let context = graph.context(now);
-        for Back { at, item, mut meta } in back {
-            if !graph.graph.has(meta.aggregate) {
-                meta.aggregate = graph.graph.classify(&meta);
-            }
-            graph.graph.offer(at, item, meta, &context, &mut graph.ended);
-        }
+        graph.adopt(*before, now);
         self.queues = Some(graph);
         self.end(now, cx);
     }
@@ -512,7 +486,7 @@ impl Stages {
         }
         let Some(mut queues) = self.queues.take() else { return };
         // What a shaper holds back.
-        for waiting in queues.waiting.drain() {
+        for waiting in queues.state.waiting.drain() {
             match waiting {
                 Waiting::Received(packet) => cx.discard_queued(packet, DropReason::ShapedOut, true),
                 Waiting::Selected(chosen) => cx.discard_queued(chosen.packet, DropReason::ShapedOut, true),
@@ -530,21 +504,5 @@ fn write_marks<S>(packet: &mut Packet<S>, meta: &qos::Meta) {
     if ip::tos(bytes).is_some_and(|now| now != tos) {
         let version = bytes.first().map_or(0, |octet| octet >> 4);
         ip::set_tos(bytes, version, tos);
-    }
-}
-
-/// Move a short packet out of a buffer of full size.
-#[inline]
-fn into_cell<S>(packet: Packet<S>, is_large: bool, cx: &mut Cx<'_, Outcome>) -> Packet<S> {
-    if is_large || packet.buf().capacity() < crate::BUF_CAPACITY {
-        return packet;
-    }
-    match cx.pool.cell(packet.bytes(), CELL_TAILROOM) {
-        Some(cell) => {
-            let moved = packet.piece(cell, packet.meta);
-            cx.pool.put(packet.into_buf());
-            moved
-        }
-        None => packet,
     }
 }

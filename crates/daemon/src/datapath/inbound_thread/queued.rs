@@ -20,7 +20,7 @@ impl InboundThread {
     pub(super) fn exchange(&mut self, half: &mut InboundHalf, work: &mut Tapped<'_>) {
         if let Some(graph) = half.exchange.take() {
             let Tapped { pool, outcomes, delivery } = work;
-            half.engine.set_graph(clock::monotonic(), graph, pool, outcomes, delivery);
+            half.engine.set_graph(clock::monotonic(), Some(graph), pool, outcomes, delivery);
             self.finish(half, work);
         }
     }

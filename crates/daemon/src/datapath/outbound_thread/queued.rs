@@ -96,7 +96,7 @@ impl OutboundThread {
     }
 
     /// Carry out what a call brought, with a copy for those who capture.
-    fn finish(&mut self, half: &mut OutboundHalf, pool: &mut Pool, outcomes: &mut Vec<Outcome>) {
+    pub(super) fn finish(&mut self, half: &mut OutboundHalf, pool: &mut Pool, outcomes: &mut Vec<Outcome>) {
         if half.taps.is_on() {
             let copies = half.engine.take_copies();
             let ends = copies.iter().skip(1).map(|next| next.from).chain([outcomes.len()]);

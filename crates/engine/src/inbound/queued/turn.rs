@@ -1,0 +1,239 @@
+//! A turn of the inbound half: packets and bursts are opened in the order of the graph, as far as the unit wants work.
+
+use qos::Amount;
+use qos::dispatcher::{Assignment, JobId};
+use sadb::{InboundSa, Spi};
+use wire::ip::{self, Headers};
+use wire::stage::Raw;
+use wire::{Burst, DropReason, Packet, Time};
+
+use super::super::graph::{Name, Waiting, WaitingEntry};
+use super::super::{Delivery, InboundOutcome, Stages};
+use crate::cx::Cx;
+use crate::queued::{Ticket, copy_of};
+use crate::seam::{self, Turn};
+
+/// The work that an association had done before a turn, to tell what became of the turn.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    forged: u64,
+    authentic: u64,
+}
+
+impl Progress {
+    fn of(sa: Option<&InboundSa>) -> Progress {
+        let Some(counters) = sa.map(|sa| &sa.counters) else { return Progress::default() };
+        let dummies = counters.drops_for(DropReason::EspDummy);
+        Progress { forged: counters.drops_for(DropReason::AuthFailed), authentic: counters.packets + dummies }
+    }
+}
+
+impl Stages {
+    /// Hooks 5a and 5b, and stages 3 to 9 for what the dispatcher gives. Returns whether there was anything.
+    pub(super) fn turn(
+        &mut self,
+        now: Time,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) -> bool {
+        let mut any = false;
+        if let Some(queues) = &mut self.queues {
+            queues.state.begin_turn(now);
+        }
+        while let Some(queues) = &mut self.queues {
+            let context = queues.state.context(now);
+            let assignment = queues.state.next(&context);
+            let has_ended = queues.state.has_ended();
+            if let Some(assignment) = assignment {
+                any = true;
+                self.carry_on(now, assignment, cx, delivery);
+                self.deliver(cx, delivery);
+            } else if !has_ended {
+                break;
+            }
+            self.end_dropped(now, cx, delivery);
+            if self.queues.as_ref().is_none_or(|queues| queues.state.is_turn_full()) {
+                break;
+            }
+        }
+        any
+    }
+
+    /// Open a packet or a burst, or so many datagrams of it, whose turn it is.
+    fn carry_on(
+        &mut self,
+        now: Time,
+        assignment: Assignment<Ticket>,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let Some(queues) = &mut self.queues else { return };
+        let Assignment { grant, job, item, meta, budget, .. } = assignment;
+        let Some(WaitingEntry { name, waiting }) = queues.state.take(item) else { return };
+        let turn = seam::turn_granted(&grant);
+        let before = Progress::of(self.sad.find(Spi(name.spi), name.src, name.dst));
+        match waiting {
+            Waiting::Packet(packet) => {
+                self.open_packet(now, packet, &meta, turn, cx);
+                self.leave(&meta);
+            }
+            Waiting::Burst(mut burst) => {
+                // The header's congestion field is what the graph noted.
+                burst.header.tos = burst.header.tos & !3 | meta.ecn & 3;
+                let count = usize::try_from(budget.packets).unwrap_or(usize::MAX);
+                let part = (budget.packets < meta.amount.packets)
+                    .then(|| burst.part(0..count, |octets| copy_of(octets, cx.pool)))
+                    .flatten();
+                match part {
+                    Some(part) => {
+                        burst.skip(count);
+                        self.open_datagrams(now, part, turn, cx, delivery);
+                        self.put_rest(
+                            now,
+                            job,
+                            WaitingEntry { name, waiting: Waiting::Burst(burst) },
+                            meta,
+                            budget,
+                            cx,
+                            delivery,
+                        );
+                    }
+                    None => {
+                        self.open_datagrams(now, burst, turn, cx, delivery);
+                        self.leave(&meta);
+                    }
+                }
+            }
+        }
+        self.charge(&name, &meta, budget, before);
+    }
+
+    /// Open a packet whose turn it is. Its outer headers were checked when it came.
+    fn open_packet(
+        &mut self,
+        now: Time,
+        mut packet: Packet<Raw>,
+        meta: &qos::Meta,
+        turn: Turn,
+        cx: &mut Cx<'_, InboundOutcome>,
+    ) {
+        packet.meta.received = now;
+        note_congestion(&mut packet, meta);
+        self.copied(packet, cx, |stages, packet, cx| {
+            // Not moved out of the result: the headers are many.
+            let parsed = Headers::parse(packet.bytes());
+            match &parsed {
+                Ok(headers) => stages.open(packet, headers, turn, cx),
+                Err(error) => cx.discard(packet, (*error).into(), None),
+            }
+        });
+    }
+
+    /// Open datagrams of one association, one by one while they are copied.
+    fn open_datagrams(
+        &mut self,
+        now: Time,
+        burst: Burst<Raw>,
+        turn: Turn,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        if !self.copies_packets() {
+            return self.take_burst(now, burst, turn, cx, delivery);
+        }
+        self.take_apart(now, burst, cx, |stages, packet, cx| {
+            stages.copied(packet, cx, |stages, packet, cx| {
+                stages.whole(
+                    packet,
+                    |stages, packet, headers, cx| stages.open(packet, headers, turn, cx),
+                    cx,
+                );
+            });
+        });
+    }
+
+    /// Take a burst apart for those who want copies of its packets.
+    #[cold]
+    pub(super) fn take_apart(
+        &mut self,
+        now: Time,
+        burst: Burst<Raw>,
+        cx: &mut Cx<'_, InboundOutcome>,
+        mut each: impl FnMut(&mut Stages, Packet<Raw>, &mut Cx<'_, InboundOutcome>),
+    ) {
+        let packets: Vec<_> = burst.packets(cx.pool).collect();
+        for packet in packets {
+            match packet {
+                Ok(mut packet) => {
+                    packet.meta.received = now;
+                    each(self, packet, cx);
+                }
+                Err(error) => cx.stats.lost(error.into(), 1),
+            }
+        }
+        cx.pool.put(burst.into_buf());
+    }
+
+    /// Put the datagrams of a burst whose turn is still to come back to the head of their queue.
+    #[expect(clippy::too_many_arguments, reason = "the parts of an assignment, and the context")]
+    fn put_rest(
+        &mut self,
+        now: Time,
+        job: JobId,
+        held: WaitingEntry,
+        mut meta: qos::Meta,
+        done: Amount,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let Some(queues) = &mut self.queues else {
+            return self.end(now, held, DropReason::NoUnit, cx, delivery);
+        };
+        let context = queues.state.context(now);
+        queues.state.graph.pass(&qos::Meta { amount: done, ..meta });
+        meta.amount.packets -= done.packets.min(meta.amount.packets);
+        meta.amount.octets -= done.octets.min(meta.amount.octets);
+        match queues.state.keep(held) {
+            Ok(ticket) => queues.state.graph.rest(job, ticket, meta, &context),
+            // Its place was freed a moment ago.
+            Err(held) => self.end(now, held, DropReason::QueueFull, cx, delivery),
+        }
+    }
+
+    /// Charge what was not authentic to its source, and clear a source of which a packet was.
+    fn charge(&mut self, name: &Name, meta: &qos::Meta, done: Amount, before: Progress) {
+        let now = Progress::of(self.sad.find(Spi(name.spi), name.src, name.dst));
+        let Some(queues) = &mut self.queues else { return };
+        let forged = now.forged.saturating_sub(before.forged);
+        if forged > 0 {
+            let each = meta.amount.ns.max(done.ns) / meta.amount.packets.max(1);
+            let cost = each.max(1).saturating_mul(forged);
+            queues.budget.charge(meta.association, meta.user, cost);
+            queues.state.graph.charge_failed(meta.association, meta.user, cost);
+        }
+        if now.authentic > before.authentic {
+            queues.budget.authentic(meta.association, meta.user);
+            queues.state.graph.authentic(meta.association, meta.user);
+        }
+    }
+
+    /// A packet has left the graph: its limits count it no more.
+    fn leave(&mut self, meta: &qos::Meta) {
+        if let Some(queues) = &mut self.queues {
+            queues.state.graph.pass(meta);
+        }
+    }
+}
+
+/// Write into the outer header that a packet met congestion, if its queue says so (RFC 3168). It reaches the inner one by
+/// the rules of RFC 6040.
+#[inline]
+fn note_congestion(packet: &mut Packet<Raw>, meta: &qos::Meta) {
+    let bytes = packet.bytes_mut();
+    if let Some(now) = ip::tos(bytes)
+        && now & 3 != meta.ecn & 3
+    {
+        let version = bytes.first().map_or(0, |octet| octet >> 4);
+        ip::set_tos(bytes, version, now & !3 | meta.ecn & 3);
+    }
+}
