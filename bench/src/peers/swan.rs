@@ -45,7 +45,7 @@ impl Swan {
     /// # Errors
     /// If they do not agree.
     pub fn carry(lab: &Lab, name: &str, proposal: Proposal, networks: [&str; 2]) -> anyhow::Result<()> {
-        // As `Charon::start` has them.
+        // The folder of each daemon, by the name that `Charon::start` gives it.
         let folder = |side: Side| {
             Path::new("/run/ravelin")
                 .join(format!("bench-peer-{name}"))

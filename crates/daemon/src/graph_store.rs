@@ -262,11 +262,7 @@ impl GraphStore {
     }
 
     fn at_stage(&mut self, stage: Stage) -> io::Result<()> {
-        if let Some(trial) = &mut self.trial {
-            trial.stage = stage;
-            self.files.note(trial)?;
-        }
-        Ok(())
+        self.trial.as_mut().map_or(Ok(()), |trial| self.files.note_stage(trial, stage))
     }
 }
 

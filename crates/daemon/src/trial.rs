@@ -155,9 +155,17 @@ impl TrialFiles {
     }
 
     /// Write how far it is.
-    pub fn note(&self, trial: &Trial) -> io::Result<()> {
+    fn note(&self, trial: &Trial) -> io::Result<()> {
         let Some(path) = self.at(self.names.record) else { return Ok(()) };
         write_whole(&path, &serde_json::to_vec_pretty(trial)?, None)
+    }
+
+    /// Note that a trial has come this far. Where that cannot be written, it has not.
+    pub fn note_stage(&self, trial: &mut Trial, stage: Stage) -> io::Result<()> {
+        let noted = Trial { stage, ..trial.clone() };
+        self.note(&noted)?;
+        *trial = noted;
+        Ok(())
     }
 
     /// The trial is over.
@@ -276,6 +284,20 @@ mod tests {
         assert!(!Trial { boot: "another".into(), ..trial.clone() }.holds(Time::from_secs(1)));
         assert!(Trial { stage: Stage::Confirmed, ..trial.clone() }.holds(Time::from_secs(1000)));
         assert!(!Trial { stage: Stage::Rejected, ..trial }.holds(Time::from_secs(1)));
+    }
+
+    #[test]
+    fn a_stage_that_cannot_be_written_is_not_reached() {
+        let folder = Folder::new("stage");
+        let files = TrialFiles::of_graph(Some(&folder.0));
+        let mut trial = Trial::new(Path::new("/p"), "f".into(), false, Time::from_secs(100));
+        fs::remove_dir(&folder.0).unwrap();
+        files.note_stage(&mut trial, Stage::Confirmed).unwrap_err();
+        // It still ends with its time.
+        assert!(trial.stage == Stage::Waiting && !trial.holds(Time::from_secs(100)));
+        fs::create_dir(&folder.0).unwrap();
+        files.note_stage(&mut trial, Stage::Confirmed).unwrap();
+        assert_eq!((files.read().unwrap(), trial.stage), (Some(trial.clone()), Stage::Confirmed));
     }
 
     #[test]

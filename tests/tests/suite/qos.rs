@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use lab::rig::{Rig, RigOptions};
-use lab::{Eavesdropper, Program, Side};
+use lab::{Eavesdropper, Program, Running, Side};
 use serde_json::Value;
 use tests::{PATIENCE, associate, binary, copy_of_python, one_line, tcp_server};
 
@@ -246,9 +246,7 @@ fn packets_of_each_class_go_through_the_queues_of_a_graph() {
     rig.start_both().unwrap();
     associate(&rig).unwrap();
     let _server = tcp_server(&rig, &app, TCP);
-    let echo = Program::new(&app).args(["-c", SERVER, &ECHO.to_string()]);
-    let echo = rig.lab.bob().spawn(echo).unwrap();
-    echo.wait_for_output("ready", PATIENCE).unwrap();
+    let _echo = echo_server(&rig, &app);
     let wire = Eavesdropper::listen(&rig.lab, &[]);
 
     datagrams(&rig, &app, 46 << 2);
@@ -306,9 +304,7 @@ fn a_flood_that_fills_the_kernel_queue_of_its_class_costs_no_packet_of_another()
     let (mut rig, app) = build("rvl-qosk", "[qos]\npreset = \"two-classes\"\n");
     rig.start_both().unwrap();
     associate(&rig).unwrap();
-    let echo = Program::new(&app).args(["-c", SERVER, &ECHO.to_string()]);
-    let echo = rig.lab.bob().spawn(echo).unwrap();
-    echo.wait_for_output("ready", PATIENCE).unwrap();
+    let _echo = echo_server(&rig, &app);
     // A stopped daemon reads nothing, so what is sent meanwhile waits in the kernel or is lost there.
     rig.daemon(Side::Alice).unwrap().signal(libc::SIGSTOP).unwrap();
     let flood = rig.lab.alice().run_program(sends(&app, 0, 1000), PATIENCE).unwrap();
@@ -378,6 +374,14 @@ fn a_class_that_is_full_loses_packets_and_status_tells_the_reason() {
     std::fs::remove_file(&file).unwrap();
 }
 
+/// A program of Bob that answers the datagrams of [`ECHO`].
+fn echo_server(rig: &Rig, app: &Path) -> Running {
+    let program = Program::new(app).args(["-c", SERVER, &ECHO.to_string()]);
+    let echo = rig.lab.bob().spawn(program).unwrap();
+    echo.wait_for_output("ready", PATIENCE).unwrap();
+    echo
+}
+
 /// A graph in a file, for a rig whose configuration names it.
 struct GraphFile(std::path::PathBuf);
 
@@ -427,9 +431,7 @@ fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() 
     let (mut rig, app) = build("rvl-qosx", &file.configuration());
     rig.start_both().unwrap();
     associate(&rig).unwrap();
-    let echo = Program::new(&app).args(["-c", SERVER, &ECHO.to_string()]);
-    let echo = rig.lab.bob().spawn(echo).unwrap();
-    echo.wait_for_output("ready", PATIENCE).unwrap();
+    let _echo = echo_server(&rig, &app);
     datagrams(&rig, &app, 46 << 2);
     assert_eq!(of(&counts(&rig), "5a", "every").1, COUNT);
 
@@ -523,8 +525,15 @@ fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() 
     let done = stream.finish(PATIENCE).unwrap();
     assert!(done.status.success(), "a datagram of the stream was lost: {}", done.err());
     assert!(done.out().lines().last().unwrap().parse::<u64>().unwrap() > 100);
-    let audit = rig.json(Side::Alice, &["qos", "show"]).unwrap();
-    assert!(audit["waiting"].is_null(), "{audit}");
+    let shown = rig.json(Side::Alice, &["qos", "show"]).unwrap();
+    assert!(shown["waiting"].is_null(), "{shown}");
+
+    // An exchange is one of both directions: what arrives is of the new class too.
+    let renamed = file.beside("renamed.toml", "[class.others]\nmatch = \"rest\"\n");
+    rig.ravelin(Side::Alice, &["qos", "apply", &renamed], "").unwrap();
+    assert_eq!(of(&counts_of(&rig, Side::Alice, "in"), "5a", "others").0, 0);
+    datagrams(&rig, &app, 0);
+    assert!(of(&counts_of(&rig, Side::Alice, "in"), "5a", "others").1 >= COUNT);
 }
 
 #[test]
@@ -534,9 +543,7 @@ fn what_arrives_goes_through_the_queues_of_a_graph_by_its_outer_mark() {
     rig.start_both().unwrap();
     associate(&rig).unwrap();
     let _server = tcp_server(&rig, &app, TCP);
-    let echo = Program::new(&app).args(["-c", SERVER, &ECHO.to_string()]);
-    let echo = rig.lab.bob().spawn(echo).unwrap();
-    echo.wait_for_output("ready", PATIENCE).unwrap();
+    let _echo = echo_server(&rig, &app);
     let wire = Eavesdropper::listen(&rig.lab, &[]);
 
     datagrams(&rig, &app, 46 << 2);

@@ -54,7 +54,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The hosts of Figure 7 beside the two gateways.
 pub(super) struct Bed {
-    _echo: Child_,
+    _echo: OwnedChild,
     sources: Sources,
     prober: Netns,
     cgroup: Cgroup,
@@ -65,9 +65,9 @@ pub(super) struct Bed {
 }
 
 /// A process that ends with this value.
-struct Child_(Child);
+struct OwnedChild(Child);
 
-impl Drop for Child_ {
+impl Drop for OwnedChild {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -199,10 +199,10 @@ impl Bed {
         )?;
         let own = product::own()?;
         let echo = echo(&peer, &cgroup, &own)?;
-        let sources_ = Sources::open(&sources, SocketAddr::from(([203, 0, 113, 2], 9)))?;
+        let load = Sources::open(&sources, SocketAddr::from(([203, 0, 113, 2], 9)))?;
         let mut namespaces = sources;
         namespaces.push(peer);
-        Ok(Bed { _echo: echo, sources: sources_, prober, cgroup, has_engine, own, _namespaces: namespaces })
+        Ok(Bed { _echo: echo, sources: load, prober, cgroup, has_engine, own, _namespaces: namespaces })
     }
 
     /// The ways that are probed here.
@@ -224,7 +224,7 @@ impl Bed {
         command.args(["probe", &count.to_string(), &interval.as_micros().to_string()]);
         command.args(self.targets().iter().map(Target::probe));
         command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = Child_(self.prober.prepare(&mut command, Some(&self.cgroup))?.spawn()?);
+        let mut child = OwnedChild(self.prober.prepare(&mut command, Some(&self.cgroup))?.spawn()?);
         let out = child.0.stdout.take().context("no output of the prober")?;
         let longest = interval * u32::try_from(count)? + GRACE + PATIENCE;
         let read = std::thread::spawn(move || -> anyhow::Result<Vec<Answers>> {
@@ -290,11 +290,11 @@ fn real_time(own: &Path, priority: u32) -> Command {
     command
 }
 
-fn echo(peer: &Netns, cgroup: &Cgroup, own: &Path) -> anyhow::Result<Child_> {
+fn echo(peer: &Netns, cgroup: &Cgroup, own: &Path) -> anyhow::Result<OwnedChild> {
     let mut command = real_time(own, PROBER);
     command.arg("echo").args(targets().iter().map(Target::echo));
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut child = Child_(peer.prepare(&mut command, Some(cgroup))?.spawn()?);
+    let mut child = OwnedChild(peer.prepare(&mut command, Some(cgroup))?.spawn()?);
     let out = child.0.stdout.take().context("no output of the peer")?;
     let mut line = String::new();
     BufReader::new(out).read_line(&mut line)?;

@@ -30,7 +30,7 @@ impl Sources {
     /// Open one socket in each namespace.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel refuses a socket, its address or its buffer.
     pub(super) fn open(sources: &[Netns], sink: SocketAddr) -> anyhow::Result<Sources> {
         let open = |netns: &Netns| {
             netns.run(|| -> anyhow::Result<UdpSocket> {

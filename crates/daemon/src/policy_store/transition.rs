@@ -208,11 +208,7 @@ impl PolicyStore {
     }
 
     fn at_stage(&mut self, stage: Stage) -> io::Result<()> {
-        if let Some(trial) = &mut self.trial {
-            trial.stage = stage;
-            self.files.note(trial)?;
-        }
-        Ok(())
+        self.trial.as_mut().map_or(Ok(()), |trial| self.files.note_stage(trial, stage))
     }
 
     /// Applications whose tables are other ones in `after`, by name: added, removed, changed. The others keep what they have.

@@ -74,7 +74,7 @@ impl FirstGraph {
     /// whose applications it can name. From here on the trial is this daemon's.
     ///
     /// # Errors
-    /// As for [`FirstGraph::prepare`], or a file cannot be written.
+    /// The graph cannot be read or has faults, or a file of its trial cannot be read or written.
     pub(super) fn settled(
         first: Option<FirstGraph>,
         compiled: &Compiled,
