@@ -209,7 +209,7 @@ impl<W: Wait> GraphState<W> {
         self.graph.serve(context, &mut self.ended)
     }
 
-    /// A turn begins.
+    /// Notes the time at which a turn begins; what the turn costs is counted from there.
     #[inline]
     pub(crate) fn begin_turn(&mut self, now: Time) {
         self.began = now;
