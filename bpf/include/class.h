@@ -35,13 +35,20 @@ static __always_inline void note_class(struct __sk_buff *skb, const struct rvl_n
 		skb->tc_index = RVL_CLASSED | (aggregate & CLASS_BITS);
 }
 
+/* The DSCP of a packet by the first octets of its IP header (RFC 2474 section 3). */
+static __always_inline __u32 dscp_of(const __u8 head[2])
+{
+	__u32 dscp = head[0] >> 4 == 4 ? head[1] >> 2 : (head[0] & 0xf) << 2 | head[1] >> 6;
+
+	return dscp & (RVL_AGGREGATES - 1);
+}
+
 /* The class of an application's packet at the TUN, whose IP header comes first. */
 static __always_inline __u8 class_at_tun(struct __sk_buff *skb, __u32 app)
 {
 	const struct rvl_split *value = split_of_queues();
 	const struct rvl_app_classes *of_app = NULL;
 	__u8 head[2] = {};
-	__u32 dscp;
 
 	if (!value)
 		return 0;
@@ -49,22 +56,32 @@ static __always_inline __u8 class_at_tun(struct __sk_buff *skb, __u32 app)
 		return skb->tc_index & CLASS_BITS;
 	if (bpf_skb_load_bytes(skb, 0, head, sizeof(head)))
 		return 0;
-	dscp = head[0] >> 4 == 4 ? head[1] >> 2 : (head[0] & 0xf) << 2 | head[1] >> 6;
-	dscp &= RVL_AGGREGATES - 1;
 	if (app && value->apps)
 		of_app = bpf_map_lookup_elem(&split_apps, &app);
-	return of_app ? of_app->of_dscp[dscp] : value->of_dscp[dscp];
+	return of_app ? of_app->of_dscp[dscp_of(head)] : value->of_dscp[dscp_of(head)];
 }
 
 /*
  * The hash of a user, who is an address behind this host, or an application of it (multilinear hashing by a secret key: who does not know it
  * cannot choose addresses that fall together).
  */
-static __always_inline __u32 user_hash(struct __sk_buff *skb, const struct rvl_split *value)
+static __always_inline __u32 user_hash(const struct rvl_split *value, __u32 app, const __u32 words[4])
+{
+	__u64 sum = value->seed[0];
+
+	sum += value->seed[1] * app;
+	sum += value->seed[2] * words[0];
+	sum += value->seed[3] * words[1];
+	sum += value->seed[4] * words[2];
+	sum += value->seed[5] * words[3];
+	return sum >> 32;
+}
+
+/* The hash of the user whose packet is at the TUN, behind its record. */
+static __always_inline __u32 user_at_tun(struct __sk_buff *skb, const struct rvl_split *value)
 {
 	struct rvl_record record;
 	__u32 words[4] = {};
-	__u64 sum = value->seed[0];
 
 	if (bpf_skb_load_bytes(skb, 0, &record, sizeof(record)))
 		return 0;
@@ -72,12 +89,7 @@ static __always_inline __u32 user_hash(struct __sk_buff *skb, const struct rvl_s
 		bpf_skb_load_bytes(skb, sizeof(record) + 12, words, 4);
 	else
 		bpf_skb_load_bytes(skb, sizeof(record) + 8, words, 16);
-	sum += value->seed[1] * (record.mark & RVL_MARK_APP);
-	sum += value->seed[2] * words[0];
-	sum += value->seed[3] * words[1];
-	sum += value->seed[4] * words[2];
-	sum += value->seed[5] * words[3];
-	return sum >> 32;
+	return user_hash(value, record.mark & RVL_MARK_APP, words);
 }
 
 /* The queue of the TUN for a packet. The kernel takes the answer modulo the number of attached queues. */
@@ -92,7 +104,7 @@ int tun_steering(struct __sk_buff *skb)
 	share = &value->of[skb->tc_index & CLASS_BITS];
 	if (share->count < 2)
 		return share->first;
-	return share->first + user_hash(skb, value) % share->count;
+	return share->first + user_at_tun(skb, value) % share->count;
 }
 
 /*
@@ -114,6 +126,40 @@ static __always_inline bool fits_queue(struct __sk_buff *skb)
 		return true;
 	__sync_fetch_and_add(&queue->lost, 1);
 	return false;
+}
+
+/*
+ * Whether the queue that a packet from a network behind us will be given is full. Such a packet can be dropped here: the way to the queue,
+ * where it would end, costs more than everything up to this place. It is counted as one that came to the queue and was lost there.
+ */
+static __always_inline bool is_queue_full(struct __sk_buff *skb, const struct headers *h)
+{
+	const struct rvl_split *value = split_of_queues();
+	const struct rvl_share *share;
+	struct rvl_tun_queue *queue;
+	__u32 words[4] = {}, key;
+	__u8 head[2], class;
+
+	if (!value || !load(skb, 0, head, sizeof(head)))
+		return false;
+	class = (skb->tc_index & ~CLASS_BITS) == RVL_CLASSED ? skb->tc_index : value->of_dscp[dscp_of(head)];
+	share = &value->of[class & CLASS_BITS];
+	key = share->first;
+	if (share->count > 1) {
+		if (h->version == 4)
+			words[0] = h->source.words[3];
+		else
+			__builtin_memcpy(words, &h->source, sizeof(words));
+		key += user_hash(value, 0, words) % share->count;
+	}
+	queue = bpf_map_lookup_elem(&tun_queues, &key);
+	if (!queue || !queue->limit)
+		return false;
+	if ((__s64)(queue->arrived - queue->lost - queue->taken) < (__s64)queue->limit)
+		return false;
+	__sync_fetch_and_add(&queue->arrived, 1);
+	__sync_fetch_and_add(&queue->lost, 1);
+	return true;
 }
 
 #endif

@@ -100,6 +100,8 @@ static __always_inline int to_engine(struct __sk_buff *skb, const struct rvl_con
 		return device_drop(RVL_C_GATEWAY_SOURCE_ROUTE);
 	if (!cfg->tun)
 		return device_drop(RVL_C_EGRESS_NO_TUN);
+	if (is_queue_full(skb, h))
+		return device_drop(RVL_C_TUN_QUEUE_FULL);
 	skb->mark = as_mark(fields);
 	count(counter);
 	return bpf_redirect(cfg->tun, 0);
