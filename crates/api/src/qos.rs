@@ -135,7 +135,7 @@ pub struct QosDirectionState {
 pub struct QosClassCounts {
     /// The name of the class.
     pub class: String,
-    /// The hook in front of the queue, as paper 002 numbers it: `1a`, `3a`, `5a`.
+    /// The hook in front of the queue, as paper 002 numbers it: `1a`, `3a`, `5a`, `4a`, `2a`.
     pub hook: String,
     /// Packets that came; a super-packet counts as its pieces.
     pub arrived: u64,

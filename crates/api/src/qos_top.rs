@@ -72,7 +72,7 @@ pub struct QosTopClass {
 pub struct QosTopLoss {
     /// The class, or the classes that share a kernel queue; none where the class is not counted.
     pub classes: Vec<String>,
-    /// The hook in front of the queue (`1a`, `3a`, `5a`), or `kernel`; `graph` where no place was left to wait.
+    /// The hook in front of the queue (`1a`, `3a`, `5a`, `4a`, `2a`), or `kernel`; `graph` where no place was left to wait.
     pub place: String,
     /// The number of the kernel queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -10,7 +10,6 @@ use netio::clock;
 use policy::Compiled;
 use qos::Direction;
 use qos::graph::compile::suites;
-use qos::graph::description::HookPoint;
 use qos::graph::house::{Line, SuiteCost, Used};
 use qos::graph::rules::Field;
 use qos::graph::{Aggregates, Code, Fault, Graph, House, compile, named};
@@ -154,12 +153,8 @@ impl GraphMaker {
         let numbers =
             (0..).zip(suites(house)).filter_map(|(number, name)| Some((*self.suites.get(&name)?, number)));
         make(compiled, numbers.collect(), seed.rotate_left(7)).map(Box::new).map_err(|error| {
-            let at = &loaded.description.hooks;
-            let is_it = |point: HookPoint| error.hook().is_some_and(|hook| hook.queue() == point.queue());
-            let hook = at.iter().find(|hook| is_it(hook.at.value));
-            let span = hook.map_or(0..0, |hook| hook.at.span.clone());
-            let remedy = "leave that hook empty".to_owned();
-            broken(vec![Fault { span, code: Code::WrongPlace, message: error.to_string(), remedy }])
+            let remedy = "report this to the maintainers of ravelin".to_owned();
+            broken(vec![Fault { span: 0..0, code: Code::WrongPlace, message: error.to_string(), remedy }])
         })
     }
 }

@@ -27,6 +27,7 @@ mod graph;
 mod outcome;
 mod permit;
 mod queued;
+mod results;
 mod scrubbed;
 
 use check_spd::check_spd;

@@ -27,6 +27,7 @@ mod origin;
 mod outcome;
 mod protector;
 mod queued;
+mod results;
 mod route;
 mod scrubbed;
 mod selection;

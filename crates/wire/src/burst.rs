@@ -165,6 +165,13 @@ impl Burst<stage::Scheduled> {
     }
 }
 
+impl Burst<stage::Admitted> {
+    /// Some octets of the burst, to note in a header what a queue has decided. `None` if they are not all there.
+    pub fn octets_mut(&mut self, octets: Range<usize>) -> Option<&mut [u8]> {
+        self.buf.as_mut_slice().get_mut(octets)
+    }
+}
+
 impl Burst<stage::Raw> {
     /// Wraps what a socket received: datagrams of `stride` octets in `buf`, the last perhaps shorter. A stride of zero,
     /// or one longer than the data, means one datagram. `None` if the addresses are of two families.

@@ -17,7 +17,8 @@ use control::asker::Asker;
 use control::extract::Body;
 
 /// The queues that packets of a data thread meet, by the hooks in front of them.
-const QUEUES: [HookPoint; 3] = [HookPoint::In1a, HookPoint::In3a, HookPoint::In5a];
+const QUEUES: [HookPoint; 5] =
+    [HookPoint::In1a, HookPoint::In3a, HookPoint::In5a, HookPoint::In4a, HookPoint::In2a];
 
 pub(super) async fn state(State(plane): State<Shared>) -> Answer<QosState> {
     Ok(Doc(look(&plane).await?))

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use wire::coalesce::Checks;
 use wire::stage::Admitted;
-use wire::{Burst, Coalesced, Coalescer, Meta, Packet, Pool};
+use wire::{Burst, Coalesced, Coalescer, Meta, Packet, Pool, ip};
 
 use crate::stats::Dropped;
 
@@ -140,6 +140,36 @@ impl Delivery {
         self.bursts.drain(..).rev().for_each(|burst| pool.put(burst.into_buf()));
     }
 
+    /// Move all packets of another delivery behind those that are there.
+    pub(super) fn append(&mut self, other: &mut Delivery) {
+        let (bursts, packets) = (self.bursts.len() as u32, self.packets.len() as u32);
+        self.items.extend(other.items.drain(..).map(|Item { place, mark }| {
+            let place = match place {
+                Place::Burst { index, start, end } => Place::Burst { index: index + bursts, start, end },
+                Place::Packet(index) => Place::Packet(index + packets),
+            };
+            Item { place, mark }
+        }));
+        self.bursts.append(&mut other.bursts);
+        self.packets.append(&mut other.packets);
+    }
+
+    /// Change the type of service in the header of each packet.
+    pub(super) fn change_tos(&mut self, change: impl Fn(u8) -> u8 + Copy) {
+        for item in &self.items {
+            let bytes = match item.place {
+                Place::Burst { index, start, end } => self
+                    .bursts
+                    .get_mut(index as usize)
+                    .and_then(|burst| burst.octets_mut(start as usize..end as usize)),
+                Place::Packet(index) => self.packets.get_mut(index as usize).map(Packet::bytes_mut),
+            };
+            if let Some(bytes) = bytes {
+                change_tos(bytes, change);
+            }
+        }
+    }
+
     fn bytes(&self, item: &Item) -> &[u8] {
         match item.place {
             Place::Burst { index, start, end } => {
@@ -172,5 +202,16 @@ impl Delivery {
         }
         self.items.push(Item { place: Place::Packet(self.packets.len() as u32), mark });
         self.packets.push(packet);
+    }
+}
+
+/// Change the type of service in the header of a packet.
+pub(super) fn change_tos(bytes: &mut [u8], change: impl Fn(u8) -> u8) {
+    if let Some(before) = ip::tos(bytes) {
+        let version = bytes.first().map_or(0, |octet| octet >> 4);
+        let now = change(before);
+        if now != before {
+            ip::set_tos(bytes, version, now);
+        }
     }
 }

@@ -8,12 +8,14 @@ use std::net::IpAddr;
 use crypto::SuiteId;
 use qos::behaviour::{AuthBudget, Demotion};
 use qos::graph::Graph;
+use qos::graph::description::HookPoint;
 use qos::node::Wake;
 use qos::{Amount, Colour, Direction};
 use sadb::InboundSa;
 use wire::stage::Raw;
 use wire::{AggregateId, Burst, Packet, Time};
 
+use super::results::{Collected, Opened};
 use crate::queued::{GraphError, GraphState, Ticket, Wait, header_kind};
 
 /// The nanoseconds that packets of one source may cost in an association without being authentic, until others go first.
@@ -28,6 +30,8 @@ pub(super) enum Waiting {
     Packet(Packet<Raw>),
     /// Datagrams of one association.
     Burst(Burst<Raw>),
+    /// Packets for the host, behind cryptography.
+    Opened(Opened),
 }
 
 /// The outer header by which an association is found.
@@ -51,6 +55,7 @@ impl Wait for WaitingEntry {
         match &self.waiting {
             Waiting::Packet(packet) => packet.bytes().len(),
             Waiting::Burst(burst) => burst.bytes().len(),
+            Waiting::Opened(opened) => opened.octets(),
         }
     }
 }
@@ -62,6 +67,8 @@ pub struct InboundGraph {
     pub(super) budget: AuthBudget,
     /// The class of sources that used their budget up.
     lowest: AggregateId,
+    /// What is collected of the job that is under way, for the queues behind cryptography.
+    pub(super) collected: Collected,
 }
 
 impl InboundGraph {
@@ -75,13 +82,15 @@ impl InboundGraph {
         suites: Vec<(SuiteId, u16)>,
         seed: u64,
     ) -> Result<InboundGraph, GraphError> {
+        let is_plain = graph.is_plain(HookPoint::In4a) && graph.is_plain(HookPoint::In2a);
+        let collected = Collected::new(!is_plain || graph.marks());
         let state = GraphState::new(Direction::Inbound, graph, suites, seed)?;
         let unmarked = qos::Meta { direction: Direction::Inbound, ..qos::Meta::default() };
         let less = state.graph.aggregates().find("le").filter(|class| state.graph.has(*class));
         let lowest = less.unwrap_or_else(|| state.graph.classify(&unmarked));
         let demotion = Demotion::Aggregate(lowest);
         let budget = AuthBudget::new(AUTH_BUDGET, demotion, PAIRS, seed.rotate_left(41));
-        Ok(InboundGraph { state, budget: budget.map_err(|_| GraphError::Direction)?, lowest })
+        Ok(InboundGraph { state, budget: budget.map_err(|_| GraphError::Direction)?, lowest, collected })
     }
 
     /// The graph, to be asked.
@@ -147,6 +156,14 @@ impl InboundGraph {
         }
     }
 
+    /// A packet has left cryptography. It goes on to the queues behind, or limits count it no more.
+    #[inline]
+    pub(super) fn leave(&mut self, meta: &qos::Meta) {
+        if !self.collected.note(meta.amount) {
+            self.state.graph.pass(meta);
+        }
+    }
+
     /// Say that what the last turn brought is carried out; see [`super::Inbound::settle`].
     pub(super) fn settle(&mut self, now: Time) -> Wake {
         let context = self.state.context(now);
@@ -157,6 +174,7 @@ impl InboundGraph {
     /// Take over what waits in the graph before. Who was demoted stays so: the hashes of sources are what they were.
     pub(super) fn adopt(&mut self, before: InboundGraph, now: Time) {
         self.budget = before.budget;
+        self.collected.adopt(before.collected);
         self.state.adopt(before.state, now);
     }
 }

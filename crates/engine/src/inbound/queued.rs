@@ -108,6 +108,7 @@ impl Inbound {
         delivery: &mut Delivery,
     ) -> bool {
         let (stages, mut cx) = self.lend(pool, out);
+        stages.release_opened(now, &mut cx, delivery);
         let more = (0..most).all(|_| stages.look_up_one(now, &mut cx, delivery));
         stages.deliver(&mut cx, delivery);
         more
@@ -377,11 +378,19 @@ impl Stages {
     }
 
     /// End what the graph has dropped.
-    fn end_dropped(&mut self, now: Time, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) {
+    pub(super) fn end_dropped(
+        &mut self,
+        now: Time,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
         while let Some(queues) = &mut self.queues
             && let Some(ended) = queues.state.next_ended()
         {
             if let Some(held) = queues.state.take(ended.item) {
+                if matches!(held.waiting, Waiting::Opened(_)) {
+                    self.free_opened();
+                }
                 self.end(now, held, reason(ended.cause), cx, delivery);
             }
         }
@@ -389,7 +398,7 @@ impl Stages {
 
     /// End what waited, or was to wait.
     #[cold]
-    fn end(
+    pub(super) fn end(
         &mut self,
         now: Time,
         held: WaitingEntry,
@@ -415,6 +424,7 @@ impl Stages {
                 self.refuse(now, &burst, all, reason, cx, delivery);
                 cx.pool.put(burst.into_buf());
             }
+            Waiting::Opened(opened) => self.end_opened(name, opened, reason, now, cx),
         }
     }
 
@@ -454,7 +464,10 @@ impl Stages {
         let mut held = self.queues.as_mut().map(|queues| queues.state.waiting.drain().collect::<Vec<_>>());
         // What a shaper holds back.
         for held in held.iter_mut().flat_map(|held| held.drain(..)) {
-            self.end(now, held, DropReason::ShapedOut, cx, delivery);
+            match held {
+                WaitingEntry { waiting: Waiting::Opened(opened), .. } => self.hand_out(opened, cx, delivery),
+                held => self.end(now, held, DropReason::ShapedOut, cx, delivery),
+            }
         }
         self.deliver(cx, delivery);
         self.queues = None;

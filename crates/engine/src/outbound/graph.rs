@@ -5,12 +5,14 @@
 
 use crypto::SuiteId;
 use qos::graph::Graph;
+use qos::graph::description::HookPoint;
 use qos::node::Wake;
 use qos::{Amount, Direction, HeaderKind, UnitMask};
 use sadb::OutboundSa;
 use wire::stage::{Inner, Selected};
 use wire::{AggregateId, Packet, SegmentPosition, Time};
 
+use super::results::{Collected, Finished};
 use super::selection::Selection;
 use crate::queued::{GraphError, GraphState, Ticket, Wait, header_kind};
 
@@ -20,6 +22,8 @@ pub(super) enum Waiting {
     Received(Packet<Inner>),
     /// It waits for its turn with the association that was chosen for it.
     Selected(Chosen),
+    /// It is ready for the wire, and waits behind cryptography.
+    Finished(Finished),
 }
 
 /// A packet that waits for its turn.
@@ -37,6 +41,7 @@ impl Wait for Waiting {
         match self {
             Waiting::Received(packet) => packet.bytes().len(),
             Waiting::Selected(chosen) => chosen.packet.bytes().len(),
+            Waiting::Finished(finished) => finished.octets(),
         }
     }
 }
@@ -55,6 +60,8 @@ pub struct OutboundGraph {
     pub(super) usual: u64,
     /// What the graph knows of the packet whose look-up is under way.
     pub(super) entering: Option<qos::Meta>,
+    /// The outcomes of the turn that is under way, for the queues behind cryptography.
+    pub(super) collected: Collected,
 }
 
 impl OutboundGraph {
@@ -68,12 +75,16 @@ impl OutboundGraph {
         suites: Vec<(SuiteId, u16)>,
         seed: u64,
     ) -> Result<OutboundGraph, GraphError> {
+        let is_plain = graph.is_plain(HookPoint::In4a) && graph.is_plain(HookPoint::In2a);
+        // An outer header is written behind cryptography.
+        let collected = Collected::new(!is_plain || graph.marks());
         Ok(OutboundGraph {
             state: GraphState::new(Direction::Outbound, graph, suites, seed)?,
             settled: 0,
             last: AggregateId::DEFAULT,
             usual: 1_000,
             entering: None,
+            collected,
         })
     }
 
@@ -118,6 +129,18 @@ impl OutboundGraph {
         if peers.is_empty() { 0 } else { peers.number(sa.config().endpoints.remote) }
     }
 
+    /// A packet has left cryptography, or needs none. Returns whether it goes on to queues behind, with the outcomes that
+    /// are offered next; if not, limits count it no more.
+    #[inline]
+    pub(super) fn leave(&mut self, meta: &qos::Meta) -> bool {
+        if self.collected.is_wanted {
+            self.collected.note(meta);
+        } else {
+            self.state.graph.pass(meta);
+        }
+        self.collected.is_wanted
+    }
+
     /// Say that what the last turn brought is carried out; see [`super::Outbound::settle`].
     pub(super) fn settle(&mut self, now: Time) -> Wake {
         let context = self.state.context(now);
@@ -136,6 +159,7 @@ impl OutboundGraph {
     /// Take over what waits in the graph before, and what was learned.
     pub(super) fn adopt(&mut self, before: OutboundGraph, now: Time) {
         self.usual = before.usual;
+        self.collected.adopt(before.collected);
         self.state.adopt(before.state, now);
     }
 }

@@ -81,7 +81,10 @@ impl Outbound {
     /// Decide about the packets that wait for it, at most `most` of them. Returns whether more wait.
     pub fn look_up(&mut self, now: Time, most: usize, pool: &mut Pool, out: &mut Vec<Outcome>) -> bool {
         let (stages, mut cx) = self.lend(pool, out);
-        (0..most).all(|_| stages.look_up_one(now, &mut cx))
+        stages.release_results(now, &mut cx);
+        let more = (0..most).all(|_| stages.look_up_one(now, &mut cx));
+        stages.release_results(now, &mut cx);
+        more
     }
 
     /// Protect the packets whose turn it is, as far as the unit wants work. Returns whether there were any.
@@ -147,7 +150,7 @@ impl Stages {
             Err(Waiting::Received(packet)) => {
                 self.refuse_at_once(packet, DropReason::QueueFull, Some(&flow), cx);
             }
-            Err(Waiting::Selected(chosen)) => cx.discard(chosen.packet, DropReason::QueueFull, Some(&flow)),
+            Err(waiting) => self.end_waiting(waiting, DropReason::QueueFull, cx),
         }
     }
 
@@ -175,25 +178,29 @@ impl Stages {
         if queues.state.has_ended() {
             self.end(now, cx);
         }
-        let Some((meta, waiting)) = taken else { return false };
+        let Some((mut meta, waiting)) = taken else { return false };
         match waiting {
             Waiting::Received(mut packet) => {
+                write_marks(&mut packet, &mut meta);
                 if let Some(queues) = &mut self.queues {
                     queues.entering = Some(meta);
                     queues.state.copy(&packet, cx.out.len());
                 }
                 packet.meta.received = now;
-                write_marks(&mut packet, &meta);
+                let from = cx.out.len();
                 self.enter(packet, cx);
                 if let Some(queues) = &mut self.queues {
                     queues.state.forget_copy(cx.out.len());
-                    // It did not go on to 3a: it has left, ended, or waits elsewhere.
+                    // It did not go on to 3a: it goes in clear, has ended, or waits elsewhere.
                     if let Some(meta) = queues.entering.take() {
-                        queues.state.graph.pass(&meta);
+                        let goes_on = self.leave(&meta);
+                        if goes_on {
+                            self.offer_results(HookPoint::In2a, from, now, cx);
+                        }
                     }
                 }
             }
-            Waiting::Selected(chosen) => cx.discard(chosen.packet, DropReason::NoUnit, None),
+            waiting => self.end_waiting(waiting, DropReason::NoUnit, cx),
         }
         true
     }
@@ -234,6 +241,9 @@ impl Stages {
         (meta.association, meta.spi) = (sa.spi().0, sa.spi().0);
         (meta.suite, meta.units, meta.header) = (suite, units, header);
         // What was noted so far stands in the header, and a scrubber may have changed it.
+        if meta.dscp[0] == meta.dscp[1] {
+            meta.dscp[0] = headers.tos >> 2;
+        }
         (meta.dscp[1], meta.ecn) = (headers.tos >> 2, headers.tos & 3);
         if let Some(before) = &before
             && named == AggregateId::DEFAULT
@@ -253,11 +263,10 @@ impl Stages {
                     self.end(now, cx);
                 }
             }
-            Err(Waiting::Selected(Chosen { packet, .. })) => {
+            Err(waiting) => {
                 queues.state.graph.pass(&meta);
-                cx.discard(packet, DropReason::QueueFull, Some(flow));
+                self.end_waiting(waiting, DropReason::QueueFull, cx);
             }
-            Err(Waiting::Received(packet)) => cx.discard(packet, DropReason::QueueFull, Some(flow)),
         }
     }
 
@@ -267,16 +276,22 @@ impl Stages {
         if let Some(queues) = &mut self.queues {
             queues.state.begin_turn(now);
         }
+        // The first outcome that is not offered at 4a yet.
+        let mut from = cx.out.len();
         while let Some(queues) = &mut self.queues {
             let context = queues.state.context(now);
             let assignment = queues.state.next(&context);
             let has_ended = queues.state.has_ended();
+            let is_copying = queues.state.is_copying();
             if let Some(assignment) = assignment {
                 any = true;
+                if queues.collected.is_of_others(&assignment.meta) {
+                    self.finish_results(&mut from, now, cx);
+                }
                 self.carry_on(now, assignment, cx);
-                if self.queues.as_ref().is_some_and(|queues| queues.state.is_copying()) {
+                if is_copying {
                     // What becomes of it is known at once.
-                    self.protector.flush(cx);
+                    self.finish_results(&mut from, now, cx);
                 }
             } else if !has_ended {
                 break;
@@ -284,22 +299,35 @@ impl Stages {
             if has_ended {
                 self.end(now, cx);
             }
+            if is_copying {
+                from = cx.out.len();
+            }
             if self.queues.as_ref().is_none_or(|queues| queues.state.is_turn_full()) {
                 break;
             }
         }
-        self.protector.flush(cx);
+        self.finish_results(&mut from, now, cx);
+        self.release_results(now, cx);
         any
+    }
+
+    /// Close the burst that is open, and offer the outcomes from this place on at 4a if components hang there.
+    fn finish_results(&mut self, from: &mut usize, now: Time, cx: &mut Cx<'_, Outcome>) {
+        self.protector.flush(cx);
+        if self.queues.as_ref().is_some_and(|queues| queues.collected.is_wanted) {
+            self.offer_results(HookPoint::In4a, *from, now, cx);
+            *from = cx.out.len();
+        }
     }
 
     /// Protect a packet, or so many pieces of it, whose turn it is.
     fn carry_on(&mut self, now: Time, assignment: Assignment<Ticket>, cx: &mut Cx<'_, Outcome>) {
         let Some(queues) = &mut self.queues else { return };
-        let Assignment { grant, job, item, meta, budget, .. } = assignment;
+        let Assignment { grant, job, item, mut meta, budget, .. } = assignment;
         let Some(Waiting::Selected(mut chosen)) = queues.state.take(item) else { return };
         chosen.packet.meta.received = now;
         chosen.packet.meta.aggregate = meta.aggregate;
-        write_marks(&mut chosen.packet, &meta);
+        write_marks(&mut chosen.packet, &mut meta);
         queues.state.copy(&chosen.packet, cx.out.len());
         // A burst has packets of one class: where a unit fails, no class pays for another.
         if std::mem::replace(&mut queues.last, meta.aggregate) != meta.aggregate {
@@ -310,7 +338,8 @@ impl Stages {
         }
         let Some(association) = chosen.selection.association() else {
             cx.discard(chosen.packet, DropReason::NoSa, None);
-            return self.leave(&meta);
+            self.leave(&meta);
+            return;
         };
         let is_cut = budget.packets < meta.amount.packets;
         let turn = seam::turn_granted(&grant);
@@ -322,13 +351,15 @@ impl Stages {
         {
             self.protector.append(&chosen.packet, &plain, turn, cx);
             cx.pool.put(chosen.packet.into_buf());
-            return self.leave(&meta);
+            self.leave(&meta);
+            return;
         }
         let headers = match Headers::parse(chosen.packet.bytes()) {
             Ok(headers) => headers,
             Err(error) => {
                 cx.discard(chosen.packet, error.into(), None);
-                return self.leave(&meta);
+                self.leave(&meta);
+                return;
             }
         };
         let flow = super::route::final_flow(chosen.packet.bytes(), &headers);
@@ -345,14 +376,16 @@ impl Stages {
                 }
                 Progress::Done => {
                     cx.pool.put(chosen.packet.into_buf());
-                    return self.leave(&meta);
+                    self.leave(&meta);
+                    return;
                 }
                 // It goes through in one: a bundle, or a packet that is not copied.
                 Progress::Whole if chosen.sent.is_start() => {}
                 // Its first pieces have left in a way that does not go on so.
                 Progress::Whole => {
                     cx.discard(chosen.packet, DropReason::NoSa, Some(&flow));
-                    return self.leave(&meta);
+                    self.leave(&meta);
+                    return;
                 }
             }
         }
@@ -373,14 +406,13 @@ impl Stages {
     ) {
         let Some(queues) = &mut self.queues else { return cx.pool.put(chosen.packet.into_buf()) };
         let context = queues.state.context(now);
-        queues.state.graph.pass(&qos::Meta { amount: done, ..meta });
+        queues.leave(&qos::Meta { amount: done, ..meta });
         meta.amount.packets -= done.packets.min(meta.amount.packets);
         meta.amount.octets -= done.octets.min(meta.amount.octets);
         match queues.state.keep(Waiting::Selected(chosen)) {
             Ok(ticket) => queues.state.graph.rest(job, ticket, meta, &context),
             // Its place was freed a moment ago.
-            Err(Waiting::Selected(Chosen { packet, .. })) => cx.discard(packet, DropReason::QueueFull, None),
-            Err(Waiting::Received(packet)) => cx.discard(packet, DropReason::QueueFull, None),
+            Err(waiting) => self.end_waiting(waiting, DropReason::QueueFull, cx),
         }
     }
 
@@ -429,17 +461,27 @@ impl Stages {
         }
     }
 
-    /// A packet has left the graph: its limits count it no more.
-    fn leave(&mut self, meta: &qos::Meta) {
-        if let Some(queues) = &mut self.queues {
-            queues.state.graph.pass(meta);
+    /// A packet has left cryptography, or needs none. Returns whether it goes on to queues behind; if not, limits count it
+    /// no more.
+    fn leave(&mut self, meta: &qos::Meta) -> bool {
+        self.queues.as_mut().is_some_and(|queues| queues.leave(meta))
+    }
+
+    /// End what has waited, whatever it is.
+    #[cold]
+    fn end_waiting(&mut self, waiting: Waiting, reason: DropReason, cx: &mut Cx<'_, Outcome>) {
+        match waiting {
+            Waiting::Received(packet) => cx.discard_queued(packet, reason, true),
+            Waiting::Selected(chosen) => cx.discard_queued(chosen.packet, reason, true),
+            Waiting::Finished(finished) => self.end_result(finished, reason, cx),
         }
     }
 
     /// End the packets that the graph has dropped.
-    fn end(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) {
-        let Some(queues) = &mut self.queues else { return };
-        while let Some(ended) = queues.state.next_ended() {
+    pub(super) fn end(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) {
+        while let Some(queues) = &mut self.queues
+            && let Some(ended) = queues.state.next_ended()
+        {
             let cause = reason(ended.cause);
             match queues.state.take(ended.item) {
                 Some(Waiting::Received(mut packet)) => {
@@ -452,6 +494,10 @@ impl Stages {
                     packet.meta.spi = ended.meta.spi;
                     queues.state.copy(&packet, cx.out.len());
                     cx.discard_queued(packet, cause, true);
+                }
+                Some(Waiting::Finished(finished)) => {
+                    queues.collected.free();
+                    self.end_result(finished, cause, cx);
                 }
                 None => {}
             }
@@ -488,19 +534,30 @@ impl Stages {
         // What a shaper holds back.
         for waiting in queues.state.waiting.drain() {
             match waiting {
-                Waiting::Received(packet) => cx.discard_queued(packet, DropReason::ShapedOut, true),
-                Waiting::Selected(chosen) => cx.discard_queued(chosen.packet, DropReason::ShapedOut, true),
+                Waiting::Finished(finished) => cx.out.extend(finished.outcomes()),
+                waiting => self.end_waiting(waiting, DropReason::ShapedOut, cx),
             }
         }
         cx.pool.set_cells(0, 0, 0);
     }
 }
 
-/// Write what components noted into the header of the packet: its DSCP, and that it met congestion (RFC 3168).
+/// Write what components noted into the header of the packet: its DSCP, and that it met congestion (RFC 3168). The outer
+/// header's DSCP follows, unless a component has noted another one for it.
 #[inline]
-fn write_marks<S>(packet: &mut Packet<S>, meta: &qos::Meta) {
+fn write_marks<S>(packet: &mut Packet<S>, meta: &mut qos::Meta) {
+    if let Some(before) = ip::tos(packet.bytes())
+        && meta.dscp[0] == before >> 2
+    {
+        meta.dscp[0] = meta.dscp[1];
+    }
+    write_tos(packet, meta.dscp[1] << 2 | meta.ecn & 3);
+}
+
+/// Write a type of service into the header of a packet.
+#[inline]
+pub(super) fn write_tos<S>(packet: &mut Packet<S>, tos: u8) {
     let bytes = packet.bytes_mut();
-    let tos = meta.dscp[1] << 2 | meta.ecn & 3;
     if ip::tos(bytes).is_some_and(|now| now != tos) {
         let version = bytes.first().map_or(0, |octet| octet >> 4);
         ip::set_tos(bytes, version, tos);

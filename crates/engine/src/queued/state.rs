@@ -41,27 +41,12 @@ pub struct CopiedPacket {
 pub enum GraphError {
     /// The graph is one of the other direction.
     Direction,
-    /// Components hang at a hook behind cryptography, which this version passes over.
-    BehindCryptography(HookPoint),
-}
-
-impl GraphError {
-    /// The hook that the error is about.
-    pub fn hook(self) -> Option<HookPoint> {
-        match self {
-            GraphError::Direction => None,
-            GraphError::BehindCryptography(at) => Some(at),
-        }
-    }
 }
 
 impl std::fmt::Display for GraphError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             GraphError::Direction => f.write_str("the graph is one of the other direction"),
-            GraphError::BehindCryptography(at) => {
-                write!(f, "components at hook {} are not carried out yet; take them out", at.name())
-            }
         }
     }
 }
@@ -123,11 +108,6 @@ impl<W: Wait> GraphState<W> {
     ) -> Result<GraphState<W>, GraphError> {
         if graph.direction() != direction {
             return Err(GraphError::Direction);
-        }
-        for at in [HookPoint::In4a, HookPoint::In2a] {
-            if !graph.is_plain(at) {
-                return Err(GraphError::BehindCryptography(at));
-            }
         }
         suites.sort_unstable();
         Ok(GraphState {
@@ -207,6 +187,12 @@ impl<W: Wait> GraphState<W> {
     #[inline]
     pub(crate) fn serve(&mut self, context: &Context) -> Option<Due<Ticket>> {
         self.graph.serve(context, &mut self.ended)
+    }
+
+    /// The packet whose turn it is behind a queue that is not one of units.
+    #[inline]
+    pub(crate) fn take_at(&mut self, at: HookPoint, context: &Context) -> Option<Due<Ticket>> {
+        self.graph.take(at, context, &mut self.ended)
     }
 
     /// Notes the time at which a turn begins; what the turn costs is counted from there.
@@ -295,6 +281,20 @@ impl<W: Wait> GraphState<W> {
     pub(crate) fn copy<S>(&mut self, packet: &Packet<S>, from: usize) {
         if let Some(copies) = &mut self.copies {
             copies.push(CopiedPacket { octets: packet.bytes().to_vec(), meta: packet.meta, from });
+        }
+    }
+
+    /// Take back the copies of packets whose outcomes are at this place or behind it, since they wait once more.
+    pub(crate) fn take_copies_of(&mut self, from: usize) -> Vec<CopiedPacket> {
+        let Some(copies) = &mut self.copies else { return Vec::new() };
+        let first = copies.partition_point(|copy| copy.from < from);
+        copies.split_off(first)
+    }
+
+    /// Put a copy back, whose packet's outcomes follow.
+    pub(crate) fn copy_again(&mut self, copy: CopiedPacket) {
+        if let Some(copies) = &mut self.copies {
+            copies.push(copy);
         }
     }
 

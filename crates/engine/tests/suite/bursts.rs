@@ -1,7 +1,7 @@
 //! Bursts do what packets one by one do: the same packets, drops, counters and numbers, whatever is mixed.
 
 use crate::support;
-use crate::{inbound_queued, queued};
+use crate::{behind, inbound_queued, queued};
 
 use crypto::SuiteId;
 use engine::{Delivery, Dropped, Outcome};
@@ -463,13 +463,15 @@ proptest! {
     fn a_graph_of_one_queue_does_what_no_graph_does(
         association in association(),
         all in prop::collection::vec(handed(), 1..40),
+        every_hook in any::<bool>(),
     ) {
         let v6 = association.v6;
         let (mut without, mut with) = (association.sender(), association.sender());
         without.engine = without.engine.gathering();
         with.engine = with.engine.gathering();
         let mut out = Vec::new();
-        with.engine.set_graph(NOW, Some(queued::one_queue()), &mut with.pool, &mut out);
+        let graph = if every_hook { behind::every_hook().0 } else { queued::one_queue() };
+        with.engine.set_graph(NOW, Some(graph), &mut with.pool, &mut out);
         let (plain, _) = send(&mut without, &all, v6);
         let queued = send_queued(&mut with, &all, v6);
         prop_assert_eq!(&plain.sent.len(), &queued.sent.len());
@@ -524,13 +526,15 @@ proptest! {
         mishaps in prop::collection::vec(mishap(), 1..90),
         singly in any::<bool>(),
         pace in 1..20_usize,
+        every_hook in any::<bool>(),
     ) {
         let mut alice = association.sender();
         alice.engine = alice.engine.gathering();
         let (came, _) = send(&mut alice, &all, association.v6);
         let arrived = mangle(&came.sent, &mishaps);
         let (mut without, mut with) = (association.receiver(), association.receiver());
-        inbound_queued::set(&mut with, Some(inbound_queued::one_queue()));
+        let graph = if every_hook { behind::every_hook().1 } else { inbound_queued::one_queue() };
+        inbound_queued::set(&mut with, Some(graph));
         let plain = if singly { receive_singly(&mut without, &arrived) } else { receive_bursts(&mut without, &arrived) };
         let queued = receive_queued(&mut with, &arrived, singly, pace);
         prop_assert!(plain == queued, "{} and {} packets", plain.len(), queued.len());

@@ -4,6 +4,7 @@ mod aggregate;
 mod audit;
 #[path = "../../../ipsec/tests/suite/support/auth.rs"]
 mod auth;
+mod behind;
 mod bundle;
 mod bursts;
 mod classes;

@@ -71,27 +71,27 @@ pub fn work(sender: &mut Sender, now: Time, out: &mut Vec<Outcome>) {
     panic!("it never ends");
 }
 
-fn sender(spd: Spd, configs: &[SaConfig], text: &str) -> Sender {
+pub fn sender(spd: Spd, configs: &[SaConfig], text: &str) -> Sender {
     let mut sender = Sender::new(spd, configs);
     sender.engine = sender.engine.gathering();
     set(&mut sender, Some(graph(text)));
     sender
 }
 
-fn set(sender: &mut Sender, graph: Option<Box<OutboundGraph>>) -> Vec<Outcome> {
+pub fn set(sender: &mut Sender, graph: Option<Box<OutboundGraph>>) -> Vec<Outcome> {
     let mut out = Vec::new();
     sender.engine.set_graph(NOW, graph, &mut sender.pool, &mut out);
     out
 }
 
-fn receive(sender: &mut Sender, packet: Packet<stage::Inner>) -> Vec<Outcome> {
+pub fn receive(sender: &mut Sender, packet: Packet<stage::Inner>) -> Vec<Outcome> {
     let mut out = Vec::new();
     sender.engine.receive(NOW, packet, &mut sender.pool, &mut out);
     out
 }
 
 /// One round of look-ups and one turn.
-fn turn(sender: &mut Sender) -> Vec<Outcome> {
+pub fn turn(sender: &mut Sender) -> Vec<Outcome> {
     let mut out = Vec::new();
     sender.engine.look_up(NOW, 1000, &mut sender.pool, &mut out);
     sender.engine.turn(NOW, &mut sender.pool, &mut out);
@@ -99,15 +99,15 @@ fn turn(sender: &mut Sender) -> Vec<Outcome> {
     out
 }
 
-const EF: u8 = 46 << 2;
+pub const EF: u8 = 46 << 2;
 
-fn datagram(tos: u8, len: usize) -> Packet<stage::Inner> {
+pub fn datagram(tos: u8, len: usize) -> Packet<stage::Inner> {
     let (alice, bob) = hosts(false);
     stamped(APP, &udp_packet((alice, 40000), (bob, 53), tos, true, &vec![tos; len]))
 }
 
 /// The ESP packets that left, with their type of service and sequence number, in their order.
-fn left(outcomes: &[Outcome]) -> Vec<(u8, u64)> {
+pub fn left(outcomes: &[Outcome]) -> Vec<(u8, u64)> {
     let mut all = Vec::new();
     for outcome in outcomes {
         match outcome {
@@ -124,7 +124,7 @@ fn left(outcomes: &[Outcome]) -> Vec<(u8, u64)> {
     all
 }
 
-fn reasons(outcomes: &[Outcome]) -> Vec<DropReason> {
+pub fn reasons(outcomes: &[Outcome]) -> Vec<DropReason> {
     let reason = |outcome: &Outcome| match outcome {
         Outcome::Drop(dropped) => Some(dropped.reason),
         _ => None,
@@ -132,7 +132,7 @@ fn reasons(outcomes: &[Outcome]) -> Vec<DropReason> {
     outcomes.iter().filter_map(reason).collect()
 }
 
-fn gcm() -> SaConfig {
+pub fn gcm() -> SaConfig {
     outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false)
 }
 

@@ -56,7 +56,9 @@ impl<T> Slot<T> {
     }
 
     fn is_plain(&self) -> bool {
-        self.leaves.is_empty() && self.before.is_empty() && self.behind.is_empty()
+        // A shaper of the whole queue is a tree of its own.
+        let is_one_queue = matches!(self.node, Node::Queue(_));
+        is_one_queue && self.leaves.is_empty() && self.before.is_empty() && self.behind.is_empty()
     }
 }
 
@@ -217,6 +219,13 @@ impl<T: 'static> Graph<T> {
             Some(slot) => self.slots[slot].is_plain(),
             None => self.before_units.is_empty() && self.queues.iter().all(|queues| queues.leaves.is_empty()),
         }
+    }
+
+    /// Whether a component can note another DSCP for a header: a marker, or one from outside.
+    pub fn marks(&self) -> bool {
+        let hooks = self.slots.iter().flat_map(|slot| [&slot.before, &slot.behind]);
+        let chains = hooks.chain([&self.before_units]).chain(self.queues.iter().map(|queues| &queues.behind));
+        chains.flat_map(Chain::about).any(|about| matches!(about.kind, "mark" | "foreign"))
     }
 
     /// Offer a packet to the queue that the point belongs to. It is queued, or in the list of those that ended.

@@ -46,8 +46,13 @@ impl Stages {
             let has_ended = queues.state.has_ended();
             if let Some(assignment) = assignment {
                 any = true;
-                self.carry_on(now, assignment, cx, delivery);
-                self.deliver(cx, delivery);
+                match queues.collected.begin() {
+                    Some(own) => self.carry_on_behind(now, assignment, cx, own, delivery),
+                    None => {
+                        self.carry_on(now, assignment, cx, delivery);
+                        self.deliver(cx, delivery);
+                    }
+                }
             } else if !has_ended {
                 break;
             }
@@ -56,7 +61,25 @@ impl Stages {
                 break;
             }
         }
+        self.release_opened(now, cx, delivery);
         any
+    }
+
+    /// Open what has its turn, and offer what is for the host to the queues behind cryptography.
+    fn carry_on_behind(
+        &mut self,
+        now: Time,
+        assignment: Assignment<Ticket>,
+        cx: &mut Cx<'_, InboundOutcome>,
+        mut own: Delivery,
+        delivery: &mut Delivery,
+    ) {
+        let (meta, from) = (assignment.meta, cx.out.len());
+        let waiting = self.queues.as_ref().and_then(|queues| queues.state.waiting.get(assignment.item));
+        let Some(name) = waiting.map(|held| held.name) else { return };
+        self.carry_on(now, assignment, cx, &mut own);
+        self.deliver(cx, &mut own);
+        self.offer_opened(name, &meta, from, now, own, cx, delivery);
     }
 
     /// Open a packet or a burst, or so many datagrams of it, whose turn it is.
@@ -104,6 +127,8 @@ impl Stages {
                     }
                 }
             }
+            // Nothing behind cryptography waits for it.
+            Waiting::Opened(opened) => return self.hand_out(opened, cx, delivery),
         }
         self.charge(&name, &meta, budget, before);
     }
@@ -190,7 +215,7 @@ impl Stages {
             return self.end(now, held, DropReason::NoUnit, cx, delivery);
         };
         let context = queues.state.context(now);
-        queues.state.graph.pass(&qos::Meta { amount: done, ..meta });
+        queues.leave(&qos::Meta { amount: done, ..meta });
         meta.amount.packets -= done.packets.min(meta.amount.packets);
         meta.amount.octets -= done.octets.min(meta.amount.octets);
         match queues.state.keep(held) {
@@ -217,10 +242,10 @@ impl Stages {
         }
     }
 
-    /// A packet has left the graph: its limits count it no more.
+    /// A packet has left cryptography.
     fn leave(&mut self, meta: &qos::Meta) {
         if let Some(queues) = &mut self.queues {
-            queues.state.graph.pass(meta);
+            queues.leave(meta);
         }
     }
 }

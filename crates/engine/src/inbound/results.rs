@@ -1,0 +1,227 @@
+//! The queues behind cryptography, of the inbound half: hooks 4a and 4b for what a unit has opened, 2a and 2b for what is
+//! ready for the host (paper 002 section III.A, Figure 2).
+//!
+//! What enters: the packets for the host of one job, together. What leaves: the same, in the order of the graph. A graph
+//! without components at these hooks does not come here: its packets leave at once.
+
+use qos::Amount;
+use qos::graph::description::HookPoint;
+use wire::{DropReason, Time};
+
+use super::graph::{Name, Waiting, WaitingEntry};
+use super::{Delivery, InboundOutcome, Stages};
+use crate::cx::Cx;
+use crate::queued::CopiedPacket;
+use crate::stats::{About, Dropped};
+
+/// The packets for the host of one job, which wait behind cryptography in one place.
+pub(super) struct Opened {
+    delivery: Delivery,
+    /// The outcomes while packets are copied, with the copies, whose places count from the first one.
+    outcomes: Vec<InboundOutcome>,
+    copies: Vec<CopiedPacket>,
+}
+
+/// What is collected of a job until it is offered.
+#[derive(Default)]
+pub(super) struct Collected {
+    /// Whether components hang at hooks 4 or 2, or headers are to be marked.
+    pub(super) is_wanted: bool,
+    /// The number of places that are taken by what waits behind cryptography.
+    waiting: usize,
+    /// The amount that the job had.
+    amount: Amount,
+    /// Deliveries with nothing in them, for the next jobs.
+    spare: Vec<Delivery>,
+}
+
+impl Collected {
+    /// Nothing is collected; `is_wanted`: components hang at hooks 4 or 2, or headers are to be marked.
+    pub(super) fn new(is_wanted: bool) -> Collected {
+        Collected { is_wanted, ..Collected::default() }
+    }
+
+    /// What waits in the graph before waits here too.
+    pub(super) fn adopt(&mut self, before: Collected) {
+        (self.waiting, self.spare) = (before.waiting, before.spare);
+    }
+
+    /// A delivery for the packets of a job, if they do not leave at once.
+    #[inline]
+    pub(super) fn begin(&mut self) -> Option<Delivery> {
+        self.is_wanted.then(|| self.spare.pop().unwrap_or_default())
+    }
+
+    /// Note so much work, which has left cryptography. Returns whether it goes on to queues behind.
+    #[inline]
+    pub(super) fn note(&mut self, done: Amount) -> bool {
+        if self.is_wanted {
+            let Amount { packets, octets, ns } = &mut self.amount;
+            *packets += done.packets;
+            *octets += done.octets;
+            *ns = ns.saturating_add(done.ns);
+        }
+        self.is_wanted
+    }
+}
+
+impl Stages {
+    /// Offer the packets of a job at 4a: those in `delivery`, and while packets are copied the outcomes from `from` on.
+    pub(super) fn offer_opened(
+        &mut self,
+        name: Name,
+        meta: &qos::Meta,
+        from: usize,
+        now: Time,
+        delivery: Delivery,
+        cx: &mut Cx<'_, InboundOutcome>,
+        host: &mut Delivery,
+    ) {
+        let Some(queues) = &mut self.queues else { return };
+        let amount = std::mem::take(&mut queues.collected.amount);
+        let meta = qos::Meta { amount, ..*meta };
+        let mut opened = Opened { delivery, outcomes: Vec::new(), copies: Vec::new() };
+        let is_delivered = |outcome: &InboundOutcome| matches!(outcome, InboundOutcome::Deliver(..));
+        if queues.state.is_copying() && cx.out.iter().skip(from).any(is_delivered) {
+            opened.copies = queues.state.take_copies_of(from);
+            opened.copies.iter_mut().for_each(|copy| copy.from -= from);
+            opened.outcomes.extend(cx.out.drain(from..));
+        }
+        if opened.delivery.is_empty() && opened.outcomes.is_empty() || amount.packets == 0 {
+            queues.state.graph.pass(&meta);
+            return self.hand_out(opened, cx, host);
+        }
+        let context = queues.state.context(now);
+        match queues.state.keep(WaitingEntry { name, waiting: Waiting::Opened(opened) }) {
+            Ok(ticket) => {
+                queues.collected.waiting += 1;
+                queues.state.offer(HookPoint::In4a, ticket, meta, &context);
+                self.end_dropped(now, cx, host);
+            }
+            Err(held) => {
+                queues.state.graph.pass(&meta);
+                self.end(now, held, DropReason::QueueFull, cx, host);
+            }
+        }
+    }
+
+    /// Carry out what may go on behind cryptography: from 4b to 2a, and from 2b to the host.
+    pub(super) fn release_opened(&mut self, now: Time, cx: &mut Cx<'_, InboundOutcome>, host: &mut Delivery) {
+        while let Some(queues) = &mut self.queues
+            && queues.collected.waiting > 0
+        {
+            let context = queues.state.context(now);
+            let mut has_gone_on = false;
+            if let Some(due) = queues.state.take_at(HookPoint::Out4b, &context) {
+                queues.state.offer(HookPoint::In2a, due.item, due.meta, &context);
+                has_gone_on = true;
+            } else if let Some(due) = queues.state.take_at(HookPoint::Out2b, &context) {
+                has_gone_on = true;
+                if let Some(WaitingEntry { waiting: Waiting::Opened(mut opened), .. }) =
+                    queues.state.take(due.item)
+                {
+                    queues.collected.waiting -= 1;
+                    opened.write_marks(&due.meta);
+                    self.hand_out(opened, cx, host);
+                }
+            }
+            self.end_dropped(now, cx, host);
+            if !has_gone_on {
+                return;
+            }
+        }
+    }
+
+    /// Give the packets to the host, and the outcomes to those who capture.
+    pub(super) fn hand_out(
+        &mut self,
+        mut opened: Opened,
+        cx: &mut Cx<'_, InboundOutcome>,
+        host: &mut Delivery,
+    ) {
+        host.append(&mut opened.delivery);
+        let base = cx.out.len();
+        if let Some(queues) = &mut self.queues {
+            for mut copy in opened.copies {
+                copy.from += base;
+                queues.state.copy_again(copy);
+            }
+            queues.collected.spare.push(opened.delivery);
+        }
+        cx.out.append(&mut opened.outcomes);
+    }
+
+    /// End what waited behind cryptography, since a component or a full queue has dropped it.
+    #[cold]
+    pub(super) fn end_opened(
+        &mut self,
+        name: Name,
+        mut opened: Opened,
+        reason: DropReason,
+        now: Time,
+        cx: &mut Cx<'_, InboundOutcome>,
+    ) {
+        let base = cx.out.len();
+        if let Some(queues) = &mut self.queues {
+            for mut copy in opened.copies.drain(..) {
+                copy.from += base;
+                queues.state.copy_again(copy);
+            }
+        }
+        for outcome in opened.outcomes.drain(..) {
+            match outcome {
+                InboundOutcome::Deliver(packet, _) => cx.discard_queued(packet, reason, false),
+                InboundOutcome::Drop(_) => cx.out.push(outcome),
+            }
+        }
+        let outer = Some((name.src, name.dst));
+        let about = About { at: now, spi: name.spi, outer, ..About::default() };
+        for (bytes, _) in opened.delivery.packets() {
+            cx.report(Dropped::new(reason, &about, bytes.len(), None));
+        }
+        opened.delivery.clear(cx.pool);
+        if let Some(queues) = &mut self.queues {
+            queues.collected.spare.push(opened.delivery);
+        }
+    }
+
+    /// A place behind cryptography is free, since what was there was dropped.
+    pub(super) fn free_opened(&mut self) {
+        if let Some(queues) = &mut self.queues {
+            queues.collected.waiting = queues.collected.waiting.saturating_sub(1);
+        }
+    }
+}
+
+impl Opened {
+    /// The octets of the packets.
+    pub(super) fn octets(&self) -> usize {
+        let length = |outcome: &InboundOutcome| match outcome {
+            InboundOutcome::Deliver(packet, _) => packet.bytes().len(),
+            InboundOutcome::Drop(_) => 0,
+        };
+        let opened: usize = self.delivery.packets().map(|(bytes, _)| bytes.len()).sum();
+        opened + self.outcomes.iter().map(length).sum::<usize>()
+    }
+
+    /// Write what components noted into the headers: another DSCP, and that packets which can be told so met congestion
+    /// (RFC 3168).
+    fn write_marks(&mut self, meta: &qos::Meta) {
+        // Outer and inner are told alike at first, and the header that is left is the inner one.
+        let dscp = (meta.dscp[0] != meta.dscp[1]).then_some(meta.dscp[0]);
+        let is_congested = meta.ecn & 3 == 3;
+        if dscp.is_none() && !is_congested {
+            return;
+        }
+        let change = |tos: u8| {
+            let ecn = if is_congested && tos & 3 != 0 { 3 } else { tos & 3 };
+            dscp.map_or(tos & !3, |dscp| dscp << 2) | ecn
+        };
+        self.delivery.change_tos(change);
+        for outcome in &mut self.outcomes {
+            if let InboundOutcome::Deliver(packet, _) = outcome {
+                super::delivery::change_tos(packet.bytes_mut(), change);
+            }
+        }
+    }
+}

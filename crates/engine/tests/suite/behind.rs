@@ -1,0 +1,291 @@
+//! Queues behind cryptography (hooks 4 and 2 of paper 002): what a unit has finished waits, is dropped, marked and shaped
+//! there, in both directions.
+
+use crate::inbound_queued::{self, burst_of, raw_sealed};
+use crate::queued;
+use crate::support::*;
+
+use engine::{Delivery, InboundOutcome, Outcome};
+use qos::graph::description::HookPoint;
+use wire::DropReason;
+
+/// A FIFO at every hook, as in Figure 1 of the paper.
+const EVERY_HOOK: &str = r#"
+[class.every]
+match = "rest"
+
+[[hook]]
+at = "1b"
+from = "incoming-main"
+
+[[hook]]
+at = "3b"
+from = "incoming-crypto"
+
+[[hook]]
+at = "4b"
+from = "outgoing-crypto"
+
+[[hook]]
+at = "2b"
+from = "outgoing-main"
+
+[queue.incoming-main]
+classes = ["every"]
+limit = { packets = 1000000 }
+
+[queue.incoming-crypto]
+classes = ["every"]
+limit = { packets = 1000000 }
+
+[queue.outgoing-crypto]
+classes = ["every"]
+limit = { packets = 1000000 }
+
+[queue.outgoing-main]
+classes = ["every"]
+limit = { packets = 1000000 }
+"#;
+
+/// Two classes whose packets meet this component in front of the outgoing main queue.
+fn at_2a(chain: &str) -> String {
+    at("2a", chain)
+}
+
+/// The same behind that queue.
+fn at_2b(chain: &str) -> String {
+    at("2b", chain)
+}
+
+fn at(hook: &str, chain: &str) -> String {
+    format!(
+        "[class.ef]\nmatch = [{{ dscp = [\"EF\"] }}]\n[class.be]\nmatch = \"rest\"\n\
+         [[hook]]\nat = \"1a\"\nchain = [{{ kind = \"classify\", by = \"rules\" }}]\n\
+         [[hook]]\nat = \"{hook}\"\nchain = [{chain}]\n"
+    )
+}
+
+/// A graph with one inline unit.
+fn with_unit(graph: &str) -> String {
+    format!("{graph}\n[unit.inline]\nkind = \"inline\"\n")
+}
+
+/// A FIFO at every hook, outbound and inbound.
+pub fn every_hook() -> (Box<engine::OutboundGraph>, Box<engine::InboundGraph>) {
+    (queued::graph(&with_unit(EVERY_HOOK)), inbound_queued::graph(EVERY_HOOK))
+}
+
+/// What came to a point in a class, what left it, and what was dropped there.
+fn counted(graph: &qos::graph::Graph<engine::Ticket>, at: HookPoint, class: &str) -> (u64, u64) {
+    let id = graph.aggregates().find(class).unwrap();
+    let tally = graph.counts().of(at, id);
+    (tally.come, tally.gone)
+}
+
+#[test]
+fn a_policer_behind_cryptography_drops_what_is_sealed_and_each_loss_counts_once() {
+    let police = "{ kind = \"police\", class = \"be\", rate = \"1kbit\", burst = \"3000B\" }";
+    let mut alice = queued::sender(mandatory(), &[queued::gcm()], &with_unit(&at_2a(police)));
+    for n in 0..30 {
+        queued::receive(&mut alice, queued::datagram(if n % 3 == 0 { queued::EF } else { 0 }, 1000));
+    }
+    let mut out = Vec::new();
+    queued::work(&mut alice, NOW, &mut out);
+    let sent = queued::left(&out);
+    assert_eq!(sent.iter().filter(|(tos, _)| *tos == queued::EF).count(), 10);
+    let others = sent.len() - 10;
+    // Packets of one class may be in one burst, which passes whole or not at all.
+    assert!(others < 20, "{sent:?}");
+    assert_eq!(queued::reasons(&out), vec![DropReason::Policed; 20 - others]);
+    let graph = alice.engine.graph().unwrap();
+    assert!(graph.graph().conserved());
+    assert_eq!(graph.waiting().0, 0);
+    assert_eq!(counted(graph.graph(), HookPoint::In2a, "ef"), (10, 10));
+}
+
+#[test]
+fn what_is_shaped_behind_cryptography_leaves_in_its_time_and_outlives_an_exchange() {
+    let shape = "{ kind = \"shape\", rate = \"8Mbit\", burst = \"2000B\" }";
+    let mut alice = queued::sender(mandatory(), &[queued::gcm()], &with_unit(&at_2b(shape)));
+    let mut out = Vec::new();
+    let mut now = NOW;
+    for _ in 0..10 {
+        queued::receive(&mut alice, queued::datagram(0, 1000));
+        out.extend(queued::turn(&mut alice));
+    }
+    let first = queued::left(&out).len();
+    assert!((1..10).contains(&first), "{first} of ten");
+    for _ in 0..4 {
+        now = now + std::time::Duration::from_millis(1);
+        queued::work(&mut alice, now, &mut out);
+    }
+    let then = queued::left(&out).len();
+    assert!((first + 1..10).contains(&then), "{then} behind {first}");
+    // What is sealed has its number: another graph sends it.
+    out.extend(queued::set(&mut alice, Some(every_hook().0)));
+    queued::work(&mut alice, now, &mut out);
+    let sent = queued::left(&out);
+    assert_eq!(sent.iter().map(|(_, sequence)| *sequence).collect::<Vec<_>>(), (1..=10).collect::<Vec<_>>());
+    assert_eq!(queued::reasons(&out), []);
+    assert!(alice.engine.graph().unwrap().graph().conserved());
+}
+
+#[test]
+fn without_a_graph_what_waits_behind_cryptography_is_sent() {
+    let shape = "{ kind = \"shape\", rate = \"8kbit\", burst = \"1600B\" }";
+    let mut alice = queued::sender(mandatory(), &[queued::gcm()], &with_unit(&at_2b(shape)));
+    let mut out = Vec::new();
+    for _ in 0..5 {
+        queued::receive(&mut alice, queued::datagram(0, 1000));
+        out.extend(queued::turn(&mut alice));
+    }
+    assert!(queued::left(&out).len() < 5);
+    out.extend(queued::set(&mut alice, None));
+    assert_eq!(queued::left(&out).len(), 5);
+}
+
+#[test]
+fn clear_packets_pass_the_outgoing_main_queue_alone() {
+    let mut alice = queued::sender(sadb::spd::Spd::new(1), &[], &with_unit(EVERY_HOOK));
+    for _ in 0..7 {
+        queued::receive(&mut alice, queued::datagram(0, 100));
+    }
+    let mut out = Vec::new();
+    queued::work(&mut alice, NOW, &mut out);
+    let clear = out.iter().filter(|outcome| matches!(outcome, Outcome::Clear(_))).count();
+    let graph = alice.engine.graph().unwrap().graph();
+    assert_eq!((clear, counted(graph, HookPoint::In2a, "every")), (7, (7, 7)), "{out:?}");
+    assert_eq!(counted(graph, HookPoint::In4a, "every"), (0, 0));
+    assert!(graph.conserved());
+}
+
+#[test]
+fn copies_come_with_the_outcomes_that_waited() {
+    let mut alice = queued::sender(mandatory(), &[queued::gcm()], &with_unit(EVERY_HOOK));
+    alice.engine.copy_packets(true);
+    for len in [100, 200, 300] {
+        queued::receive(&mut alice, queued::datagram(0, len));
+    }
+    let mut out = Vec::new();
+    queued::work(&mut alice, NOW, &mut out);
+    let copies = alice.engine.take_copies();
+    assert_eq!(out.len(), 3);
+    assert_eq!(copies.iter().map(|copy| copy.from).collect::<Vec<_>>(), [0, 1, 2]);
+    let lengths: Vec<_> = copies.iter().map(|copy| copy.octets.len()).collect();
+    assert!(lengths.is_sorted_by(|one, next| one < next), "{lengths:?}");
+}
+
+#[test]
+fn an_opened_packet_is_policed_in_front_of_the_host() {
+    let police = "{ kind = \"police\", class = \"be\", rate = \"1kbit\", burst = \"2500B\" }";
+    let (mut alice, mut bob) = inbound_queued::ends();
+    inbound_queued::set(&mut bob, Some(inbound_queued::graph(&at_2a(police))));
+    let mut delivery = Delivery::new();
+    for n in 0..9 {
+        let tos = if n % 3 == 0 { inbound_queued::EF } else { 0 };
+        inbound_queued::receive(&mut bob, &raw_sealed(&mut alice, tos, 1000));
+        inbound_queued::work(&mut bob, NOW, &mut delivery);
+    }
+    let tos = inbound_queued::tos(&delivery);
+    let urgent = tos.iter().filter(|tos| **tos == inbound_queued::EF).count();
+    let others = tos.len() - urgent;
+    assert_eq!((urgent, others), (3, 2), "{tos:?}");
+    assert_eq!(inbound_queued::drops(&bob), [(DropReason::Policed, 4)]);
+    assert!(bob.engine.graph().unwrap().graph().conserved());
+}
+
+#[test]
+fn a_marker_writes_the_outer_header_wherever_it_stands() {
+    for (hook, gathers) in [("1a", true), ("1a", false), ("2a", true), ("2a", false)] {
+        let mark = "{ kind = \"mark\", class = \"be\", dscp = \"AF11\" }";
+        let text = match hook {
+            "2a" => at_2a(mark),
+            _ => at_2a("").replace("by = \"rules\" }", &format!("by = \"rules\" }}, {mark}")),
+        };
+        let mut alice = Sender::new(mandatory(), &[queued::gcm()]);
+        if gathers {
+            alice.engine = alice.engine.gathering();
+        }
+        queued::set(&mut alice, Some(queued::graph(&with_unit(&text))));
+        for n in 0..6 {
+            queued::receive(&mut alice, queued::datagram(if n % 3 == 0 { queued::EF } else { 0 }, 300));
+        }
+        let mut out = Vec::new();
+        queued::work(&mut alice, NOW, &mut out);
+        let mut tos: Vec<u8> = queued::left(&out).iter().map(|(tos, _)| *tos).collect();
+        tos.sort_unstable();
+        assert_eq!(tos, [40, 40, 40, 40, queued::EF, queued::EF], "at {hook}");
+        // The inner header is what it was.
+        let mut bob = Receiver::new(&[queued::gcm()]);
+        for outcome in &out {
+            let Outcome::Send(packet) = outcome else { continue };
+            let (inner, _) = bob.handle(packet.bytes()).unwrap();
+            let tos = wire::ip::Headers::parse(inner.bytes()).unwrap().tos;
+            assert!(tos == 0 || tos == queued::EF, "at {hook}: {tos}");
+        }
+    }
+}
+
+#[test]
+fn a_mark_in_front_of_the_host_stands_in_the_inner_header() {
+    let (mut alice, mut bob) = inbound_queued::ends();
+    let mark = "{ kind = \"mark\", class = \"be\", dscp = \"AF11\" }";
+    inbound_queued::set(&mut bob, Some(inbound_queued::graph(&at_2a(mark))));
+    let packets: Vec<_> = (0..4).map(|_| raw_sealed(&mut alice, 2, 300)).collect();
+    let mut delivery = burst_of(&mut bob, &packets);
+    inbound_queued::receive(&mut bob, &raw_sealed(&mut alice, inbound_queued::EF, 300));
+    inbound_queued::work(&mut bob, NOW, &mut delivery);
+    let mut tos = inbound_queued::tos(&delivery);
+    tos.sort_unstable();
+    // The congestion field stays what it was.
+    assert_eq!(tos, [10 << 2 | 2, 10 << 2 | 2, 10 << 2 | 2, 10 << 2 | 2, inbound_queued::EF]);
+    for (bytes, _) in delivery.packets() {
+        let headers = wire::ip::Headers::parse(bytes).unwrap();
+        assert!(wire::ip::checksum_ok(bytes, &headers));
+    }
+}
+
+#[test]
+fn inbound_copies_come_with_the_outcomes_that_waited() {
+    let (mut alice, mut bob) = inbound_queued::ends();
+    inbound_queued::set(&mut bob, Some(every_hook().1));
+    bob.engine.copy_packets(true);
+    let packets: Vec<_> = (0..3).map(|_| raw_sealed(&mut alice, 0, 300)).collect();
+    let (mut out, mut delivery) = (Vec::new(), Delivery::new());
+    let Receiver { engine, pool } = &mut bob;
+    for packet in [&packets[0], &packets[1], &packets[1], &packets[2]] {
+        engine.receive(NOW, raw(packet), pool, &mut out, &mut delivery);
+    }
+    for _ in 0..20 {
+        engine.look_up(NOW, 10, pool, &mut out, &mut delivery);
+        engine.turn(NOW, pool, &mut out, &mut delivery);
+        engine.settle(NOW);
+    }
+    let copies = engine.take_copies();
+    let is_drop = |at: &usize| matches!(out[*at], InboundOutcome::Drop(_));
+    assert_eq!(copies.iter().map(|copy| copy.from).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    assert_eq!((0..4).filter(is_drop).count(), 1);
+    let dropped = (0..4).find(is_drop).unwrap();
+    assert_eq!(copies[dropped].octets, packets[1]);
+    assert!(delivery.is_empty());
+}
+
+#[test]
+fn an_inbound_shaper_loses_nothing() {
+    let shape = "{ kind = \"shape\", rate = \"8Mbit\", burst = \"2000B\" }";
+    let (mut alice, mut bob) = inbound_queued::ends();
+    inbound_queued::set(&mut bob, Some(inbound_queued::graph(&at_2b(shape))));
+    let mut delivery = Delivery::new();
+    for _ in 0..10 {
+        inbound_queued::receive(&mut bob, &raw_sealed(&mut alice, 0, 1000));
+        inbound_queued::turn(&mut bob, NOW, &mut delivery);
+    }
+    let first = delivery.len();
+    assert!((1..10).contains(&first), "{first} of ten");
+    for milliseconds in 1..=20 {
+        let now = NOW + std::time::Duration::from_millis(milliseconds);
+        inbound_queued::work(&mut bob, now, &mut delivery);
+    }
+    assert_eq!(delivery.len(), 10);
+    assert!(bob.engine.graph().unwrap().graph().conserved());
+}
