@@ -21,7 +21,7 @@ use sadb::sa::Selectors;
 use sadb::spd::{Order, Spd};
 use sockmon::{
     Adopted, AppTraffic, CountedFlow, DnsAnswer, Event, Finding, FlowId, Identity, LoadStats, LoadWarning,
-    QueueSplit, SocketEvents, SocketInfo, Sockmon, SockmonError, Span, Subjects, Suspect, TunQueues,
+    QueueSplit, QueueTable, SocketEvents, SocketInfo, Sockmon, SockmonError, Span, Subjects, Suspect,
 };
 use wire::{AppId, Prefix, Time};
 
@@ -123,7 +123,7 @@ pub(crate) trait KernelHalf: Send {
     /// Split packets among the same queues of the TUN in another way.
     fn change_split(
         &mut self,
-        queues: &TunQueues,
+        queues: &QueueTable,
         split: &QueueSplit,
         seed: [u64; 6],
     ) -> Result<(), KernelError>;
@@ -284,7 +284,7 @@ impl KernelHalf for Sockmon {
 
     fn change_split(
         &mut self,
-        queues: &TunQueues,
+        queues: &QueueTable,
         split: &QueueSplit,
         seed: [u64; 6],
     ) -> Result<(), KernelError> {

@@ -11,7 +11,7 @@ use engine::OutboundGraph;
 use netio::tun::{Queues, Tun};
 use qos::graph::{KernelShare, kernel_shares};
 use qos::{Direction, HeaderKind};
-use sockmon::{QueueCounts, QueueShare, QueueSplit, Sockmon, TunQueues};
+use sockmon::{QueueCounts, QueueShare, QueueSplit, QueueTable, Sockmon};
 use wire::{AggregateId, AppId};
 
 use crate::monitor::{KernelError, Monitor};
@@ -103,7 +103,7 @@ pub struct ClassQueue {
 pub struct SplitQueues {
     /// The queues, by their number.
     pub queues: Vec<ClassQueue>,
-    counts: Arc<TunQueues>,
+    counts: Arc<QueueTable>,
     seed: [u64; 6],
 }
 

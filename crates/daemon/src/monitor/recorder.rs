@@ -282,7 +282,7 @@ impl KernelHalf for Recorder {
         unknown("set_locals")
     }
 
-    fn change_split(&mut self, _: &TunQueues, _: &QueueSplit, _: [u64; 6]) -> Result<(), KernelError> {
+    fn change_split(&mut self, _: &QueueTable, _: &QueueSplit, _: [u64; 6]) -> Result<(), KernelError> {
         unknown("change_split")
     }
 

@@ -7,7 +7,7 @@ use std::fs::File;
 
 use common::*;
 use sadb::spd::{AppPolicy, Class, Item, Level, PortRange, Spd};
-use sockmon::{QueueShare, QueueSplit, TunQueues};
+use sockmon::{QueueShare, QueueSplit, QueueTable};
 use wire::{AggregateId, Services};
 
 const DEFAULT: AggregateId = AggregateId(1);
@@ -35,7 +35,7 @@ fn split(limit: u32) -> QueueSplit {
 }
 
 /// A world whose TUN has these queues; the item of port 99 names a class.
-fn world(name: &str, split: QueueSplit) -> (World, Vec<File>, TunQueues) {
+fn world(name: &str, split: QueueSplit) -> (World, Vec<File>, QueueTable) {
     let mut world = World::new(name);
     let further = world.with_queues(split.limits.len());
     world.attach();

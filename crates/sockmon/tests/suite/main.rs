@@ -32,6 +32,7 @@ mod probe;
 mod queued;
 mod reload;
 mod sctp;
+mod socket_classes;
 mod sockopt;
 mod subjects;
 mod subvolume;
