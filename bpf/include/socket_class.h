@@ -126,18 +126,73 @@ static __always_inline __u64 datagrams(struct __sk_buff *skb)
 	return (skb->len - 8 + each - 1) / each;
 }
 
-/* Whether the queue that a socket belongs to takes what came for it. A socket that belongs to none takes everything. */
+/* The queue of a place, and whether a raw socket is one for AH. */
+#define PLACE_QUEUE 0xff
+#define PLACE_AH 0x100
+
+/* The place of the socket that a filter runs for; NULL: it has none. */
+static __always_inline const __u32 *place_of_socket(struct __sk_buff *skb)
+{
+	__u64 cookie = bpf_get_socket_cookie(skb);
+
+	return bpf_map_lookup_elem(&socket_places, &cookie);
+}
+
+/* Whether a queue takes so many packets at once, counted. */
+static __always_inline bool takes(__u32 queue, __u64 packets)
+{
+	struct rvl_tun_queue *row = bpf_map_lookup_elem(&socket_queues, &queue);
+
+	if (!row || has_room(row, packets))
+		return true;
+	count(RVL_C_SOCKET_QUEUE_FULL);
+	return false;
+}
+
+/* Whether the queue that a UDP socket belongs to takes what came for it. A socket that belongs to none takes everything. */
 SEC("socket")
 int socket_queue(struct __sk_buff *skb)
 {
-	__u64 cookie = bpf_get_socket_cookie(skb);
-	__u32 *place = bpf_map_lookup_elem(&socket_places, &cookie);
-	struct rvl_tun_queue *queue = place ? bpf_map_lookup_elem(&socket_queues, place) : NULL;
+	const __u32 *place = place_of_socket(skb);
 
-	if (!queue || has_room(queue, datagrams(skb)))
+	return !place || takes(*place & PLACE_QUEUE, datagrams(skb)) ? skb->len : 0;
+}
+
+/* The queue for a bare ESP or AH packet. With IPv4 its header comes first, and with IPv6 what is behind all headers. */
+static __always_inline __u32 queue_of_bare(struct __sk_buff *skb, bool is_ah)
+{
+	const struct rvl_split *value = split_of_sockets();
+	bool is_v4 = skb->protocol == bpf_htons(ETH_P_IP);
+	struct rvl_sa_name name = {};
+	__u32 dscp = 0, at = is_ah ? 4 : 0;
+	__u8 first;
+
+	if (!value)
+		return 0;
+	if (is_v4) {
+		if (bpf_skb_load_bytes(skb, 0, &first, 1))
+			return value->queues;
+		at += (first & 0xf) * 4;
+	}
+	if (bpf_skb_load_bytes(skb, at, &name.spi, 4) || !read_outer(skb, is_v4, &name, &dscp))
+		return value->queues;
+	return queue_of_sa(value, &name, dscp);
+}
+
+/*
+ * Whether a packet is one of the queue that a raw socket belongs to, which has room for it. Each raw socket of the protocol is asked, and
+ * gets a copy of what it takes.
+ */
+SEC("socket")
+int raw_queue(struct __sk_buff *skb)
+{
+	const __u32 *place = place_of_socket(skb);
+
+	if (!place)
 		return skb->len;
-	count(RVL_C_SOCKET_QUEUE_FULL);
-	return 0;
+	if (queue_of_bare(skb, *place & PLACE_AH) != (*place & PLACE_QUEUE))
+		return 0;
+	return takes(*place & PLACE_QUEUE, 1) ? skb->len : 0;
 }
 
 #endif

@@ -70,7 +70,7 @@ pub use queue_counts::{QueueCounts, QueueTable};
 pub use rehearsal::Rehearsal;
 pub use security::{OptionHook, option_hook};
 pub use socket_events::SocketEvents;
-pub use socket_queues::{SaName, SocketSplit};
+pub use socket_queues::{QueuedSockets, SaName, SocketSplit};
 pub use tables::LoadStats;
 pub use traffic::{Amount, AppTraffic};
 pub use tun_queues::{QueueShare, QueueSplit};

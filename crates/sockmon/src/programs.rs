@@ -98,6 +98,7 @@ pub static PROGRAMS: &[Program] = &[
     program(STEERING, Hook::TunQueue),
     program(SOCKET_CHOICE, Hook::Sockets),
     program(SOCKET_FILTER, Hook::Sockets),
+    program(RAW_FILTER, Hook::Sockets),
     program("lo_ingress", Hook::Loopback(Tcx::Ingress)),
     program("inside_ingress", Hook::Inside(Tcx::Ingress)),
     program("inside_egress", Hook::Inside(Tcx::Egress)),
@@ -127,8 +128,11 @@ pub const STEERING: &str = "tun_steering";
 /// The program that chooses the UDP socket for a datagram.
 pub const SOCKET_CHOICE: &str = "udp_class";
 
-/// The filter of each socket that has a queue.
+/// The filter of each UDP socket that has a queue.
 pub const SOCKET_FILTER: &str = "socket_queue";
+
+/// The filter of each raw socket that has a queue.
+pub const RAW_FILTER: &str = "raw_queue";
 
 /// Programs whose hook not every kernel has, and the hook's name in the kernel's BTF. Where it is missing, what depends on it is
 /// refused (docs/design/0012).

@@ -79,6 +79,20 @@ impl SaName {
     }
 }
 
+/// The sockets that have queues.
+#[derive(Clone, Debug, Default)]
+pub struct QueuedSockets<'fd> {
+    /// The UDP sockets of IPv4 and of IPv6, in the order of their queues.
+    pub udp: [Vec<BorrowedFd<'fd>>; 2],
+    /// The raw sockets for ESP, with the numbers of their queues.
+    pub esp: Vec<(BorrowedFd<'fd>, u32)>,
+    /// The raw sockets for AH, with the numbers of their queues.
+    pub ah: Vec<(BorrowedFd<'fd>, u32)>,
+}
+
+/// The bit of a place that says that a raw socket is one for AH.
+const PLACE_AH: u32 = 0x100;
+
 /// Split packets among the sockets from now on, or no more. The counts begin anew.
 pub(crate) fn split(
     maps: &Maps,
@@ -114,16 +128,34 @@ pub(crate) fn change(
     maps.write(programs::SOCKET_SPLIT, &0u32, &split.entry(seed))
 }
 
-/// The sockets that have queues: each with its cookie, by the number of its queue.
-pub(crate) fn put(maps: &Maps, udp: [&[BorrowedFd<'_>]; 2]) -> Result<(), SockmonError> {
-    let mut wanted: HashMap<u32, (u64, BorrowedFd<'_>)> = HashMap::new();
-    for (family, sockets) in (0u32..).zip(udp) {
+fn cookie(socket: BorrowedFd<'_>) -> Result<u64, SockmonError> {
+    let cookie = sys::socket_option::<u64>(socket, libc::SO_COOKIE);
+    cookie.map_err(SockmonError::system("ask for the cookie of a socket".to_owned()))
+}
+
+/// Tell the kernel half which sockets have queues.
+pub(crate) fn put(maps: &Maps, sockets: &QueuedSockets<'_>) -> Result<(), SockmonError> {
+    let mut places: HashMap<u64, u32> = HashMap::new();
+    let mut chosen: HashMap<u32, (u64, BorrowedFd<'_>)> = HashMap::new();
+    for (family, sockets) in (0u32..).zip(&sockets.udp) {
         for (queue, socket) in (0..SOCKET_QUEUES as u32).zip(sockets) {
-            let cookie = sys::socket_option::<u64>(*socket, libc::SO_COOKIE)
-                .map_err(SockmonError::system("ask for the cookie of a socket".to_owned()))?;
-            wanted.insert(family * SOCKET_QUEUES as u32 + queue, (cookie, *socket));
+            let cookie = cookie(*socket)?;
+            places.insert(cookie, queue);
+            chosen.insert(family * SOCKET_QUEUES as u32 + queue, (cookie, *socket));
         }
     }
+    for (sockets, kind) in [(&sockets.esp, 0), (&sockets.ah, PLACE_AH)] {
+        for (socket, queue) in sockets {
+            places.insert(cookie(*socket)?, queue | kind);
+        }
+    }
+    put_udp(maps, &chosen)?;
+    maps.retain(programs::SOCKET_PLACES, |cookie: &u64| !places.contains_key(cookie))?;
+    places.iter().try_for_each(|(cookie, place)| maps.write(programs::SOCKET_PLACES, cookie, place))
+}
+
+/// Put UDP sockets into these slots, each with its cookie, and take others out.
+fn put_udp(maps: &Maps, wanted: &HashMap<u32, (u64, BorrowedFd<'_>)>) -> Result<(), SockmonError> {
     let array = maps.get(programs::UDP_SOCKETS)?;
     let what = || SockmonError::bpf(format!("write map {}", programs::UDP_SOCKETS));
     let mut missing = Vec::new();
@@ -142,14 +174,10 @@ pub(crate) fn put(maps: &Maps, udp: [&[BorrowedFd<'_>]; 2]) -> Result<(), Sockmo
             }
         }
     }
-    for (slot, socket) in missing {
+    missing.into_iter().try_for_each(|(slot, socket)| {
         let number = u64::from(socket.as_raw_fd().cast_unsigned());
-        array.update(slot.bytes(), number.bytes(), MapFlags::ANY).map_err(what())?;
-    }
-    let places: HashMap<u64, u32> =
-        wanted.into_iter().map(|(slot, (cookie, _))| (cookie, slot % SOCKET_QUEUES as u32)).collect();
-    maps.retain(programs::SOCKET_PLACES, |cookie: &u64| !places.contains_key(cookie))?;
-    places.iter().try_for_each(|(cookie, queue)| maps.write(programs::SOCKET_PLACES, cookie, queue))
+        array.update(slot.bytes(), number.bytes(), MapFlags::ANY).map_err(what())
+    })
 }
 
 /// Set the class of an association; the default one leaves it to the outer header.

@@ -45,6 +45,7 @@ mod pins;
 mod pmtu;
 mod privileges;
 mod qos;
+mod qos_sockets;
 mod readme;
 mod reload;
 mod repair;

@@ -4,9 +4,11 @@
 //! associations, for the data thread of their direction, and the flows that they serve, for the kernel half ([`live`]).
 
 mod changes;
+mod classes;
 mod live;
 mod name;
 mod query;
+mod sa_classes;
 mod served;
 
 use std::collections::BTreeMap;
@@ -33,6 +35,7 @@ use documents::associations::{self, Defaults, SaView};
 use documents::ciphers::fingerprints;
 
 pub use query::SaQuery;
+use sa_classes::{SaClasses, classed};
 use served::Served;
 
 /// How long an SPI is kept for a key manager.
@@ -49,12 +52,14 @@ pub struct Associations {
     promised: Vec<(Spi, Time)>,
     /// The flows that associations serve, as the kernel half knows them.
     live: Served,
+    /// Their classes, as the kernel half knows them where outer packets are split among sockets.
+    classes: SaClasses,
 }
 
 impl Associations {
     /// The owner of these keys, without associations yet.
     pub(crate) fn new(keys: Keys) -> Associations {
-        Associations { keys, promised: Vec::new(), live: Served::default() }
+        Associations { keys, promised: Vec::new(), live: Served::default(), classes: SaClasses::default() }
     }
 
     /// The suites that associations may have.
@@ -195,7 +200,12 @@ impl Associations {
                 Ok(sa) => {
                     let sa = sa.starting(now);
                     let view = SaView::inbound(&sa);
+                    let class = classed(sa.config());
+                    self.begin_class(class, context);
                     let added = halves.ask_inbound(move |half| half.engine.add_sa(sa)).await;
+                    if !matches!(added, Ok(Ok(()))) {
+                        self.end_class(class, context);
+                    }
                     settle(added, view)
                 }
                 Err(error) => Err((error.into(), true)),

@@ -35,6 +35,11 @@ impl UdpTransport {
         sockets.map(AsFd::as_fd).collect()
     }
 
+    /// The socket of a queue; `None` if the host has no such family, or there is no such queue.
+    pub fn queue_fd(&self, family: Family, queue: usize) -> Option<BorrowedFd<'_>> {
+        self.sockets_of(family).and_then(|sockets| sockets.queue(queue)).map(AsFd::as_fd)
+    }
+
     /// Have so many queues in each family from now on, at most [`MOST_QUEUES`]. This comes before there are clones. The
     /// program must not give datagrams to those that are given up any more.
     ///

@@ -10,7 +10,7 @@ use crate::abi::SPLIT_WORDS;
 use crate::error::SockmonError;
 use crate::programs;
 use crate::queue_counts::QueueTable;
-use crate::socket_queues::{self, SaName, SocketSplit};
+use crate::socket_queues::{self, QueuedSockets, SaName, SocketSplit};
 
 impl Sockmon {
     /// The program that chooses the UDP socket for a datagram (`udp_class`), which whoever has the sockets attaches.
@@ -21,12 +21,20 @@ impl Sockmon {
         self.loaded.program(programs::SOCKET_CHOICE)
     }
 
-    /// The filter of each socket that has a queue (`socket_queue`), which counts what comes and keeps the limit.
+    /// The filter of each UDP socket that has a queue (`socket_queue`), which counts what comes and keeps the limit.
     ///
     /// # Errors
     /// It is not loaded.
     pub fn socket_filter(&self) -> Result<BorrowedFd<'_>, SockmonError> {
         self.loaded.program(programs::SOCKET_FILTER)
+    }
+
+    /// The filter of each raw socket that has a queue (`raw_queue`), which takes what is of this queue, and does the same.
+    ///
+    /// # Errors
+    /// It is not loaded.
+    pub fn raw_filter(&self) -> Result<BorrowedFd<'_>, SockmonError> {
+        self.loaded.program(programs::RAW_FILTER)
     }
 
     /// Split outer packets among the queues of the daemon's sockets from now on, or no more (`None`). The counts begin
@@ -56,13 +64,12 @@ impl Sockmon {
         socket_queues::change(&self.loaded.maps, queues, split, seed)
     }
 
-    /// Tell the UDP sockets of the queues, in their order, for IPv4 and for IPv6. No other socket is chosen from then on.
-    /// Those that stay keep their datagrams meanwhile.
+    /// Tell the sockets of the queues. No other socket is chosen from then on. Those that stay keep what waits meanwhile.
     ///
     /// # Errors
     /// The kernel half cannot be told.
-    pub fn put_sockets(&self, v4: &[BorrowedFd<'_>], v6: &[BorrowedFd<'_>]) -> Result<(), SockmonError> {
-        socket_queues::put(&self.loaded.maps, [v4, v6])
+    pub fn put_sockets(&self, sockets: &QueuedSockets<'_>) -> Result<(), SockmonError> {
+        socket_queues::put(&self.loaded.maps, sockets)
     }
 
     /// Set the class of an inbound association; the default one leaves it to the outer header. Packets of an association

@@ -30,6 +30,7 @@ mod outbound;
 mod pins;
 mod probe;
 mod queued;
+mod raw_classes;
 mod reload;
 mod sctp;
 mod socket_classes;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use rustix::net::sockopt::{set_ipv6_v6only, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketType, bind, socket};
-use sockmon::{QueueShare, QueueTable, SaName, SocketSplit};
+use sockmon::{QueueShare, QueueTable, QueuedSockets, SaName, SocketSplit};
 use wire::AggregateId;
 
 use crate::common::*;
@@ -110,9 +110,9 @@ impl Receiver {
         };
         let (v4, v6) = (fds(&self.sockets[0]), fds(&self.sockets[1]));
         self.world.monitor(move |sockmon| {
-            let (v4, v6): (Vec<_>, Vec<_>) =
-                (v4.iter().map(AsFd::as_fd).collect(), v6.iter().map(AsFd::as_fd).collect());
-            sockmon.put_sockets(&v4, &v6).unwrap();
+            let udp = [v4, v6];
+            let udp = udp.each_ref().map(|sockets| sockets.iter().map(AsFd::as_fd).collect());
+            sockmon.put_sockets(&QueuedSockets { udp, ..QueuedSockets::default() }).unwrap();
         });
     }
 

@@ -76,20 +76,20 @@ impl OutboundThread {
         let served = graph.map_or(0, OutboundGraph::last_turn);
         let share = if is_idle { ROUND } else { (2 * served + AHEAD).min(ROUND) };
         let mut more = false;
-        for at in 0..queues.count() {
-            if !queues.is_pending(at) {
+        for at in 0..queues.states.count() {
+            if !queues.states.is_pending(at) {
                 continue;
             }
-            let room = usize::try_from(half.engine.room(queues.classes(at))).unwrap_or(usize::MAX);
+            let room = usize::try_from(half.engine.room(queues.states.classes(at))).unwrap_or(usize::MAX);
             let most = if at == 0 { ROUND } else { share }.min(room);
             let Some(tun) = queues.tun(at).filter(|_| most > 0) else { continue };
-            let arrived = queues.arrived(at);
-            let taken = take_from(tun, most, Some(queues.classes(at)), half, now, pool, outcomes)?;
-            queues.taken(at, taken.packets);
+            let arrived = queues.states.arrived(at);
+            let taken = take_from(tun, most, Some(queues.states.classes(at)), half, now, pool, outcomes)?;
+            queues.states.taken(at, taken.packets);
             if taken.more {
                 more = true;
             } else {
-                queues.empty(at, arrived);
+                queues.states.empty(at, arrived);
             }
         }
         Ok(more)

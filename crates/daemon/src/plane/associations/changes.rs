@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 
 use super::name::name_of;
 use super::query::SaQuery;
+use super::sa_classes::classed;
 use super::{Associations, Context, Halves, allocate_spi, settle};
 use documents::api_error::{ApiError, Blame};
 use documents::associations::{self, SaView};
@@ -244,7 +245,13 @@ impl Associations {
             Ok(sa) => {
                 let sa = sa.starting(netio::clock::monotonic());
                 let view = SaView::inbound(&sa);
-                settle(halves.ask_inbound(move |half| half.engine.add_sa(sa)).await, view)
+                let class = classed(sa.config());
+                self.begin_class(class, context);
+                let added = halves.ask_inbound(move |half| half.engine.add_sa(sa)).await;
+                if !matches!(added, Ok(Ok(()))) {
+                    self.end_class(class, context);
+                }
+                settle(added, view)
             }
             Err(error) => Err((error.into(), true)),
         };
