@@ -145,16 +145,16 @@ pub struct OpenedSockets {
     /// The raw sockets without a queue.
     pub plain: Vec<RawReceiver>,
     /// The raw sockets with a queue, each with its number.
-    pub queued: Vec<(usize, RawReceiver)>,
+    pub queued: Vec<QueuedRaw>,
     /// The UDP sockets that a daemon before handed over and that are not used any more.
     pub given_up: GivenUp,
 }
 
+/// A raw socket with the number of its queue.
+pub type QueuedRaw = (usize, RawReceiver);
+
 /// The raw sockets for so many queues, with those of the first one, which are there; and those of kinds without queues.
-fn open_raw(
-    there: Vec<RawReceiver>,
-    queues: usize,
-) -> Result<(Vec<(usize, RawReceiver)>, Vec<RawReceiver>), RunError> {
+fn open_raw(there: Vec<RawReceiver>, queues: usize) -> Result<(Vec<QueuedRaw>, Vec<RawReceiver>), RunError> {
     let (first, plain): (Vec<_>, Vec<_>) =
         there.into_iter().partition(|raw| matches!(raw.kind(), Kind::Esp | Kind::Ah));
     let kinds: Vec<_> = first.iter().map(|raw| (raw.family(), raw.kind())).collect();
