@@ -186,6 +186,17 @@ macro_rules! contract {
     };
 }
 
+impl Split {
+    /// Nothing is split.
+    pub const NONE: Split = Split {
+        seed: [0; SPLIT_WORDS],
+        queues: 0,
+        of_dscp: [0; AGGREGATES],
+        of: [Share { first: 0, count: 0 }; AGGREGATES],
+        apps: 0,
+    };
+}
+
 /// Sizes and offsets, for the test that compares them with the object.
 pub trait Layout {
     /// The size, and each field's name and offset.

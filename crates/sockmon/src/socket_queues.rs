@@ -100,14 +100,7 @@ pub(crate) fn split(
     seed: [u64; SPLIT_WORDS],
 ) -> Result<QueueTable, SockmonError> {
     let queues = QueueTable::of(maps, programs::SOCKET_QUEUES)?;
-    let none = Split {
-        seed: [0; SPLIT_WORDS],
-        queues: 0,
-        of_dscp: [0; AGGREGATES],
-        of: [Share { first: 0, count: 0 }; AGGREGATES],
-        apps: 0,
-    };
-    maps.write(programs::SOCKET_SPLIT, &0u32, &none)?;
+    maps.write(programs::SOCKET_SPLIT, &0u32, &Split::NONE)?;
     queues.limit(&[], 0);
     queues.begin();
     if let Some(split) = split {

@@ -65,15 +65,8 @@ pub(crate) fn split(
     split: Option<&QueueSplit>,
     seed: [u64; SPLIT_WORDS],
 ) -> Result<QueueTable, SockmonError> {
-    let none = Split {
-        seed: [0; SPLIT_WORDS],
-        queues: 0,
-        of_dscp: [0; AGGREGATES],
-        of: [Share { first: 0, count: 0 }; AGGREGATES],
-        apps: 0,
-    };
     let queues = QueueTable::of(maps, programs::TUN_QUEUES)?;
-    maps.write(SPLIT, &0u32, &none)?;
+    maps.write(SPLIT, &0u32, &Split::NONE)?;
     queues.begin();
     match split {
         Some(split) => change(maps, &queues, split, seed)?,

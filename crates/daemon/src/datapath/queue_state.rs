@@ -8,6 +8,21 @@ use wire::AggregateId;
 /// Times that a queue is found empty until what never came into it is taken for lost.
 const EMPTIES: u32 = 64;
 
+/// Packets that are taken from a queue in a round, and look-ups that are made.
+pub(super) const ROUND: usize = 64;
+
+/// Packets of a class that are taken in a round beyond those that are served, where not all are.
+const AHEAD: usize = 16;
+
+/// The packets that are taken in a round from a queue behind the first, where so many wait in the graph and the last turn
+/// served so many.
+///
+/// Whoever floods has what he floods wait in the kernel, where it is dropped at the least cost: no more of it is read than
+/// what is served.
+pub(super) fn share(waiting: usize, served: usize) -> usize {
+    if waiting == 0 { ROUND } else { (2 * served + AHEAD).min(ROUND) }
+}
+
 /// The state of one queue.
 struct QueueState {
     /// The classes whose packets wait in it.

@@ -20,7 +20,7 @@ use crypto::{Provider, Registry, Secret};
 use netio::link::Links;
 use sadb::handover::HandOver;
 use sadb::sa::Padding;
-use sadb::{InboundSa, OutboundSa, Spi};
+use sadb::{InboundSa, OutboundSa, SaConfig, Spi};
 use wire::Time;
 
 use super::context::Context;
@@ -196,20 +196,7 @@ impl Associations {
         let now = netio::clock::monotonic();
         let admission = self.keys.admit(&config)?;
         let added = match direction {
-            Direction::In => match InboundSa::new(config, &self.keys.registry) {
-                Ok(sa) => {
-                    let sa = sa.starting(now);
-                    let view = SaView::inbound(&sa);
-                    let class = classed(sa.config());
-                    self.begin_class(class, context);
-                    let added = halves.ask_inbound(move |half| half.engine.add_sa(sa)).await;
-                    if !matches!(added, Ok(Ok(()))) {
-                        self.end_class(class, context);
-                    }
-                    settle(added, view)
-                }
-                Err(error) => Err((error.into(), true)),
-            },
+            Direction::In => self.begin_inbound(config, context).await,
             Direction::Out => match OutboundSa::new(config, &self.keys.registry) {
                 Ok(sa) => {
                     let mut sa = sa.starting(now);
@@ -234,6 +221,26 @@ impl Associations {
             }
             refused
         })
+    }
+
+    /// Let the inbound thread have an association. The kernel half knows its class before. With an error, whether its key
+    /// was certainly never used.
+    async fn begin_inbound(
+        &mut self,
+        config: SaConfig,
+        context: Context<'_>,
+    ) -> Result<SaView, (ApiError, bool)> {
+        let sa = match InboundSa::new(config, &self.keys.registry) {
+            Ok(sa) => sa.starting(netio::clock::monotonic()),
+            Err(error) => return Err((error.into(), true)),
+        };
+        let (view, class) = (SaView::inbound(&sa), classed(sa.config()));
+        self.begin_class(class, context);
+        let added = context.halves.ask_inbound(move |half| half.engine.add_sa(sa)).await;
+        if !matches!(added, Ok(Ok(()))) {
+            self.end_class(class, context);
+        }
+        settle(added, view)
     }
 
     /// Delete the association with this SPI; what else names it is needed where several have it.

@@ -17,16 +17,6 @@ const BULK: AggregateId = AggregateId(2);
 /// A class that the graph does not have.
 const OTHER_CLASS: AggregateId = AggregateId(9);
 
-/// The key of the hash of senders: six words that look random, and stay the same.
-const KEY: [u64; 6] = [
-    0x9e37_79b9_7f4a_7c15,
-    0xbf58_476d_1ce4_e5b9,
-    0x94d0_49bb_1331_11eb,
-    0xd6e8_feb8_6659_fd93,
-    0xa076_1d64_78bd_642f,
-    0xe703_7ed1_a0b4_28db,
-];
-
 const PORT: u16 = 4500;
 /// The type of service of expedited packets (DSCP 46).
 const EXPEDITED: u8 = 46 << 2;
@@ -87,7 +77,7 @@ impl Receiver {
                 all
             })
         });
-        let table = world.monitor(move |sockmon| sockmon.split_sockets(Some(&split), KEY).unwrap());
+        let table = world.monitor(move |sockmon| sockmon.split_sockets(Some(&split), SPLIT_KEY).unwrap());
         let mut receiver = Receiver { world, sockets, table };
         receiver.put(queues);
         let sockmon = receiver.world.sockmon.as_ref().unwrap();

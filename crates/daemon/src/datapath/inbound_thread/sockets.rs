@@ -8,11 +8,7 @@ use wire::{AggregateId, Burst, DropReason, Packet, Time, stage};
 
 use super::socket_queues::{SocketQueues, Way};
 use super::{InboundHalf, InboundThread, Received, Tapped};
-
-/// Datagrams that are taken from a queue in a round.
-const ROUND: usize = 64;
-/// Datagrams of a class that are taken in a round beyond those that are served, where not all are.
-const AHEAD: usize = 16;
+use crate::datapath::queue_state::{ROUND, share};
 
 impl InboundThread {
     /// Rounds with a graph, whose sources are the sockets that are ready. Returns the time until which there is nothing to
@@ -75,12 +71,9 @@ impl InboundThread {
         received: &mut Received<'_>,
         work: &mut Tapped<'_>,
     ) -> Result<bool, ()> {
-        // Whoever floods has what he floods wait in the kernel, where it is dropped at the least cost: no more of it is
-        // read than what is served.
         let graph = half.engine.graph();
-        let is_idle = graph.is_none_or(|graph| graph.waiting().0 == 0);
-        let served = graph.map_or(0, InboundGraph::last_turn);
-        let share = if is_idle { ROUND } else { (2 * served + AHEAD).min(ROUND) };
+        let share =
+            share(graph.map_or(0, |graph| graph.waiting().0), graph.map_or(0, InboundGraph::last_turn));
         queues.next_round();
         let mut more = false;
         for at in 0..queues.states.count() {

@@ -11,11 +11,8 @@ use qos::node::Wake;
 use wire::{AggregateId, GsoKind, Pool, Time};
 
 use super::{Await, OutboundHalf, OutboundThread};
+use crate::datapath::queue_state::{ROUND, share};
 
-/// Packets that are taken from the device, and look-ups that are made, in a round.
-const ROUND: usize = 64;
-/// Packets of a class that are taken in a round beyond those that are served, where not all are.
-const AHEAD: usize = 16;
 /// Rounds before the thread looks at its channel, at ICMP errors and at timers again.
 const ROUNDS: usize = 16;
 
@@ -69,12 +66,9 @@ impl OutboundThread {
         let Some(queues) = &mut self.queues else {
             return Ok(take_from(&self.tun, ROUND, None, half, now, pool, outcomes)?.more);
         };
-        // Whoever floods has what he floods wait in the kernel, where it is dropped at the least cost: no more of it is
-        // read than what is served.
         let graph = half.engine.graph();
-        let is_idle = graph.is_none_or(|graph| graph.waiting().0 == 0);
-        let served = graph.map_or(0, OutboundGraph::last_turn);
-        let share = if is_idle { ROUND } else { (2 * served + AHEAD).min(ROUND) };
+        let share =
+            share(graph.map_or(0, |graph| graph.waiting().0), graph.map_or(0, OutboundGraph::last_turn));
         let mut more = false;
         for at in 0..queues.states.count() {
             if !queues.states.is_pending(at) {

@@ -9,7 +9,6 @@ use zeroize::Zeroizing;
 
 use super::name::name_of;
 use super::query::SaQuery;
-use super::sa_classes::classed;
 use super::{Associations, Context, Halves, allocate_spi, settle};
 use documents::api_error::{ApiError, Blame};
 use documents::associations::{self, SaView};
@@ -237,24 +236,10 @@ impl Associations {
         one: ReplaceOne,
         context: Context<'_>,
     ) -> Result<SaView, ApiError> {
-        let Context { halves, policy, .. } = context;
         let config = successor(old, spi, one.suite.as_deref(), one.keymat, self.registry().suites())?;
-        policy.admits(&config)?;
+        context.policy.admits(&config)?;
         let admission = self.keys.admit(&config)?;
-        let added = match InboundSa::new(config, &self.keys.registry) {
-            Ok(sa) => {
-                let sa = sa.starting(netio::clock::monotonic());
-                let view = SaView::inbound(&sa);
-                let class = classed(sa.config());
-                self.begin_class(class, context);
-                let added = halves.ask_inbound(move |half| half.engine.add_sa(sa)).await;
-                if !matches!(added, Ok(Ok(()))) {
-                    self.end_class(class, context);
-                }
-                settle(added, view)
-            }
-            Err(error) => Err((error.into(), true)),
-        };
+        let added = self.begin_inbound(config, context).await;
         added.map_err(|(refused, never_used)| {
             if never_used {
                 self.keys.withdraw(admission);
