@@ -383,9 +383,9 @@ pub struct QosKernelQueue {
 pub struct QosKernelCounts {
     /// The number of the queue, from 0.
     pub queue: u64,
-    /// The classes that wait there. None: what names no association of its sender waits there.
+    /// The classes that wait there; an empty list where packets wait that name no association of their sender.
     pub classes: Vec<String>,
-    /// Packets that arrived. A super-packet of the TUN is one, and a run of joined datagrams is as many as it has.
+    /// Packets that arrived; a super-packet of the TUN is one, and a run of joined datagrams is as many as it has.
     pub arrived: u64,
     /// Packets that were taken for the graph.
     pub taken: u64,

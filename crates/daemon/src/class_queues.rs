@@ -11,7 +11,7 @@ use crate::start::RunError;
 /// The most queues over which users of a class are spread.
 const MOST_OF_A_CLASS: u64 = 16;
 
-/// The most classes.
+/// The most classes that a graph can have.
 const CLASSES: usize = 64;
 
 /// A kernel queue with the classes whose packets wait there.

@@ -187,7 +187,7 @@ macro_rules! contract {
 }
 
 impl Split {
-    /// Nothing is split.
+    /// The split by which nothing is split.
     pub const NONE: Split = Split {
         seed: [0; SPLIT_WORDS],
         queues: 0,

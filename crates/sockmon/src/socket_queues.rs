@@ -178,7 +178,7 @@ pub(crate) fn set_class(maps: &Maps, sa: SaName, class: AggregateId) -> Result<(
     maps.write(programs::SA_CLASSES, &sa.key(), &u32::from(class.0))
 }
 
-/// Forget an association. What names it waits where strangers do.
+/// Forget the class of an association. What names it waits where strangers do.
 pub(crate) fn forget_class(maps: &Maps, sa: SaName) -> Result<(), SockmonError> {
     maps.delete(programs::SA_CLASSES, &sa.key())
 }

@@ -11,9 +11,9 @@ use wire::AggregateId;
 use crate::datapath::queue_state::QueueStates;
 use crate::socket_queues::SplitSockets;
 
-/// How the packets of a socket come.
+/// The kind of a socket of a queue.
 #[derive(Clone, Copy)]
-pub(super) enum Way {
+pub(super) enum SocketKind {
     /// They come as datagrams of a family.
     Udp(Family),
     /// They come by the raw socket of this number.
@@ -23,7 +23,7 @@ pub(super) enum Way {
 /// A socket of a queue.
 struct Source {
     queue: usize,
-    way: Way,
+    kind: SocketKind,
     /// Something may wait in it, whatever the counts of the queue say.
     is_ready: bool,
 }
@@ -34,7 +34,7 @@ pub struct SocketQueues {
     raw: Vec<RawReceiver>,
     /// The sockets, in the order of their queues.
     sources: Vec<Source>,
-    /// Rounds so far. A queue's sockets take turns in being the first that is read, so that none starves another.
+    /// The number of rounds so far. A queue's sockets take turns in being the first that is read, so that none starves another.
     round: usize,
 }
 
@@ -44,12 +44,13 @@ impl SocketQueues {
         let classes = split.queues.iter().map(|queue| queue.classes.clone());
         let states = QueueStates::new(udp.queues(), classes, split.table());
         let families = [Family::V4, Family::V6].into_iter();
-        let of_udp = families
-            .flat_map(|family| (0..udp.queue_fds(family).len()).map(move |queue| (queue, Way::Udp(family))));
+        let of_udp = families.flat_map(|family| {
+            (0..udp.queue_fds(family).len()).map(move |queue| (queue, SocketKind::Udp(family)))
+        });
         let (numbers, raw): (Vec<usize>, Vec<RawReceiver>) = raw.into_iter().unzip();
-        let of_raw = numbers.into_iter().enumerate().map(|(at, queue)| (queue, Way::Raw(at)));
+        let of_raw = numbers.into_iter().enumerate().map(|(at, queue)| (queue, SocketKind::Raw(at)));
         let mut sources: Vec<Source> =
-            of_udp.chain(of_raw).map(|(queue, way)| Source { queue, way, is_ready: true }).collect();
+            of_udp.chain(of_raw).map(|(queue, kind)| Source { queue, kind, is_ready: true }).collect();
         sources.sort_by_key(|source| source.queue);
         SocketQueues { states, raw, sources, round: 0 }
     }
@@ -65,9 +66,9 @@ impl SocketQueues {
             source.queue < self.states.used() && is_read(self.states.classes(source.queue))
         });
         sources.filter_map(|(number, source)| {
-            let fd = match source.way {
-                Way::Udp(family) => udp.queue_fd(family, source.queue)?,
-                Way::Raw(at) => self.raw.get(at)?.as_fd(),
+            let fd = match source.kind {
+                SocketKind::Udp(family) => udp.queue_fd(family, source.queue)?,
+                SocketKind::Raw(at) => self.raw.get(at)?.as_fd(),
             };
             Some((number, fd))
         })
@@ -81,7 +82,7 @@ impl SocketQueues {
         }
     }
 
-    /// Begin another round.
+    /// Begin another round, in which another socket of each queue is read first.
     pub(super) fn next_round(&mut self) {
         self.round = self.round.wrapping_add(1);
     }
@@ -95,9 +96,9 @@ impl SocketQueues {
     }
 
     /// How the packets of a socket come, if something may wait there.
-    pub(super) fn may_have(&self, number: usize) -> Option<Way> {
+    pub(super) fn may_have(&self, number: usize) -> Option<SocketKind> {
         let source = self.sources.get(number)?;
-        (source.is_ready || self.states.waiting(source.queue) > 0).then_some(source.way)
+        (source.is_ready || self.states.waiting(source.queue) > 0).then_some(source.kind)
     }
 
     /// A socket was read, and may have more or not.
@@ -107,7 +108,7 @@ impl SocketQueues {
         }
     }
 
-    /// A raw socket.
+    /// The raw socket of this number.
     pub(super) fn raw(&mut self, at: usize) -> Option<&mut RawReceiver> {
         self.raw.get_mut(at)
     }

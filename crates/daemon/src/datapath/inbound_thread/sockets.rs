@@ -6,7 +6,7 @@ use netio::raw::RawReceiver;
 use netio::udp::Family;
 use wire::{AggregateId, Burst, DropReason, Packet, Time, stage};
 
-use super::socket_queues::{SocketQueues, Way};
+use super::socket_queues::{SocketKind, SocketQueues};
 use super::{InboundHalf, InboundThread, Received, Tapped};
 use crate::datapath::queue_state::{ROUND, share};
 
@@ -90,15 +90,15 @@ impl InboundThread {
             for number in queues.sources(at) {
                 let mut may_have_more = true;
                 while may_have_more && taken < most {
-                    let Some(way) = queues.may_have(number) else {
+                    let Some(kind) = queues.may_have(number) else {
                         may_have_more = false;
                         break;
                     };
-                    let (some, packets) = match way {
-                        Way::Udp(family) => {
+                    let (some, packets) = match kind {
+                        SocketKind::Udp(family) => {
                             self.datagrams_in(half, (family, at), most - taken, now, received.bursts, work)?
                         }
-                        Way::Raw(raw) => {
+                        SocketKind::Raw(raw) => {
                             let Some(receiver) = queues.raw(raw) else { break };
                             bare_in(half, receiver, most - taken, now, received.packets, work)?
                         }
