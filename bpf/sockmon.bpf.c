@@ -21,6 +21,7 @@
  *   link.h    what programs on devices ask of a frame first
  *   device.h  packets: steer, record
  *   class.h   the queue of the TUN for a packet's class
+ *   socket_class.h the socket for an outer packet's class
  *   icmp.h    ICMP errors that arrive in clear
  *   bystander.h packets that no socket of an application sends
  *   encap.h   what a UDP socket's encapsulation would take unseen
@@ -72,6 +73,7 @@ extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
 #include "bystander.h"
 #include "icmp.h"
 #include "encap.h"
+#include "socket_class.h"
 #include "device.h"
 #include "adopt.h"
 #include "sender.h"

@@ -49,6 +49,8 @@ struct rvl_layout {
 #define RVL_ITEMS 32
 #define RVL_AGGREGATES 64 /* classes */
 #define RVL_TUN_QUEUES 16
+#define RVL_SOCKET_QUEUES 17 /* for outer packets by class, and for what names no association */
+#define RVL_SOCKETS_OF_QUEUES 256
 #define RVL_SPLIT_APPS 1024 /* applications that rules of classes name */
 #define RVL_SPLIT_WORDS 6 /* of the key of the hash: an address, an application, and one more */
 /* What policies have in common is there once, and during a load what is new beside what goes: docs/design/0019. */
@@ -283,7 +285,8 @@ struct rvl_layout {
 	X(INGRESS_UNCLAIMED, ingress_unclaimed, REFUSAL, "Data for an SCTP socket of which nobody knows whose it is. It arrives again when its program has sent.") \
 	X(RECORDS_MISSING, records_missing, REFUSAL, "A process of which the kernel kept no record, so that what it has run before is not known: it must not send. Start it again.") \
 	X(L2TP, l2tp_refused, REFUSAL, "A program of policy asked the kernel for a session of L2TP, whose packets are no socket's of its own: EPERM. Use its daemon without kernel sessions.") \
-	X(TUN_QUEUE_FULL, tun_queue_full, REFUSAL, "A packet beyond what the kernel queue of its class holds. `ravelin qos show` has the count of each queue.")
+	X(TUN_QUEUE_FULL, tun_queue_full, REFUSAL, "A packet beyond what the kernel queue of its class holds. `ravelin qos show` has the count of each queue.") \
+	X(SOCKET_QUEUE_FULL, socket_queue_full, REFUSAL, "An outer packet beyond what the socket of its class holds. `ravelin qos show` has the count of each queue.")
 
 enum rvl_counter {
 #define X(id, name, kind, text) RVL_C_##id,
@@ -429,15 +432,22 @@ struct rvl_app_classes {
 };
 
 /*
- * A queue of the TUN, in memory that its reader shares: it writes `taken` and `limit`, the kernel half the rest. What arrived was lost, was
- * taken, or waits.
+ * A queue of the TUN or of sockets, in memory that its reader shares: it writes `taken`, `gone` and `limit`, the kernel half the rest. What
+ * arrived was lost, is gone, was taken, or waits.
  */
 struct rvl_tun_queue {
-	__u64 arrived; /* packets; a super-packet is one */
+	__u64 arrived; /* packets; a super-packet for the TUN is one, a run of joined datagrams is as many as it has */
 	__u64 lost; /* beyond the limit */
 	__u64 taken;
 	__u64 limit; /* packets that may wait; 0: none is counted */
-	__u64 zero[4];
+	__u64 gone; /* counted as arrived, and never found in the queue */
+	__u64 zero[3];
+};
+
+/* An inbound association, by what its outer packets show. */
+struct rvl_sa_name {
+	__be32 spi;
+	__u8 source[16]; /* in the common space; zero: of any sender */
 };
 
 struct rvl_order_key {

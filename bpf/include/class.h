@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Classes of packets (docs/design/0042): which one a packet is of before it waits anywhere, and the queue of the TUN for it.
+ * Classes of packets that leave (docs/design/0042): which one a packet is of before it waits anywhere, and the queue of the TUN for it.
  *
  * The class is a hint for the place where a packet waits, and no right: the engine classifies it again. It travels in skb->tc_index, whose
  * upper ten bits say what wrote it. No sender can set this field; of programs only those on devices write it.
@@ -108,9 +108,24 @@ int tun_steering(struct __sk_buff *skb)
 }
 
 /*
- * Whether the queue that a packet was given takes it. Two processors that count at once may let one packet more in, which the ring has room
- * for.
+ * Whether a queue takes so many packets at once, counted. One that is empty takes any number. Two processors that count at once may let one
+ * packet more in.
  */
+static __always_inline bool has_room(struct rvl_tun_queue *queue, __u64 packets)
+{
+	__s64 waiting;
+
+	if (!queue->limit)
+		return true;
+	__sync_fetch_and_add(&queue->arrived, packets);
+	waiting = queue->arrived - queue->lost - queue->gone - queue->taken;
+	if (waiting <= (__s64)queue->limit || waiting <= (__s64)packets)
+		return true;
+	__sync_fetch_and_add(&queue->lost, packets);
+	return false;
+}
+
+/* Whether the queue that a packet was given takes it, which the ring has room for. */
 static __always_inline bool fits_queue(struct __sk_buff *skb)
 {
 	__u32 key = skb->queue_mapping;
@@ -119,13 +134,7 @@ static __always_inline bool fits_queue(struct __sk_buff *skb)
 	if (!split_of_queues())
 		return true;
 	queue = bpf_map_lookup_elem(&tun_queues, &key);
-	if (!queue || !queue->limit)
-		return true;
-	__sync_fetch_and_add(&queue->arrived, 1);
-	if ((__s64)(queue->arrived - queue->lost - queue->taken) <= (__s64)queue->limit)
-		return true;
-	__sync_fetch_and_add(&queue->lost, 1);
-	return false;
+	return !queue || has_room(queue, 1);
 }
 
 /*

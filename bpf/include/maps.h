@@ -130,6 +130,47 @@ struct {
 } tun_queues SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rvl_split);
+} socket_split SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RVL_SOCKET_QUEUES);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct rvl_tun_queue);
+} socket_queues SEC(".maps");
+
+/* The classes of inbound associations; 0: the outer header says it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RVL_LIVE_SAS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rvl_sa_name);
+	__type(value, __u32);
+} sa_classes SEC(".maps");
+
+/* The daemon's UDP sockets by queue; those of IPv6 behind those of IPv4. User space reads their cookies. */
+struct {
+	__uint(type, BPF_MAP_TYPE_REUSEPORT_SOCKARRAY);
+	__uint(max_entries, 2 * RVL_SOCKET_QUEUES);
+	__type(key, __u32);
+	__type(value, __u64);
+} udp_sockets SEC(".maps");
+
+/* The queue that a socket belongs to, by its cookie. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RVL_SOCKETS_OF_QUEUES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, __u32);
+} socket_places SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RVL_UPLINKS);
 	__uint(map_flags, BPF_F_NO_PREALLOC);

@@ -35,6 +35,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_LPM_TRIE = 11,
+	BPF_MAP_TYPE_REUSEPORT_SOCKARRAY = 20,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
@@ -138,6 +139,21 @@ struct __sk_buff {
 	__u32 gso_segs;
 	RVL_CTX_POINTER(struct bpf_sock *, sk);
 	__u32 gso_size;
+};
+
+struct sk_reuseport_md {
+	RVL_CTX_POINTER(void *, data);
+	RVL_CTX_POINTER(void *, data_end);
+	__u32 len;
+	__u32 eth_protocol;
+	__u32 ip_protocol;
+	__u32 bind_inany;
+	__u32 hash;
+};
+
+enum sk_action {
+	SK_DROP = 0,
+	SK_PASS = 1,
 };
 
 #define BPF_F_RECOMPUTE_CSUM 1

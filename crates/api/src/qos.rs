@@ -120,7 +120,8 @@ pub struct QosDirectionState {
     /// in the counts of no class.
     #[serde(default)]
     pub no_place: u64,
-    /// The queues in the kernel, in the order in which they are read; none where all packets share one.
+    /// The queues in the kernel, in the order in which they are read: of the TUN, or UDP sockets; none where all packets
+    /// share one.
     #[serde(default)]
     pub kernel_queues: Vec<QosKernelCounts>,
     /// The classes at the queues that they have met.
@@ -382,13 +383,14 @@ pub struct QosKernelQueue {
 pub struct QosKernelCounts {
     /// The number of the queue, from 0.
     pub queue: u64,
-    /// The classes that wait there.
+    /// The classes that wait there; an empty list where packets wait that name no association of their sender.
     pub classes: Vec<String>,
-    /// Packets that arrived; a super-packet is one.
+    /// Packets that arrived; a super-packet of the TUN is one, and a run of joined datagrams is as many as it has.
     pub arrived: u64,
     /// Packets that were taken for the graph.
     pub taken: u64,
-    /// Packets that the kernel half dropped, since the queue was full.
+    /// Packets that the kernel half dropped, since the queue was full, and those that did not get into it for another
+    /// reason.
     pub lost: u64,
     /// Packets that wait now.
     pub waiting: u64,

@@ -9,19 +9,20 @@ mod event_channel;
 pub mod frames;
 mod inbound_thread;
 mod outbound_thread;
+mod queue_state;
 mod unsent;
 
 pub use device_stats::DeviceStats;
 use drop_log::DropLog;
 pub use event_channel::{EventReceiver, EventSender, event_channel};
-pub use inbound_thread::{InboundHalf, InboundThread};
-pub use outbound_thread::{GraphExchange, KernelQueues, OutboundHalf, OutboundThread, Unfit};
+pub use inbound_thread::{InboundHalf, InboundThread, SocketQueues};
+pub use outbound_thread::{KernelQueues, OutboundHalf, OutboundThread, Unfit};
 pub(crate) use unsent::GIVEN_UP;
 pub use unsent::{PATIENCE, SaEnd, Unsent};
 
 use std::time::Duration;
 
-use wire::{Pool, Time};
+use wire::{AggregateId, Pool, Time};
 
 /// Packets taken from one device before the thread looks at its channel again.
 const BATCH: usize = 64;
@@ -31,6 +32,14 @@ const KEEP: usize = 128;
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// How long a thread leaves a device alone that answers with an error (down, deleted).
 const RECOVERY: Duration = Duration::from_millis(200);
+
+/// A graph for a data thread to adopt, with the classes of each of its kernel queues.
+pub struct GraphExchange<G> {
+    /// The graph that takes the place of the one in force.
+    pub graph: Box<G>,
+    /// The numbers of the classes of each queue, in their order.
+    pub classes: Vec<Vec<AggregateId>>,
+}
 
 fn pool() -> Pool {
     Pool::new(engine::BUF_CAPACITY, engine::HEADROOM, KEEP)

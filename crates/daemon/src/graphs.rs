@@ -17,6 +17,7 @@ use sockmon::QueueSplit;
 use wire::AppId;
 
 use crate::graph_store::GraphText;
+use crate::socket_queues::PlannedSockets;
 use crate::start::RunError;
 use crate::tun_queues::PlannedQueues;
 
@@ -33,6 +34,8 @@ pub struct PreparedGraph {
     pub inbound: Box<InboundGraph>,
     /// The queues of the TUN for its classes.
     pub queues: PlannedQueues,
+    /// The UDP sockets for its classes.
+    pub sockets: PlannedSockets,
     /// Sentences about rules that match nothing on this gateway.
     pub notes: Vec<String>,
 }
@@ -87,7 +90,7 @@ impl GraphMaker {
         GraphMaker { house, suites, queue_len: config.tun.queue }
     }
 
-    /// The most queues of the TUN that a graph can have.
+    /// The most queues of the TUN, and the most UDP sockets of a family, that a graph can have.
     pub fn queues(&self) -> usize {
         self.house.kernel_queues.unwrap_or(1).clamp(1, QueueSplit::MOST_QUEUES as u64) as usize
     }
@@ -126,6 +129,7 @@ impl GraphMaker {
             .partition(|(_, found)| found.is_some());
         let apps = found.into_iter().filter_map(|(_, found)| Some(found?.1)).collect::<Vec<_>>();
         let queues = PlannedQueues::of(&loaded, most, self.queue_len, &outbound, &apps);
+        let sockets = PlannedSockets::of(&loaded, most, &inbound);
         let unknown = missing.into_iter().map(|(name, _)| {
             format!("the policy has no application `{name}`, so a rule that names it matches nothing")
         });
@@ -133,7 +137,7 @@ impl GraphMaker {
             format!("associations have no names yet, so a rule for `{name}` matches nothing; match by `spi` or `peer`")
         });
         let notes = unknown.chain(unnamed).collect();
-        Ok(PreparedGraph { loaded, outbound, inbound, queues, notes })
+        Ok(PreparedGraph { loaded, outbound, inbound, queues, sockets, notes })
     }
 
     /// The graph for the thread of a direction. `seed` is random and secret.

@@ -44,6 +44,8 @@ const MAX_SEALED: u64 = 2 << 30;
 const MAX_UNSAID: u64 = 256 << 20;
 /// The most queues of the TUN that are handed over, so that the memory and the sockets have room beside them.
 const MAX_QUEUES: u16 = 32;
+/// The most UDP sockets of a family that receive, each with datagrams of other classes.
+const MAX_SOCKETS: u16 = netio::udp::MOST_QUEUES as u16;
 /// How long either side may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -74,6 +76,9 @@ pub struct Request {
     /// The most queues of the TUN that the new daemon takes. One that does not say so takes a TUN that was made with one queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     queues: Option<u16>,
+    /// The most UDP sockets of a family that receive which the new daemon takes. One that does not say so takes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sockets: Option<u16>,
     /// The ciphers of one's own that the new daemon has, each with the fingerprint of what it computes in hexadecimal
     /// digits.
     #[serde(default, skip_serializing_if = "Fingerprints::is_empty")]
@@ -112,6 +117,7 @@ impl Request {
             secret: true,
             look: true,
             queues: Some(MAX_QUEUES),
+            sockets: Some(MAX_SOCKETS),
             ciphers: Fingerprints::new(),
             key_rooms: BTreeMap::new(),
         }
@@ -155,6 +161,15 @@ struct Answer {
     /// The number of descriptors behind the memory that are queues of the TUN; one where it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     queues: Option<u16>,
+    /// The number of UDP sockets of a family that receive, which come in the order of their queues; one where it is not
+    /// said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sockets: Option<u16>,
+}
+
+impl Answer {
+    /// An answer that says nothing.
+    const EMPTY: Answer = Answer { refused: None, shown: false, queues: None, sockets: None };
 }
 
 /// What the new daemon says of the rules that it was shown. Whatever is not a clear yes is a no.
@@ -216,6 +231,8 @@ pub struct TakenOver {
     pub tun: Vec<OwnedFd>,
     /// The descriptors of the UDP sockets.
     pub udp: Vec<OwnedFd>,
+    /// The number of those of a family that receive.
+    pub sockets: usize,
 }
 
 /// Take over from the running daemon. Returns when that one has ended. `fits` looks at its rules while it still goes
@@ -263,7 +280,8 @@ pub fn take(
     let state = HandOver::from_bytes(control::handover::unseal(memory, MAX_SEALED)?.expose(), suites)?;
     // The end of the old process closes the connection.
     (&stream).read_to_end(&mut Vec::new())?;
-    Ok(TakenOver { state, tun, udp: fds.collect() })
+    let sockets = usize::from(answer.sockets.unwrap_or(1));
+    Ok(TakenOver { state, tun, udp: fds.collect(), sockets })
 }
 
 /// What the old daemon answers, with descriptors.
@@ -283,6 +301,7 @@ pub struct Giving {
     secret: bool,
     look: bool,
     queues: Option<u16>,
+    sockets: Option<u16>,
     ciphers: Fingerprints,
     key_rooms: BTreeMap<String, usize>,
 }
@@ -310,6 +329,7 @@ impl Giving {
             secret: request.as_ref().is_some_and(|request| request.secret),
             look: request.as_ref().is_some_and(|request| request.look),
             queues: request.as_ref().and_then(|request| request.queues),
+            sockets: request.as_ref().and_then(|request| request.sockets),
             ciphers: request.as_ref().map(|request| request.ciphers.clone()).unwrap_or_default(),
             key_rooms: request.map(|request| request.key_rooms).unwrap_or_default(),
         };
@@ -329,7 +349,7 @@ impl Giving {
 
     /// Say why not; this daemon goes on.
     pub fn refuse(self, reason: &str) {
-        let answer = Answer { refused: Some(reason.to_owned()), shown: false, queues: None };
+        let answer = Answer { refused: Some(reason.to_owned()), ..Answer::EMPTY };
         let text = serde_json::to_vec(&answer).unwrap_or_default();
         if let Err(error) = control::handover::send(&self.stream, &text, &[]) {
             tracing::debug!(%error, "the refusal of a hand-over did not arrive");
@@ -370,6 +390,24 @@ impl Giving {
         } else {
             return Ok(self);
         };
+        self.refuse(&text);
+        Err(text)
+    }
+
+    /// Whether the other end goes on with so many UDP sockets of a family that receive; else it is refused, and this daemon
+    /// goes on.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn takes_sockets(self, sockets: usize) -> Result<Giving, String> {
+        let most = usize::from(self.sockets.unwrap_or(1).min(MAX_SOCKETS));
+        if sockets <= most {
+            return Ok(self);
+        }
+        let text = format!(
+            "it has {sockets} UDP sockets for outer packets by class, and {most} of a family are taken; a daemon without [qos] has \
+             one"
+        );
         self.refuse(&text);
         Err(text)
     }
@@ -429,7 +467,7 @@ impl Giving {
     fn ask(&self, rules: &[u8]) -> io::Result<Verdict> {
         // They hold no key.
         let memory = control::handover::seal(&Secret::new(rules.to_vec()))?;
-        let text = serde_json::to_vec(&Answer { refused: None, shown: true, queues: None })?;
+        let text = serde_json::to_vec(&Answer { shown: true, ..Answer::EMPTY })?;
         control::handover::send(&self.stream, &text, &[memory.as_fd()])?;
         let (text, _) = control::handover::receive(&self.stream)?;
         Ok(Verdict::read(&text)?)
@@ -450,8 +488,8 @@ impl Giving {
     }
 
     /// Give everything away; where all of it is too long for the other end, without what scrubbers know. `state` is
-    /// wiped before anything is sent. `tun` are the queues of the TUN, in their order. The connection must stay open until
-    /// this process ends: keep the answer.
+    /// wiped before anything is sent. `tun` are the queues of the TUN, in their order, and `udp` the UDP sockets, of which
+    /// so many of a family receive. The connection must stay open until this process ends: keep the answer.
     ///
     /// # Errors
     /// If it did not arrive; the keys are gone all the same.
@@ -460,7 +498,7 @@ impl Giving {
         self,
         mut state: HandOver,
         tun: &[BorrowedFd<'_>],
-        udp: &[BorrowedFd<'_>],
+        (udp, sockets): (&[BorrowedFd<'_>], usize),
     ) -> io::Result<UnixStream> {
         for profile in state.fit(self.most) {
             tracing::warn!(
@@ -476,7 +514,8 @@ impl Giving {
         fds.extend_from_slice(tun);
         fds.extend_from_slice(udp);
         let queues = u16::try_from(tun.len()).ok();
-        let text = serde_json::to_vec(&Answer { refused: None, shown: false, queues })?;
+        let sockets = u16::try_from(sockets).ok().filter(|sockets| *sockets > 1);
+        let text = serde_json::to_vec(&Answer { queues, sockets, ..Answer::EMPTY })?;
         control::handover::send(&self.stream, &text, &fds)?;
         Ok(self.stream)
     }

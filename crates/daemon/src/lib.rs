@@ -11,6 +11,7 @@
 
 mod audit_log;
 mod capture;
+mod class_queues;
 pub mod classes;
 pub mod datapath;
 pub mod denials;
@@ -41,6 +42,7 @@ mod probing;
 pub mod run;
 pub mod scrubbed;
 mod serve;
+mod socket_queues;
 pub mod start;
 pub mod state;
 mod statistics;

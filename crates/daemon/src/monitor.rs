@@ -21,9 +21,10 @@ use sadb::sa::Selectors;
 use sadb::spd::{Order, Spd};
 use sockmon::{
     Adopted, AppTraffic, CountedFlow, DnsAnswer, Event, Finding, FlowId, Identity, LoadStats, LoadWarning,
-    QueueSplit, SocketEvents, SocketInfo, Sockmon, SockmonError, Span, Subjects, Suspect, TunQueues,
+    QueueSplit, QueueTable, SaName, SocketEvents, SocketInfo, SocketSplit, Sockmon, SockmonError, Span,
+    Subjects, Suspect,
 };
-use wire::{AppId, Prefix, Time};
+use wire::{AggregateId, AppId, Prefix, Time};
 
 /// Two applications and how they compare.
 pub(crate) type Comparison = ((AppId, AppId), Order);
@@ -123,10 +124,27 @@ pub(crate) trait KernelHalf: Send {
     /// Split packets among the same queues of the TUN in another way.
     fn change_split(
         &mut self,
-        queues: &TunQueues,
+        queues: &QueueTable,
         split: &QueueSplit,
         seed: [u64; 6],
     ) -> Result<(), KernelError>;
+
+    /// Split outer packets among the same sockets in another way.
+    fn change_socket_split(
+        &mut self,
+        queues: &QueueTable,
+        split: &SocketSplit,
+        seed: [u64; 6],
+    ) -> Result<(), KernelError>;
+
+    /// Set the class of an inbound association's packets.
+    fn set_sa_class(&mut self, sa: SaName, class: AggregateId) -> Result<(), KernelError>;
+
+    /// Forget the class of an inbound association's packets: they wait where strangers do.
+    fn forget_sa_class(&mut self, sa: SaName) -> Result<(), KernelError>;
+
+    /// Set the classes of these inbound associations' packets, and forget all others.
+    fn set_sa_classes(&mut self, classes: &HashMap<SaName, AggregateId>) -> Result<(), KernelError>;
 
     /// Copy protected packets in clear to the device of this index; 0: to none.
     fn set_enc(&mut self, ifindex: u32) -> Result<(), KernelError>;
@@ -284,11 +302,32 @@ impl KernelHalf for Sockmon {
 
     fn change_split(
         &mut self,
-        queues: &TunQueues,
+        queues: &QueueTable,
         split: &QueueSplit,
         seed: [u64; 6],
     ) -> Result<(), KernelError> {
         Ok(Sockmon::change_split(self, queues, split, seed)?)
+    }
+
+    fn change_socket_split(
+        &mut self,
+        queues: &QueueTable,
+        split: &SocketSplit,
+        seed: [u64; 6],
+    ) -> Result<(), KernelError> {
+        Ok(Sockmon::change_socket_split(self, queues, split, seed)?)
+    }
+
+    fn set_sa_class(&mut self, sa: SaName, class: AggregateId) -> Result<(), KernelError> {
+        Ok(Sockmon::set_sa_class(self, sa, class)?)
+    }
+
+    fn forget_sa_class(&mut self, sa: SaName) -> Result<(), KernelError> {
+        Ok(Sockmon::forget_sa_class(self, sa)?)
+    }
+
+    fn set_sa_classes(&mut self, classes: &HashMap<SaName, AggregateId>) -> Result<(), KernelError> {
+        Ok(Sockmon::set_sa_classes(self, classes)?)
     }
 
     fn set_enc(&mut self, ifindex: u32) -> Result<(), KernelError> {

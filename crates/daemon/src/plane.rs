@@ -194,19 +194,22 @@ impl Plane {
 
     /// The owners that a verb of the associations or of the observers looks at.
     fn context(&self) -> Context<'_> {
-        let Plane { config, halves, monitor, policy, rules, host, classes, .. } = self;
-        Context { config, halves, monitor, policy, rules, host, classes }
+        let Plane { config, halves, monitor, policy, rules, host, classes, graph, .. } = self;
+        let sockets = graph.as_ref().and_then(|graph| graph.sockets.as_ref());
+        Context { config, halves, monitor, policy, rules, host, classes, sockets }
     }
 
     /// The associations, and the owners that a change of theirs asks.
     fn associations_in_context(&mut self) -> (&mut Associations, Context<'_>) {
-        let Plane { config, halves, monitor, policy, rules, host, classes, associations, .. } = self;
-        (associations, Context { config, halves, monitor, policy, rules, host, classes })
+        let Plane { config, halves, monitor, policy, rules, host, classes, graph, associations, .. } = self;
+        let sockets = graph.as_ref().and_then(|graph| graph.sockets.as_ref());
+        (associations, Context { config, halves, monitor, policy, rules, host, classes, sockets })
     }
 
     /// The observers, and the owners that they watch.
     fn observers_in_context(&mut self) -> (&mut Observers, Context<'_>) {
-        let Plane { config, halves, monitor, policy, rules, host, classes, observers, .. } = self;
-        (observers, Context { config, halves, monitor, policy, rules, host, classes })
+        let Plane { config, halves, monitor, policy, rules, host, classes, graph, observers, .. } = self;
+        let sockets = graph.as_ref().and_then(|graph| graph.sockets.as_ref());
+        (observers, Context { config, halves, monitor, policy, rules, host, classes, sockets })
     }
 }

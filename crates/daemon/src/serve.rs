@@ -155,6 +155,7 @@ async fn measured(plane: &Shared, held: &ProcessParts, giving: Giving) -> Result
         return Err(text);
     }
     let giving = giving.takes_queues(held.tun.queues(), 1 + held.further.len(), held.udp.fds().len())?;
+    let giving = giving.takes_sockets(held.udp.queues())?;
     let measured = match plane.get().await {
         Ok(plane) => plane.measured().await,
         Err(refused) => Err(refused),

@@ -28,7 +28,7 @@ use crate::audit_log::Auditor;
 use crate::classes::ClassCatalogue;
 use crate::datapath::{
     self, EventReceiver, GraphExchange, InboundHalf, InboundThread, KernelQueues, OutboundHalf,
-    OutboundThread,
+    OutboundThread, SocketQueues,
 };
 use crate::device::Device;
 use crate::flows::{self, FlowLog};
@@ -45,9 +45,10 @@ use crate::plane::{
 };
 use crate::policy_store::Candidate;
 use crate::scrubbed::Scrubbed;
+use crate::socket_queues::{OpenedSockets, OuterSockets};
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink};
-use crate::{detach, doctor, gateway, state, translation, tun_queues};
+use crate::{detach, doctor, gateway, socket_queues, state, translation, tun_queues};
 use config::{Config, OuterIo};
 use control::socket::{self, Lock, SocketError};
 use control::{notify, privileges};
@@ -255,8 +256,8 @@ fn bring_up(
     let handover = handover.place()?;
 
     let (state, tun_fds, udp_fds) = match taken {
-        Some(TakenOver { state, tun, udp }) => (Some(state), Some(tun), udp),
-        None => (None, None, Vec::new()),
+        Some(TakenOver { state, tun, udp, sockets }) => (Some(state), Some(tun), (udp, sockets)),
+        None => (None, None, (Vec::new(), 1)),
     };
     // Before the record: a record without a book means that the book was lost.
     let keys = match &state {
@@ -273,7 +274,7 @@ fn bring_up(
     sockmon::exempt(&config.instance, exempt.path())?;
     auditor.connect();
     group::remove_earlier(earlier.as_ref(), &exempt);
-    let udp = port::open(&config, udp_fds)?;
+    let mut udp = port::open(&config, udp_fds)?;
     let clear = ClearSender::open()?;
     let raw = open_raw(&config)?;
     let (frames_out, frames_in) = datapath::frames::open(&config, &uplinks, &udp, &raw)?.unzip();
@@ -309,13 +310,21 @@ fn bring_up(
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
     candidate.follow(&monitor.moved(&candidate.compiled.subjects)?);
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu)?;
+    // Where frames are taken, the sockets are deaf.
+    let planned = graph.as_ref().filter(|_| config.outer == OuterIo::Udp);
+    let planned = planned.map(|graph| (&graph.prepared.sockets, graph.maker.queues()));
+    let classes = Associations::classes_of(&in_half);
+    let outer = OuterSockets { udp: &mut udp, raw };
+    let OpenedSockets { split: sockets, plain: raw, queued, given_up } =
+        socket_queues::open(outer, &monitor, planned, &classes)?;
     // From here on a worker that is late would keep a data thread waiting.
     keys.registry.settle();
+    let in_queues = sockets.as_ref().map(|sockets| SocketQueues::new(&udp, queued, sockets));
     let graph = graph.map(|FirstGraph { store, maker, prepared }| {
-        let PreparedGraph { loaded, outbound, inbound, queues: planned, notes } = prepared;
+        let PreparedGraph { loaded, outbound, inbound, queues: planned, sockets: wanted, notes } = prepared;
         out_half.exchange = Some(GraphExchange { graph: outbound, classes: planned.classes() });
-        in_half.exchange = Some(inbound);
-        GraphInForce { loaded, store, maker, queues: split.clone(), notes }
+        in_half.exchange = Some(GraphExchange { graph: inbound, classes: wanted.classes() });
+        GraphInForce { loaded, store, maker, queues: split.clone(), sockets, notes }
     });
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());
@@ -362,7 +371,7 @@ fn bring_up(
     let sender = raw_sender()?;
     let tun_out = tun.try_clone()?;
     let queues = std::iter::once(&tun).chain(&further).map(Tun::try_clone).collect::<Result<Vec<_>, _>>()?;
-    let queues = split.map(|split| KernelQueues::new(queues, split));
+    let queues = split.map(|split| KernelQueues::new(queues, &split));
     out_half.mtus = plane.first_mtus()?;
     out_half.marks = plane.config().marks;
     let (frames, udp_out) = (frames_out, udp.clone());
@@ -378,7 +387,8 @@ fn bring_up(
         heard: Vec::new(),
     };
     let frames = frames_in.unwrap_or_default();
-    let inbound_thread = InboundThread { udp: udp.clone(), raw, tun: tun.try_clone()?, frames };
+    let inbound_thread =
+        InboundThread { udp: udp.clone(), queues: in_queues, given_up, raw, tun: tun.try_clone()?, frames };
     let outbound_ended = control::channel::start(
         "rvl-outbound",
         out_half,
@@ -602,7 +612,9 @@ pub(crate) async fn hand_over(
 ) -> Result<(), RunError> {
     let ProcessParts { lock, outbound_ended, inbound_ended, tun, further, udp, .. } = held;
     // Where frames are taken, nobody takes them from here on: what comes waits in the sockets for the new daemon.
-    if let Err(error) = udp.fds().into_iter().try_for_each(netio::packet::undeafen) {
+    if plane.config().outer != OuterIo::Udp
+        && let Err(error) = udp.fds().into_iter().try_for_each(netio::packet::undeafen)
+    {
         tracing::debug!("what comes during the hand-over is lost: {error}");
     }
     plane.stop_threads().map_err(ApiError::from)?;
@@ -625,9 +637,8 @@ pub(crate) async fn hand_over(
         notify::successor(pid);
     }
     let queues: Vec<_> = std::iter::once(&tun).chain(&further).map(Tun::as_fd).collect();
-    let open = giving.give(state, &queues, &udp.fds()).map_err(|source| RunError::System {
-        doing: "handing over (the keys are gone; add new ones)",
-        source,
+    let open = giving.give(state, &queues, (&udp.fds(), udp.queues())).map_err(|source| {
+        RunError::System { doing: "handing over (the keys are gone; add new ones)", source }
     })?;
     tracing::info!(outbound = count.0, inbound = count.1, "handed over to the new daemon");
     drop((tun, further, udp, lock));

@@ -9,20 +9,18 @@ use std::sync::Arc;
 use config::LoadedGraph;
 use engine::OutboundGraph;
 use netio::tun::{Queues, Tun};
-use qos::graph::{KernelShare, kernel_shares};
 use qos::{Direction, HeaderKind};
-use sockmon::{QueueCounts, QueueShare, QueueSplit, Sockmon, TunQueues};
+use sockmon::{QueueShare, QueueSplit, QueueTable, Sockmon};
 use wire::{AggregateId, AppId};
 
+use crate::class_queues::{ClassQueue, ClassQueues, numbers, seed};
 use crate::monitor::{KernelError, Monitor};
 use crate::start::RunError;
 
 /// The queues of the TUN that a graph asks for.
 #[derive(Clone, Debug)]
 pub struct PlannedQueues {
-    shares: Vec<KernelShare>,
-    /// The numbers of the classes of each share.
-    numbers: Vec<Vec<AggregateId>>,
+    queues: Vec<ClassQueue>,
     split: QueueSplit,
 }
 
@@ -36,45 +34,22 @@ impl PlannedQueues {
         graph: &OutboundGraph,
         apps: &[AppId],
     ) -> PlannedQueues {
-        let LoadedGraph { description, aggregates: numbers, .. } = loaded;
-        let shares =
-            kernel_shares(description, Direction::Outbound, most.min(QueueSplit::MOST_QUEUES as u64));
+        let most = most.min(QueueSplit::MOST_QUEUES as u64);
+        let ClassQueues { queues, limits, shares } = ClassQueues::of(loaded, Direction::Outbound, most);
         let of_dscp = |app| std::array::from_fn(|dscp| graph.graph().classify(&marked(app, dscp as u8)));
         let apps = apps.iter().take(QueueSplit::MOST_APPS);
-        let mut split = QueueSplit {
-            limits: Vec::new(),
+        let split = QueueSplit {
+            limits: limits.into_iter().map(|limit| limit.min(device)).collect(),
             of_dscp: of_dscp(AppId::NONE),
             of_apps: apps.map(|app| (*app, of_dscp(*app))).collect(),
-            shares: [QueueShare { first: 0, count: 1 }; _],
+            shares: shares.map(|share| share.unwrap_or(QueueShare { first: 0, count: 1 })),
         };
-        let ids =
-            |share: &KernelShare| share.classes.iter().filter_map(|class| numbers.find(class)).collect();
-        let all: Vec<Vec<AggregateId>> = shares.iter().map(ids).collect();
-        for (share, classes) in shares.iter().zip(&all) {
-            let (first, count) = (split.limits.len() as u8, share.queues.min(16) as u8);
-            let limit = u32::try_from(share.limit).unwrap_or(u32::MAX).min(device);
-            split.limits.extend(std::iter::repeat_n(limit, count.into()));
-            for class in classes {
-                if let Some(place) = split.shares.get_mut(usize::from(class.0)) {
-                    *place = QueueShare { first, count };
-                }
-            }
-        }
-        PlannedQueues { shares, numbers: all, split }
+        PlannedQueues { queues, split }
     }
 
     /// The numbers of the classes of each queue, by its number.
     pub fn classes(&self) -> Vec<Vec<AggregateId>> {
-        self.class_queues().into_iter().map(|queue| queue.classes).collect()
-    }
-
-    /// The queues, by their number.
-    fn class_queues(&self) -> Vec<ClassQueue> {
-        let queues = self.shares.iter().zip(&self.numbers).flat_map(|(share, classes)| {
-            let queue = ClassQueue { names: share.classes.clone(), classes: classes.clone() };
-            std::iter::repeat_n(queue, share.queues as usize)
-        });
-        queues.collect()
+        numbers(&self.queues)
     }
 }
 
@@ -89,21 +64,12 @@ fn marked(app: AppId, dscp: u8) -> qos::Meta {
     }
 }
 
-/// A queue of the TUN with the classes whose packets wait there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClassQueue {
-    /// The names of the classes.
-    pub names: Vec<String>,
-    /// The numbers of the classes.
-    pub classes: Vec<AggregateId>,
-}
-
 /// The queues of the TUN among which packets are split, in the order in which they are read.
 #[derive(Clone, Debug)]
 pub struct SplitQueues {
     /// The queues, by their number.
     pub queues: Vec<ClassQueue>,
-    counts: Arc<TunQueues>,
+    counts: Arc<QueueTable>,
     seed: [u64; 6],
 }
 
@@ -114,25 +80,13 @@ impl SplitQueues {
     /// The kernel half cannot be told, and splits as before.
     pub(crate) fn change(&mut self, monitor: &Monitor, planned: &PlannedQueues) -> Result<(), KernelError> {
         monitor.get().change_split(&self.counts, &planned.split, self.seed)?;
-        self.queues = planned.class_queues();
+        self.queues = planned.queues.clone();
         Ok(())
     }
 
-    /// What came of a queue.
-    pub fn counts(&self, queue: usize) -> QueueCounts {
-        self.counts.counts(queue)
-    }
-
-    /// The packets that have arrived at a queue. As long as it stays the same, nothing new waits there.
-    #[inline]
-    pub fn arrived(&self, queue: usize) -> u64 {
-        self.counts.arrived(queue)
-    }
-
-    /// Count packets that were taken from a queue.
-    #[inline]
-    pub fn take(&self, queue: usize, packets: u64) {
-        self.counts.take(queue, packets);
+    /// What came of each queue.
+    pub fn table(&self) -> &Arc<QueueTable> {
+        &self.counts
     }
 }
 
@@ -172,12 +126,8 @@ pub fn open(
         monitor.split_queues(None, [0; _])?;
         return Ok((further, None));
     };
-    let mut octets = [0; 48];
-    netio::random::fill(&mut octets)
-        .map_err(|source| RunError::System { doing: "reading random octets", source })?;
-    let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|octet| octets[at * 8 + octet]));
-    let seed = std::array::from_fn(word);
+    let seed = seed()?;
     let counts = Arc::new(monitor.split_queues(Some(&planned.split), seed)?);
     tun.set_steering(Some(monitor.steering()?.as_fd()))?;
-    Ok((further, Some(SplitQueues { queues: planned.class_queues(), counts, seed })))
+    Ok((further, Some(SplitQueues { queues: planned.queues.clone(), counts, seed })))
 }

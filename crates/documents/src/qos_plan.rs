@@ -19,6 +19,10 @@ use qos::graph::{KernelShare, PRESETS, kernel_shares, preset};
 /// The reason why nothing is promised where a sliced unit works (docs/design/0040).
 pub const SLICED: &str = "sliced unit";
 
+/// What the kernel queues of a plan do not hold for.
+const ONE_SOCKET: &str = "inbound kernel queues are UDP sockets: bare ESP and AH, and frames (`outer` in [io]), wait in one \
+                          socket for all classes, which is part of no delay";
+
 /// The document that says that a graph is sound.
 pub fn sound(graph: &LoadedGraph) -> QosCheck {
     let classes = class_names(&graph.description);
@@ -77,10 +81,7 @@ pub fn plan(graph: &LoadedGraph, house: &House, measured: bool) -> QosPlan {
     let bounds = bounds(description, house);
     let is_unproved = unproved(description).is_some();
     let costs = costs(house, measured);
-    let mut notes = vec![
-        "the delays are those of the graph: the daemon runs its outbound half today, behind one kernel queue for all classes"
-            .to_owned(),
-    ];
+    let mut notes = vec![ONE_SOCKET.to_owned()];
     if costs.path_is_assumed {
         notes.push("costs of the packet path are assumed, not measured on this machine".to_owned());
     }

@@ -16,33 +16,32 @@ pub fn readable<const N: usize>(
     wait(fds.map(|fd| (fd, PollFlags::IN)), timeout)
 }
 
-/// Wait as [`readable`] does, for at most [`MOST`] descriptors. A bit of the answer is set for each that can be read, in
-/// their order.
+/// Wait as [`readable`] does, for at most `N` descriptors. The answer is for each, in their order.
 ///
 /// # Errors
 /// The kernel refuses it, or there are too many descriptors.
-pub fn readable_among<'fd>(
+pub fn readable_among<'fd, const N: usize>(
     fds: impl IntoIterator<Item = BorrowedFd<'fd>>,
     timeout: Option<Duration>,
-) -> io::Result<u32> {
-    let (mut set, mut count) = ([const { None }; MOST], 0);
+) -> io::Result<[bool; N]> {
+    let (mut set, mut count) = ([const { None }; N], 0);
     for fd in fds {
         *set.get_mut(count).ok_or(io::ErrorKind::InvalidInput)? = Some(fd);
         count += 1;
     }
-    let Some(first) = set[0] else { return Ok(0) };
+    let Some(first) = set.first().copied().flatten() else { return Ok([false; N]) };
     let mut set = set.map(|fd| match fd {
         Some(fd) => PollFd::from_borrowed_fd(fd, PollFlags::IN),
         None => PollFd::from_borrowed_fd(first, PollFlags::empty()),
     });
     let asked = set.get_mut(..count).ok_or(io::ErrorKind::InvalidInput)?;
     wait_for(asked, timeout)?;
-    let bits = asked.iter().enumerate().map(|(at, fd)| u32::from(!fd.revents().is_empty()) << at);
-    Ok(bits.fold(0, |bits, bit| bits | bit))
+    let mut ready = [false; N];
+    for (ready, fd) in ready.iter_mut().zip(asked) {
+        *ready = !fd.revents().is_empty();
+    }
+    Ok(ready)
 }
-
-/// The most descriptors that [`readable_among`] waits for.
-pub const MOST: usize = 24;
 
 /// Wait until `fd` takes data, at most `timeout`; whether it does.
 pub fn writable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {

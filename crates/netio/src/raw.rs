@@ -5,8 +5,10 @@
 //! together before a raw socket sees them. IPv6 gives its reader no extension headers, so AH over IPv6 arrives whole only
 //! where the sender used none.
 
+mod handle;
 mod send;
 
+pub use handle::RawHandle;
 pub use send::RawSender;
 
 use crate::error::{IoContext, Result};
@@ -51,6 +53,7 @@ pub enum Kind {
 pub struct RawReceiver {
     socket: Socket,
     family: Family,
+    kind: Kind,
     protocol: u8,
     /// Packets of one call.
     batch: usize,
@@ -77,9 +80,28 @@ impl RawReceiver {
             Err(e) if e.raw_os_error() == Some(libc::EAFNOSUPPORT) => Ok(None),
             socket => {
                 let (socket, slots) = (socket.doing(what)?, Vec::with_capacity(batch));
-                Ok(Some(RawReceiver { socket, family, protocol, batch, slots, lost: 0 }))
+                Ok(Some(RawReceiver { socket, family, kind, protocol, batch, slots, lost: 0 }))
             }
         }
+    }
+
+    /// The IP version of its packets.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// The kind of its packets.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// A handle of the socket for somebody who does not receive.
+    ///
+    /// # Errors
+    /// There is no descriptor to be had.
+    pub fn handle(&self) -> Result<RawHandle> {
+        let socket = self.socket.try_clone().doing(|| "copying the descriptor of a raw socket".into())?;
+        Ok(RawHandle::new(socket, self.family))
     }
 
     /// Take waiting packets (never waits), as many as one call gives, and append them to `out`. The pool's buffers need
@@ -93,12 +115,29 @@ impl RawReceiver {
         pool: &mut Pool,
         out: &mut Vec<Packet<stage::Raw>>,
     ) -> io::Result<Received> {
-        while self.slots.len() < self.batch {
+        self.recv_most(self.batch, now, pool, out)
+    }
+
+    /// Take waiting packets as [`RawReceiver::recv`] does, at most so many.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn recv_most(
+        &mut self,
+        most: usize,
+        now: Time,
+        pool: &mut Pool,
+        out: &mut Vec<Packet<stage::Raw>>,
+    ) -> io::Result<Received> {
+        let most = most.clamp(1, self.batch);
+        while self.slots.len() < most {
             self.slots.push(pool.take());
         }
+        let from = self.slots.len() - most;
+        let slots = self.slots.get_mut(from..).unwrap_or_default();
         let mut batch = [const { ArrivedDatagram::NONE }; BATCH];
-        let count = receive(self.socket.as_raw_fd(), &mut self.slots, &mut batch)?;
-        let mut answer = Received { datagrams: count, truncated: 0, more: count == self.batch };
+        let count = receive(self.socket.as_raw_fd(), slots, &mut batch)?;
+        let mut answer = Received { datagrams: count, truncated: 0, more: count == most };
         let rest = self.slots.len() - count;
         for (mut buf, arrived) in self.slots.drain(rest..).rev().zip(&batch) {
             buf.set_len(arrived.len());

@@ -2,7 +2,7 @@
 
 use crate::error::check;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
 
 /// Set an integer option.
@@ -22,6 +22,20 @@ pub fn set<T: Copy>(fd: impl AsFd, level: libc::c_int, name: libc::c_int, value:
     // SAFETY: `value` is readable for `len` octets; the kernel copies them.
     check(unsafe { libc::setsockopt(fd.as_fd().as_raw_fd(), level, name, ptr::from_ref(value).cast(), len) })
         .map(drop)
+}
+
+/// Let a BPF program look at what comes for a socket, in place of the one that did; `None`: none does.
+///
+/// # Errors
+/// The error that the kernel answers. That there was none is no error.
+pub fn set_filter(fd: impl AsFd, program: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    match program {
+        Some(program) => set_int(fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, program.as_raw_fd()),
+        None => match set_int(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0) {
+            Err(error) if error.raw_os_error() != Some(libc::ENOENT) => Err(error),
+            _ => Ok(()),
+        },
+    }
 }
 
 /// Get a socket option whose value is plain old data.

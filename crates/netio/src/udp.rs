@@ -12,6 +12,7 @@
 mod burst;
 mod control;
 mod holder;
+mod queues;
 mod receive;
 mod send;
 mod socket;
@@ -20,6 +21,7 @@ pub use burst::SendResult;
 pub(crate) use burst::send_many;
 pub(crate) use control::IPV6_FLOWINFO;
 pub use holder::{Holder, holders};
+pub use queues::GivenUp;
 pub use receive::Received;
 pub(crate) use receive::{ArrivedDatagram, receive};
 pub use send::take_errno;
@@ -27,7 +29,7 @@ pub(crate) use send::{Outgoing, patiently, send_whole};
 pub use socket::Family;
 
 use crate::error::{IoContext, Result};
-use socket::Pair;
+use socket::FamilySockets;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use wire::Buf;
@@ -37,6 +39,9 @@ pub const HEADROOM: usize = wire::ipv6::HEADER_LEN + wire::udp::HEADER_LEN;
 
 /// The longest UDP payload.
 pub const MAX_DATAGRAM: usize = 65_535 - wire::udp::HEADER_LEN;
+
+/// The most sockets of a family among which datagrams are split.
+pub const MOST_QUEUES: usize = 17;
 
 /// The options for opening the sockets.
 #[derive(Clone, Debug)]
@@ -59,24 +64,24 @@ pub struct UdpTransport {
     sockets: Arc<Sockets>,
     /// Buffers that wait for a datagram.
     slots: Vec<Buf>,
-    /// Datagrams that the kernel had no room for, per family, as it last said.
-    lost: [u32; 2],
+    /// Datagrams that the kernel had no room for, by family and queue, as it last said.
+    lost: [[u32; MOST_QUEUES]; 2],
 }
 
 #[derive(Debug)]
 struct Sockets {
     port: u16,
-    v4: Option<Pair>,
-    v6: Option<Pair>,
+    v4: Option<FamilySockets>,
+    v6: Option<FamilySockets>,
 }
 
 impl UdpTransport {
     /// Open the port for IPv4 and, unless the host has none, IPv6.
     pub fn open(options: &UdpOptions) -> Result<UdpTransport> {
-        let v4 = Pair::open(Family::V4, options.port, options.buffer)?;
+        let v4 = FamilySockets::open(Family::V4, options.port, options.buffer)?;
         let port = v4.port().doing(|| "asking for the UDP port".into())?;
-        let v6 = match Pair::open(Family::V6, port, options.buffer) {
-            Ok(pair) => Some(pair),
+        let v6 = match FamilySockets::open(Family::V6, port, options.buffer) {
+            Ok(sockets) => Some(sockets),
             Err(crate::Error::System { source, .. }) if source.raw_os_error() == Some(libc::EAFNOSUPPORT) => {
                 None
             }
@@ -85,10 +90,13 @@ impl UdpTransport {
         Ok(UdpTransport::new(Sockets { port, v4: Some(v4), v6 }))
     }
 
-    /// The sockets that another daemon handed over ([`UdpTransport::fds`], any order).
-    pub fn from_fds(fds: Vec<OwnedFd>) -> Result<UdpTransport> {
-        let (v4, v6) = socket::sort(fds)?;
-        let Some(port) = v4.as_ref().or(v6.as_ref()).map(Pair::port) else {
+    /// The sockets that another daemon handed over, with so many queues: those of [`UdpTransport::fds`], in their order.
+    ///
+    /// # Errors
+    /// They are others than such a daemon has.
+    pub fn from_fds(fds: Vec<OwnedFd>, queues: usize) -> Result<UdpTransport> {
+        let (v4, v6) = socket::sort(fds, queues)?;
+        let Some(port) = v4.as_ref().or(v6.as_ref()).map(FamilySockets::port) else {
             return Err(crate::Error::unfit("no UDP socket was handed over", "start without --take-over"));
         };
         let port = port.doing(|| "asking for the UDP port".into())?;
@@ -96,7 +104,7 @@ impl UdpTransport {
     }
 
     fn new(sockets: Sockets) -> UdpTransport {
-        UdpTransport { sockets: Arc::new(sockets), slots: Vec::new(), lost: [0; 2] }
+        UdpTransport { sockets: Arc::new(sockets), slots: Vec::new(), lost: [[0; MOST_QUEUES]; 2] }
     }
 
     /// The local UDP port of all sockets.
@@ -106,22 +114,25 @@ impl UdpTransport {
 
     /// The socket on which datagrams of a family arrive, to wait on; `None` if the host has no such family.
     pub fn fd(&self, family: Family) -> Option<BorrowedFd<'_>> {
-        self.pair(family).map(|pair| pair.whole.as_fd())
+        self.sockets_of(family).map(|sockets| sockets.whole.as_fd())
     }
 
     /// Every socket, for a hand-over.
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        let pairs = self.sockets.v4.iter().chain(&self.sockets.v6);
-        pairs.flat_map(|pair| [pair.whole.as_fd(), pair.fragmenting.as_fd()]).collect()
+        self.families().flat_map(FamilySockets::all).map(AsFd::as_fd).collect()
+    }
+
+    fn families(&self) -> impl Iterator<Item = &FamilySockets> {
+        self.sockets.v4.iter().chain(&self.sockets.v6)
     }
 
     /// Datagrams that arrived when the socket's queue was full, or with a wrong checksum (the kernel counts both in one), since it
     /// was made, as the kernel last said.
     pub fn lost(&self) -> u64 {
-        self.lost.iter().map(|&n| u64::from(n)).sum()
+        self.lost.iter().flatten().map(|&n| u64::from(n)).sum()
     }
 
-    fn pair(&self, family: Family) -> Option<&Pair> {
+    fn sockets_of(&self, family: Family) -> Option<&FamilySockets> {
         match family {
             Family::V4 => self.sockets.v4.as_ref(),
             Family::V6 => self.sockets.v6.as_ref(),

@@ -229,14 +229,21 @@ fn bound(view: &View<'_>, class: &str, passes: &[Pass]) -> Bound {
     }
 }
 
-/// What the kernel holds in front of a packet: its own queue, and a batch of each other one.
+/// The datagrams that the kernel joins at most. An empty queue takes them in one piece, whatever its limit is.
+const JOINED: u64 = 64;
+
+/// What the kernel holds in front of a packet: its own queue, and a batch of each other one. Inbound, one more is there for
+/// what names no association.
 fn kernel(view: &View<'_>, class: &str) -> u64 {
     let path = &view.house.path;
-    let mut others = 0_u64;
+    let (mut others, joined) = match view.direction {
+        Direction::Outbound => (0_u64, 0),
+        Direction::Inbound => (1, JOINED),
+    };
     let mut own = None;
     for share in kernel_shares(view.description, view.direction, view.house.kernel_queues.unwrap_or(1)) {
         if share.classes.iter().any(|name| name == class) {
-            own = Some(share.limit);
+            own = Some(share.limit.max(joined));
             others = others.saturating_add(share.queues.saturating_sub(1));
         } else {
             others = others.saturating_add(share.queues);

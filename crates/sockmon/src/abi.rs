@@ -108,6 +108,8 @@ pub const TRAFFIC_WOULD_REASON: u16 = 512;
 pub const AGGREGATES: usize = 64;
 /// Queues of the TUN, at most.
 pub const TUN_QUEUES: usize = 16;
+/// Queues of the sockets for outer packets, at most; the last one is for what names no association.
+pub const SOCKET_QUEUES: usize = 17;
 /// Applications that rules of classes name, at most.
 pub const SPLIT_APPS: usize = 1024;
 /// Words of the key of the hash of users.
@@ -181,6 +183,17 @@ macro_rules! contract {
                 (size_of::<$name>(), vec![$((stringify!($field), std::mem::offset_of!($name, $field))),*])
             }
         })*
+    };
+}
+
+impl Split {
+    /// The split by which nothing is split.
+    pub const NONE: Split = Split {
+        seed: [0; SPLIT_WORDS],
+        queues: 0,
+        of_dscp: [0; AGGREGATES],
+        of: [Share { first: 0, count: 0 }; AGGREGATES],
+        apps: 0,
     };
 }
 
@@ -307,7 +320,13 @@ contract! {
         lost: u64,
         taken: u64,
         limit: u64,
-        zero: [u64; 4],
+        gone: u64,
+        zero: [u64; 3],
+    }
+    /// An inbound association, by what its outer packets show.
+    struct SaName {
+        spi: u32,
+        source: [u8; 16],
     }
     struct Protection {
         count: u32,

@@ -38,9 +38,11 @@ mod places;
 mod policy;
 mod probe;
 mod programs;
+mod queue_counts;
 mod rehearsal;
 mod security;
 mod socket_events;
+mod socket_queues;
 mod spans;
 mod sys;
 mod tables;
@@ -64,12 +66,14 @@ pub use monitor::{Sockmon, Statistics, check_pins, exempt, forget_tun};
 pub use names::DnsAnswer;
 pub use pins::{Finding, Suspect};
 pub use probe::{cgroup_root, probe, probe_programs};
+pub use queue_counts::{QueueCounts, QueueTable};
 pub use rehearsal::Rehearsal;
 pub use security::{OptionHook, option_hook};
 pub use socket_events::SocketEvents;
+pub use socket_queues::{QueuedSockets, SaName, SocketSplit};
 pub use tables::LoadStats;
 pub use traffic::{Amount, AppTraffic};
-pub use tun_queues::{QueueCounts, QueueShare, QueueSplit, TunQueues};
+pub use tun_queues::{QueueShare, QueueSplit};
 
 /// The application of a process that runs a file of which nobody knows that it is what policy says: every peer is untrusted.
 pub const REFUSED: wire::AppId = wire::AppId(abi::APP_REFUSED);

@@ -101,7 +101,7 @@ impl Places {
                         want(format!("{name}_{ifindex}"), Target::Device(*ifindex, at));
                     }
                 }
-                Hook::TunQueue | Hook::Iterator => {}
+                Hook::TunQueue | Hook::Sockets | Hook::Iterator => {}
             }
         }
         out

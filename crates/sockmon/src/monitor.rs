@@ -5,6 +5,7 @@ mod gateway;
 mod names;
 mod pins;
 mod socket_events;
+mod sockets;
 mod traffic;
 mod users;
 
@@ -30,10 +31,11 @@ use crate::policy;
 use crate::programs::{self, Loaded, Pins};
 use wire::Marks;
 
+use crate::queue_counts::QueueTable;
 use crate::spans::BypassTable;
 use crate::sys;
 use crate::tables::{LoadStats, Tables};
-use crate::tun_queues::{self, QueueSplit, TunQueues};
+use crate::tun_queues::{self, QueueSplit};
 use ::policy::{Image, Subjects};
 use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
 use sadb::Selectors;
@@ -338,7 +340,7 @@ impl Sockmon {
         &self,
         split: Option<&QueueSplit>,
         seed: [u64; abi::SPLIT_WORDS],
-    ) -> Result<TunQueues, SockmonError> {
+    ) -> Result<QueueTable, SockmonError> {
         tun_queues::split(&self.loaded.maps, split, seed)
     }
 
@@ -349,7 +351,7 @@ impl Sockmon {
     /// The kernel half cannot be told, and splits as before.
     pub fn change_split(
         &self,
-        queues: &TunQueues,
+        queues: &QueueTable,
         split: &QueueSplit,
         seed: [u64; abi::SPLIT_WORDS],
     ) -> Result<(), SockmonError> {

@@ -73,14 +73,16 @@ enum ProgramKind {
     Cgroup,
     Tcx,
     TunFilter,
+    Sockets,
     Iterators,
 }
 
-const KINDS: [ProgramKind; 5] = [
+const KINDS: [ProgramKind; 6] = [
     ProgramKind::Identity,
     ProgramKind::Cgroup,
     ProgramKind::Tcx,
     ProgramKind::TunFilter,
+    ProgramKind::Sockets,
     ProgramKind::Iterators,
 ];
 
@@ -94,6 +96,7 @@ impl ProgramKind {
                 ProgramKind::Tcx
             }
             Hook::TunQueue => ProgramKind::TunFilter,
+            Hook::Sockets => ProgramKind::Sockets,
             Hook::Iterator => ProgramKind::Iterators,
         }
     }
@@ -108,6 +111,9 @@ impl ProgramKind {
             ),
             ProgramKind::Tcx => ("bpf-tcx", "use a kernel with tcx (6.6)"),
             ProgramKind::TunFilter => ("bpf-tun", "use a kernel with filters on TUN devices (4.16)"),
+            ProgramKind::Sockets => {
+                ("bpf-sockets", "use a kernel whose programs choose among sockets of one port (4.19)")
+            }
             ProgramKind::Iterators => {
                 ("bpf-iterators", "use a kernel with task, task_file and tcp iterators (6.1)")
             }

@@ -40,6 +40,9 @@ pub enum Hook {
     /// The queues of the TUN, by whoever has the device open ([`crate::Sockmon::queue_filter`],
     /// [`crate::Sockmon::steering`]).
     TunQueue,
+    /// The daemon's sockets for outer packets, by whoever has them ([`crate::Sockmon::socket_choice`],
+    /// [`crate::Sockmon::socket_filter`]).
+    Sockets,
     /// The program has no hook: an iterator runs when user space reads it.
     Iterator,
 }
@@ -93,6 +96,9 @@ pub static PROGRAMS: &[Program] = &[
     program("tun_ingress", Hook::Tun(Tcx::Ingress)),
     program(QUEUE_FILTER, Hook::TunQueue),
     program(STEERING, Hook::TunQueue),
+    program(SOCKET_CHOICE, Hook::Sockets),
+    program(SOCKET_FILTER, Hook::Sockets),
+    program(RAW_FILTER, Hook::Sockets),
     program("lo_ingress", Hook::Loopback(Tcx::Ingress)),
     program("inside_ingress", Hook::Inside(Tcx::Ingress)),
     program("inside_egress", Hook::Inside(Tcx::Egress)),
@@ -118,6 +124,15 @@ pub const QUEUE_FILTER: &str = "tun_queue";
 
 /// The program that chooses the queue of the TUN for a packet.
 pub const STEERING: &str = "tun_steering";
+
+/// The program that chooses the UDP socket for a datagram.
+pub const SOCKET_CHOICE: &str = "udp_class";
+
+/// The filter of each UDP socket that has a queue.
+pub const SOCKET_FILTER: &str = "socket_queue";
+
+/// The filter of each raw socket that has a queue.
+pub const RAW_FILTER: &str = "raw_queue";
 
 /// Programs whose hook not every kernel has, and the hook's name in the kernel's BTF. Where it is missing, what depends on it is
 /// refused (docs/design/0012).
@@ -175,6 +190,11 @@ pub static MAPS: &[&str] = &[
     "split",
     "split_apps",
     TUN_QUEUES,
+    SOCKET_SPLIT,
+    SOCKET_QUEUES,
+    SA_CLASSES,
+    UDP_SOCKETS,
+    SOCKET_PLACES,
     "uplinks",
     "insides",
     "spans",
@@ -210,6 +230,21 @@ pub const RECORDS_SINCE: &str = "records_since";
 
 /// The map of what waits in each queue of the TUN.
 pub const TUN_QUEUES: &str = "tun_queues";
+
+/// The map of the one split of outer packets among sockets.
+pub const SOCKET_SPLIT: &str = "socket_split";
+
+/// The map of what waits in each queue of sockets.
+pub const SOCKET_QUEUES: &str = "socket_queues";
+
+/// The map of the classes of inbound associations.
+pub const SA_CLASSES: &str = "sa_classes";
+
+/// The map of the daemon's UDP sockets.
+pub const UDP_SOCKETS: &str = "udp_sockets";
+
+/// The map of the queue of each socket.
+pub const SOCKET_PLACES: &str = "socket_places";
 
 /// The map of counters.
 const COUNTERS: &str = "counters";

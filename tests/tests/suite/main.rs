@@ -46,6 +46,7 @@ mod pmtu;
 mod privileges;
 mod qos;
 mod qos_gateway;
+mod qos_sockets;
 mod readme;
 mod reload;
 mod repair;

@@ -14,7 +14,7 @@ use tests::{PATIENCE, associate, binary, copy_of_python, one_line, tcp_server};
 const TCP: u16 = 7051;
 const ECHO: u16 = 7052;
 /// The datagrams of a run.
-const COUNT: u64 = 100;
+pub(crate) const COUNT: u64 = 100;
 
 /// Datagrams of a type of service to an echo server (address, port, type of service, number), one behind the other; the
 /// number of those that came back.
@@ -34,8 +34,9 @@ print(good)
 /// A server that sends back what it gets.
 const SERVER: &str = r#"
 import socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.bind(("0.0.0.0", int(sys.argv[1])))
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+s.bind(("::", int(sys.argv[1])))
 print("ready", flush=True)
 while True:
     data, peer = s.recvfrom(2000)
@@ -65,7 +66,7 @@ fn policy(app: &Path, peer: Side) -> String {
     )
 }
 
-fn build(name: &str, configuration: &str) -> (Rig, std::path::PathBuf) {
+pub(crate) fn build(name: &str, configuration: &str) -> (Rig, std::path::PathBuf) {
     let options = RigOptions { name: name.to_owned(), binary: binary(), daemon: None, segmentation: true };
     let mut rig = Rig::build(&options).unwrap();
     let app = copy_of_python(rig.folder(), "app");
@@ -82,7 +83,7 @@ fn counts(rig: &Rig) -> Vec<(String, String, u64, u64, u64)> {
 }
 
 /// What a graph counted in a direction, by hook and class: arrived, left, dropped. What arrived is accounted for in each.
-fn counts_of(rig: &Rig, side: Side, direction: &str) -> Vec<(String, String, u64, u64, u64)> {
+pub(crate) fn counts_of(rig: &Rig, side: Side, direction: &str) -> Vec<(String, String, u64, u64, u64)> {
     let state = rig.json(side, &["qos", "show"]).unwrap();
     let of = state["directions"].as_array().unwrap().iter().find(|of| of["direction"] == direction);
     let of = of.unwrap_or_else(|| panic!("no direction {direction} in {state}"));
@@ -98,20 +99,25 @@ fn counts_of(rig: &Rig, side: Side, direction: &str) -> Vec<(String, String, u64
     of["classes"].as_array().unwrap().iter().map(row).collect()
 }
 
-/// A kernel queue of alice's outbound direction.
+/// A kernel queue of a direction.
 #[derive(Debug, PartialEq)]
-struct KernelQueue {
-    classes: String,
-    arrived: u64,
-    taken: u64,
-    lost: u64,
-    waiting: u64,
-    limit: u64,
+pub(crate) struct KernelQueue {
+    pub(crate) classes: String,
+    pub(crate) arrived: u64,
+    pub(crate) taken: u64,
+    pub(crate) lost: u64,
+    pub(crate) waiting: u64,
+    pub(crate) limit: u64,
 }
 
-/// The kernel queues of alice's outbound direction. What arrived is accounted for in each.
+/// The kernel queues of alice's outbound direction.
 fn kernel_queues(rig: &Rig) -> Vec<KernelQueue> {
-    let state = rig.json(Side::Alice, &["qos", "show"]).unwrap();
+    kernel_queues_of(rig, Side::Alice, 0)
+}
+
+/// The kernel queues of a direction, by its place: first the outbound one. What arrived is accounted for in each.
+pub(crate) fn kernel_queues_of(rig: &Rig, side: Side, direction: usize) -> Vec<KernelQueue> {
+    let state = rig.json(side, &["qos", "show"]).unwrap();
     let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value} in {state}"));
     let queue = |row: &Value| {
         let classes: Vec<&str> =
@@ -121,14 +127,18 @@ fn kernel_queues(rig: &Rig) -> Vec<KernelQueue> {
         assert_eq!(arrived, taken + lost + waiting, "{row}");
         KernelQueue { classes: classes.join(","), arrived, taken, lost, waiting, limit }
     };
-    state["directions"][0]["kernel_queues"].as_array().unwrap().iter().map(queue).collect()
+    state["directions"][direction]["kernel_queues"].as_array().unwrap().iter().map(queue).collect()
 }
 
 /// Datagrams at once (address, port, type of service, number), and where they have a type of service the number of answers.
 const SENDS: &str = r#"
 import socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, int(sys.argv[3]))
+v6 = ":" in sys.argv[1]
+s = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_DGRAM)
+if v6:
+    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, int(sys.argv[3]))
+else:
+    s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, int(sys.argv[3]))
 s.settimeout(10)
 s.connect((sys.argv[1], int(sys.argv[2])))
 count = int(sys.argv[4])
@@ -141,25 +151,35 @@ if int(sys.argv[3]):
 
 /// A program that sends datagrams at once, says so, and prints how many answers came.
 fn sends(app: &Path, tos: u8, count: u32) -> Program {
-    let args = [Side::Bob.v4().to_string(), ECHO.to_string(), tos.to_string(), count.to_string()];
+    sends_to(app, &Side::Bob.v4().to_string(), tos, count)
+}
+
+/// The same to one of Bob's addresses.
+pub(crate) fn sends_to(app: &Path, address: &str, tos: u8, count: u32) -> Program {
+    let args = [address.to_owned(), ECHO.to_string(), tos.to_string(), count.to_string()];
     Program::new(app).args(["-c", SENDS]).args(args)
 }
 
-fn of(rows: &[(String, String, u64, u64, u64)], hook: &str, class: &str) -> (u64, u64, u64) {
+pub(crate) fn of(rows: &[(String, String, u64, u64, u64)], hook: &str, class: &str) -> (u64, u64, u64) {
     let row = rows.iter().find(|row| (row.0.as_str(), row.1.as_str()) == (hook, class));
     row.map_or((0, 0, 0), |row| (row.2, row.3, row.4))
 }
 
-fn datagrams(rig: &Rig, app: &Path, tos: u8) {
+pub(crate) fn datagrams(rig: &Rig, app: &Path, tos: u8) {
     let args = [Side::Bob.v4().to_string(), ECHO.to_string(), tos.to_string(), COUNT.to_string()];
     let done =
         rig.lab.alice().run_program(Program::new(app).args(["-c", DATAGRAMS]).args(args), PATIENCE).unwrap();
     assert_eq!(done.out().trim(), COUNT.to_string(), "{}", done.err());
 }
 
-/// What alice's daemon answers for Prometheus: the samples by their names with labels, as they stand.
+/// What alice's daemon answers for Prometheus.
 fn metrics(rig: &Rig) -> BTreeMap<String, f64> {
-    let socket = format!("/run/ravelin/{}/control.sock", rig.instance(Side::Alice));
+    metrics_of(rig, Side::Alice)
+}
+
+/// What a daemon answers for Prometheus: the samples by their names with labels, as they stand.
+pub(crate) fn metrics_of(rig: &Rig, side: Side) -> BTreeMap<String, f64> {
+    let socket = format!("/run/ravelin/{}/control.sock", rig.instance(side));
     let mut stream = UnixStream::connect(&socket).unwrap_or_else(|error| panic!("{socket}: {error}"));
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: r\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -390,7 +410,7 @@ fn figure_1_decouples_cryptography_in_both_directions() {
 }
 
 /// A program of Bob that answers the datagrams of [`ECHO`].
-fn echo_server(rig: &Rig, app: &Path) -> Running {
+pub(crate) fn echo_server(rig: &Rig, app: &Path) -> Running {
     let program = Program::new(app).args(["-c", SERVER, &ECHO.to_string()]);
     let echo = rig.lab.bob().spawn(program).unwrap();
     echo.wait_for_output("ready", PATIENCE).unwrap();
@@ -398,10 +418,10 @@ fn echo_server(rig: &Rig, app: &Path) -> Running {
 }
 
 /// A graph in a file, for a rig whose configuration names it.
-struct GraphFile(std::path::PathBuf);
+pub(crate) struct GraphFile(std::path::PathBuf);
 
 impl GraphFile {
-    fn new(name: &str, text: &str) -> GraphFile {
+    pub(crate) fn new(name: &str, text: &str) -> GraphFile {
         let folder = std::env::temp_dir().join(format!("ravelin-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let file = GraphFile(folder.join("qos.toml"));
@@ -409,15 +429,15 @@ impl GraphFile {
         file
     }
 
-    fn configuration(&self) -> String {
+    pub(crate) fn configuration(&self) -> String {
         format!("[qos]\nfile = {:?}\n", self.0.display().to_string())
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         std::fs::read_to_string(&self.0).unwrap()
     }
 
-    fn beside(&self, name: &str, text: &str) -> String {
+    pub(crate) fn beside(&self, name: &str, text: &str) -> String {
         let path = self.0.with_file_name(name);
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
@@ -431,7 +451,7 @@ impl Drop for GraphFile {
 }
 
 const PLAIN: &str = "[class.every]\nmatch = \"rest\"\n";
-const WITH_CALLS: &str = "[class.calls]\nmatch = [{ dscp = [\"EF\"] }]\npriority = true\n\
+pub(crate) const WITH_CALLS: &str = "[class.calls]\nmatch = [{ dscp = [\"EF\"] }]\npriority = true\n\
                           police = { rate = \"50%\", burst = \"1ms\" }\n\n[class.every]\nmatch = \"rest\"\n";
 
 fn classes_in_force(rig: &Rig) -> String {

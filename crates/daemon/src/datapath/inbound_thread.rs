@@ -2,24 +2,33 @@
 
 mod framed;
 mod queued;
+mod socket_queues;
+mod sockets;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use engine::{Delivery, Inbound, InboundGraph, InboundOutcome};
 use netio::eventfd::Wake;
 use netio::raw::RawReceiver;
 use netio::tun::Tun;
-use netio::udp::{Family, UdpTransport};
+use netio::udp::{Family, GivenUp, UdpTransport};
 use netio::{clock, poll};
-use wire::{Burst, DropReason, Packet, Pool, Time, stage};
+use wire::{AggregateId, Burst, DropReason, Packet, Pool, Time, stage};
 
 use crate::gateway::Fragmenter;
 
 use super::frames::FramesIn;
-use super::{BATCH, DeviceStats, DropLog, Due, EventSender, HOUSEKEEPING, RECOVERY, pool};
+use super::{BATCH, DeviceStats, DropLog, Due, EventSender, GraphExchange, HOUSEKEEPING, RECOVERY, pool};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use control::channel::{Inbox, Next};
+
+pub use socket_queues::SocketQueues;
+
+/// The most descriptors that the thread waits for where outer packets are split: its channel, raw sockets without a queue,
+/// and for each queue UDP, ESP and AH of two families.
+const MOST_WAITED: usize = 1 + 8 + 6 * netio::udp::MOST_QUEUES;
 
 /// Times that a socket is asked for bursts before the thread looks at its channel again.
 const CALLS: usize = 8;
@@ -43,7 +52,7 @@ pub struct InboundHalf {
     /// Wakes the outbound thread, for which packets of the scrubber's own may be left.
     pub outbound: Option<Wake>,
     /// The graph that packets are to wait in from now on; `None`: nothing changes.
-    pub exchange: Option<Box<InboundGraph>>,
+    pub exchange: Option<GraphExchange<InboundGraph>>,
 }
 
 impl InboundHalf {
@@ -127,7 +136,12 @@ impl InboundHalf {
 pub struct InboundThread {
     /// Where packets come from.
     pub udp: UdpTransport,
-    /// Where bare ESP and AH come from, and IP in IP if it is taken, of each family that the host has: up to eight.
+    /// The sockets that packets come from by class; `None`: all come by one of each family.
+    pub queues: Option<SocketQueues>,
+    /// Sockets that an earlier daemon had and nothing comes to any more.
+    pub given_up: GivenUp,
+    /// Where bare ESP and AH come from, and IP in IP if it is taken, of each family that the host has: up to eight. Those of
+    /// ESP and AH are among the queues, where there are such.
     pub raw: Vec<RawReceiver>,
     /// Where packets for the host go.
     pub tun: Tun,
@@ -149,6 +163,16 @@ pub(super) fn gather(outcomes: &mut Vec<InboundOutcome>, delivery: &mut Delivery
             delivery.push_packet(packet, mark);
         }
     }
+}
+
+/// The sources that are ready.
+struct Ready {
+    /// The channel has something.
+    woken: bool,
+    /// The UDP sockets of each family are ready.
+    udp: [bool; 2],
+    /// The raw sockets are ready, in their order.
+    bare: [bool; 8],
 }
 
 /// What one call received, and what became of it.
@@ -187,28 +211,24 @@ struct Received<'a> {
 impl InboundThread {
     /// Carry packets until told to stop.
     pub fn serve(mut self, half: &mut InboundHalf, inbox: &Inbox<InboundHalf>) {
+        self.empty_given_up(half);
         if !self.frames.receivers.is_empty() {
             return self.serve_frames(half, inbox);
         }
         let mut work = Work::new();
-        if let Err(error) = self.udp.join_datagrams(true) {
+        // Where packets are split, whoever knows the classes of associations says whether they are joined.
+        if self.queues.is_none()
+            && let Err(error) = self.udp.join_datagrams(true)
+        {
             tracing::warn!("the kernel joins no UDP datagrams: {error}; each costs a walk through its stack");
         }
         let mut due = Due::new(clock::monotonic());
         let mut drop_log = DropLog::default();
         let mut until: Option<Time> = None;
         loop {
-            // A family that the host has not stands in the set as the eventfd.
-            let wake = inbox.wake().as_fd();
-            let fd = |family| self.udp.fd(family).unwrap_or(wake);
-            let raw = |at: usize| self.raw.get(at).map_or(wake, AsFd::as_fd);
-            // ESP, AH, and where it is asked for IPv4 and IPv6 in IP, of each family.
-            let [a, b, c, d, e, f, g, h] = std::array::from_fn(raw);
-            let set = [wake, fd(Family::V4), fd(Family::V6), a, b, c, d, e, f, g, h];
             let patience =
                 until.map_or(HOUSEKEEPING, |until| until.since(clock::monotonic()).min(HOUSEKEEPING));
-            let ready = poll::readable(set, Some(patience));
-            let [woken, v4, v6, bare @ ..] = ready.unwrap_or([true; 11]);
+            let Ready { woken, udp, bare } = self.wait(half, inbox.wake().as_fd(), patience);
             if woken && inbox.run(half) == Next::End {
                 return;
             }
@@ -217,13 +237,13 @@ impl InboundThread {
             self.exchange(half, &mut parts);
             if half.engine.graph().is_some() {
                 let works;
-                (until, works) = self.sockets(half, ([v4, v6], bare), queued, &mut parts);
+                (until, works) = self.sockets(half, (udp, bare), queued, &mut parts);
                 if !works {
                     let _ = poll::readable([inbox.wake().as_fd()], Some(RECOVERY));
                 }
             } else {
                 until = None;
-                for (family, ready) in [(Family::V4, v4), (Family::V6, v6)] {
+                for (family, ready) in [Family::V4, Family::V6].into_iter().zip(udp) {
                     if ready && !self.batch(half, family, now, &mut work) {
                         let _ = poll::readable([inbox.wake().as_fd()], Some(RECOVERY));
                     }
@@ -232,7 +252,9 @@ impl InboundThread {
                     self.bare(half, at, now, &mut work);
                 }
             }
-            half.overrun = self.udp.lost() + self.raw.iter().map(RawReceiver::lost).sum::<u64>();
+            half.overrun = self.udp.lost()
+                + self.raw.iter().map(RawReceiver::lost).sum::<u64>()
+                + self.queues.as_ref().map_or(0, SocketQueues::lost);
             if due.reached(now) {
                 half.engine.expire(now);
                 drop_log.say("inbound", half.engine.stats().drops().chain(half.losses.drops()));
@@ -241,84 +263,54 @@ impl InboundThread {
         }
     }
 
-    /// Rounds with a graph, whose sources are the sockets that are ready. Returns the time until which there is nothing to
-    /// do, and whether the sockets work.
-    fn sockets(
-        &mut self,
-        half: &mut InboundHalf,
-        (ready, bare): ([bool; 2], [bool; 8]),
-        received: Received<'_>,
-        work: &mut Tapped<'_>,
-    ) -> (Option<Time>, bool) {
-        let mut works = true;
-        let is_any = ready.iter().chain(&bare).any(|ready| *ready);
-        let until = self.rounds(half, is_any, work, |thread, half, now, work| {
-            let mut more = false;
-            for (family, _) in [Family::V4, Family::V6].into_iter().zip(ready).filter(|(_, ready)| *ready) {
-                match thread.datagrams_in(half, family, now, received.bursts, work) {
-                    Ok(yet) => more |= yet,
-                    Err(()) => works = false,
-                }
-            }
-            for (at, _) in bare.iter().enumerate().filter(|(_, ready)| **ready) {
-                more |= thread.bare_in(half, at, now, received.packets, work);
-            }
-            more && works
-        });
-        (until, works)
+    /// Wait for a command, and for packets. Where outer packets are split, a socket of a class that the graph has no room
+    /// for is not waited for.
+    fn wait(&mut self, half: &InboundHalf, wake: BorrowedFd<'_>, patience: Duration) -> Ready {
+        let raw = |at: usize| self.raw.get(at).map_or(wake, AsFd::as_fd);
+        // ESP, AH, and where it is asked for IPv4 and IPv6 in IP, of each family.
+        let bare: [BorrowedFd<'_>; 8] = std::array::from_fn(raw);
+        let Some(queues) = &mut self.queues else {
+            // A family that the host has not stands in the set as the eventfd.
+            let fd = |family| self.udp.fd(family).unwrap_or(wake);
+            let [a, b, c, d, e, f, g, h] = bare;
+            let set = [wake, fd(Family::V4), fd(Family::V6), a, b, c, d, e, f, g, h];
+            let ready = poll::readable(set, Some(patience));
+            let [woken, v4, v6, bare @ ..] = ready.unwrap_or([true; 11]);
+            return Ready { woken, udp: [v4, v6], bare };
+        };
+        let has_room = |classes: &[AggregateId]| half.engine.room(classes) > 0;
+        let (numbers, sockets): (Vec<_>, Vec<_>) = queues.fds(&self.udp, has_room).unzip();
+        let set = [wake].into_iter().chain(bare).chain(sockets);
+        let ready = poll::readable_among(set, Some(patience)).unwrap_or([true; MOST_WAITED]);
+        let [woken, a, b, c, d, e, f, g, h, sockets @ ..] = ready;
+        let mut any = false;
+        for (number, _) in numbers.into_iter().zip(sockets).filter(|(_, is_ready)| *is_ready) {
+            queues.is_readable(number);
+            any = true;
+        }
+        Ready { woken, udp: [any; 2], bare: [a, b, c, d, e, f, g, h] }
     }
 
-    /// Take datagrams in at hook 1a, with one call. Returns whether there may be more.
-    fn datagrams_in(
-        &mut self,
-        half: &mut InboundHalf,
-        family: Family,
-        now: Time,
-        bursts: &mut Vec<Burst<stage::Raw>>,
-        work: &mut Tapped<'_>,
-    ) -> Result<bool, ()> {
-        let Tapped { pool, outcomes, delivery } = work;
-        let received = match self.udp.recv_bursts(family, now, pool, bursts) {
-            Ok(received) => received,
-            Err(error) => {
-                half.losses.broke("the UDP socket", &error);
-                return Err(());
+    /// Take what waits in sockets that nothing comes to any more, until they are empty.
+    fn empty_given_up(&mut self, half: &mut InboundHalf) {
+        let Work { mut pool, mut bursts, mut delivery, mut outcomes, .. } = Work::new();
+        let now = clock::monotonic();
+        loop {
+            match self.given_up.recv_bursts(now, &mut pool, &mut bursts) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => half.losses.broke("the UDP socket", &error),
             }
-        };
-        half.losses.received += received.datagrams as u64;
-        half.losses.count(DropReason::Truncated, received.truncated as u64);
-        for burst in bursts.drain(..) {
-            half.engine.receive_burst(now, burst, pool, outcomes, delivery);
-        }
-        half.losses.works("the UDP socket");
-        Ok(received.more)
-    }
-
-    /// Take bare packets in at hook 1a, with one call. Returns whether there may be more.
-    fn bare_in(
-        &mut self,
-        half: &mut InboundHalf,
-        at: usize,
-        now: Time,
-        packets: &mut Vec<Packet<stage::Raw>>,
-        work: &mut Tapped<'_>,
-    ) -> bool {
-        let Tapped { pool, outcomes, delivery } = work;
-        let Some(receiver) = self.raw.get_mut(at) else { return false };
-        let received = match receiver.recv(now, pool, packets) {
-            Ok(received) => received,
-            Err(error) => {
-                half.losses.broke("a raw socket", &error);
-                return false;
+            half.losses.received += bursts.iter().map(Burst::count).sum::<usize>() as u64;
+            for burst in bursts.drain(..) {
+                let work = Tapped { pool: &mut pool, outcomes: &mut outcomes, delivery: &mut delivery };
+                half.burst(now, burst, work);
             }
-        };
-        half.losses.received += received.datagrams as u64;
-        half.losses.count(DropReason::Truncated, received.truncated as u64);
-        for packet in packets.drain(..) {
-            half.engine.receive(now, packet, pool, outcomes, delivery);
+            delivery.coalesced(|coalesced| {
+                half.losses.count_delivery(&half.fragmenter.send(&self.tun, coalesced))
+            });
+            delivery.clear(&mut pool);
         }
-        half.losses.works("a raw socket");
-        received.more
     }
 
     /// Take what waits in the sockets once, before they are left alone: it came during a hand-over.

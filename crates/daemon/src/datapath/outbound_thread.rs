@@ -19,12 +19,11 @@ use netio::{clock, poll};
 use sadb::Spi;
 use wire::Marks;
 use wire::ip::{self, Headers};
-use wire::{
-    AcquireId, AggregateId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp,
-};
+use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
 
 use super::{
-    BATCH, DeviceStats, DropLog, Due, EventSender, HOUSEKEEPING, RECOVERY, SaEnd, Unsent, frames, pool,
+    BATCH, DeviceStats, DropLog, Due, EventSender, GraphExchange, HOUSEKEEPING, RECOVERY, SaEnd, Unsent,
+    frames, pool,
 };
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
@@ -54,7 +53,7 @@ pub struct OutboundHalf {
     /// Associations by which the kernel sends nothing.
     pub unsent: Unsent,
     /// The graph that packets are to wait in from now on; `None`: nothing changes.
-    pub exchange: Option<GraphExchange>,
+    pub exchange: Option<GraphExchange<OutboundGraph>>,
 }
 
 /// An outer packet that did not fit its route.
@@ -70,14 +69,6 @@ pub struct Unfit {
 
 /// Associations whose packets did not fit their route and are remembered at once; others are remembered when these are done.
 const MOST_UNFIT: usize = 64;
-
-/// A graph for the thread to adopt, with the classes of each queue of the TUN.
-pub struct GraphExchange {
-    /// The graph that takes the place of the one in force.
-    pub graph: Box<OutboundGraph>,
-    /// The numbers of the classes of each queue, in their order.
-    pub classes: Vec<Vec<AggregateId>>,
-}
 
 impl OutboundHalf {
     /// A half that has seen no packet.
@@ -160,6 +151,9 @@ fn patience(half: &OutboundHalf, until: Option<Time>, now: Time) -> Duration {
     next.map_or(HOUSEKEEPING, |next| next.since(now).min(HOUSEKEEPING))
 }
 
+/// The most descriptors that the thread waits for: its channel, errors of two families, and queues.
+const MOST_WAITED: usize = 24;
+
 /// What a thread with a graph waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Await {
@@ -210,7 +204,7 @@ impl OutboundThread {
                 half.engine.set_graph(now, Some(graph), &mut pool, &mut outcomes);
                 self.finish(half, &mut pool, &mut outcomes);
                 if let Some(queues) = &mut self.queues {
-                    queues.set_classes(classes);
+                    queues.states.set_classes(classes);
                 }
             }
             // What waited for an association that a command has just brought.
@@ -260,18 +254,19 @@ impl OutboundThread {
             return poll::readable(set, Some(patience)).unwrap_or([true; 4]);
         };
         // A queue of a class that the graph has no room for is not waited for, and stands there as the eventfd too.
-        let has_room: [bool; poll::MOST] = std::array::from_fn(|at| half.engine.room(queues.classes(at)) > 0);
+        let has_room: [bool; MOST_WAITED] =
+            std::array::from_fn(|at| half.engine.room(queues.states.classes(at)) > 0);
         let of_queues = queues.fds().zip(has_room).map(|(fd, has_room)| if has_room { fd } else { wake });
         let set = [wake, errors(0), errors(1)].into_iter().chain(of_queues);
-        let ready = poll::readable_among(set, Some(patience)).unwrap_or(u32::MAX);
+        let ready: [bool; MOST_WAITED] = poll::readable_among(set, Some(patience)).unwrap_or([true; _]);
+        let [woken, v4, v6, of_queues @ ..] = ready;
         let mut readable = false;
-        for (at, has_room) in (0..queues.count()).zip(has_room) {
-            if has_room && ready >> (3 + at) & 1 != 0 {
-                queues.is_readable(at);
-                readable = true;
-            }
+        let waited = of_queues.into_iter().zip(has_room).take(queues.states.count()).enumerate();
+        for (at, _) in waited.filter(|(_, (is_ready, has_room))| *is_ready && *has_room) {
+            queues.states.is_readable(at);
+            readable = true;
         }
-        [ready & 1 != 0, readable, ready & 2 != 0, ready & 4 != 0]
+        [woken, readable, v4, v6]
     }
 
     /// Take packets until there is none or the batch is full; `false` if the device does not work.

@@ -10,8 +10,10 @@ use api::{
 use axum::extract::{ConnectInfo, State};
 use engine::{InboundGraph, OutboundGraph, Ticket};
 
+use sockmon::QueueTable;
+
+use crate::class_queues::ClassQueue;
 use crate::plane::Shared;
-use crate::tun_queues::{ClassQueue, SplitQueues};
 use control::answer::{Answer, Doc, Failure, whole};
 use control::asker::Asker;
 use control::extract::Body;
@@ -35,9 +37,12 @@ pub(super) async fn look(plane: &Shared) -> Result<QosState, Failure> {
     let inbound = |queues: &InboundGraph| {
         direction(QosDirection::In, queues.graph(), queues.waiting(), queues.no_place())
     };
-    let inbound = plane.halves().ask_inbound(move |half| half.engine.graph().map(inbound)).await?;
+    let mut inbound = plane.halves().ask_inbound(move |half| half.engine.graph().map(inbound)).await?;
     if let (Some(outbound), Some(queues)) = (&mut outbound, &graph.queues) {
-        outbound.kernel_queues = kernel_queues(queues);
+        outbound.kernel_queues = kernel_queues(&queues.queues, queues.table());
+    }
+    if let (Some(inbound), Some(sockets)) = (&mut inbound, &graph.sockets) {
+        inbound.kernel_queues = kernel_queues(&sockets.queues, sockets.table());
     }
     Ok(QosState {
         file: Some(graph.loaded.source.clone()),
@@ -113,10 +118,10 @@ pub(super) async fn rollback(
     Ok(Doc(whole(change).await?))
 }
 
-/// What came of the queues of the TUN.
-fn kernel_queues(split: &SplitQueues) -> Vec<QosKernelCounts> {
+/// What came of kernel queues.
+fn kernel_queues(queues: &[ClassQueue], table: &QueueTable) -> Vec<QosKernelCounts> {
     let counts = |(at, queue): (usize, &ClassQueue)| {
-        let counts = split.counts(at);
+        let counts = table.counts(at);
         QosKernelCounts {
             queue: at as u64,
             classes: queue.names.clone(),
@@ -127,7 +132,7 @@ fn kernel_queues(split: &SplitQueues) -> Vec<QosKernelCounts> {
             limit: counts.limit,
         }
     };
-    split.queues.iter().enumerate().map(counts).collect()
+    queues.iter().enumerate().map(counts).collect()
 }
 
 /// What the graph of a thread has done, in which so many packets wait and can.

@@ -48,7 +48,7 @@ fn state_and_descriptors_arrive_and_the_new_daemon_waits_for_the_end_of_the_old(
         let giving = Giving::answer(listener.accept().unwrap().0, &have).unwrap();
         let devices = UnixStream::pair().unwrap();
         let open =
-            giving.give(state(), &[devices.0.as_fd()], &[devices.1.as_fd(), devices.0.as_fd()]).unwrap();
+            giving.give(state(), &[devices.0.as_fd()], (&[devices.1.as_fd(), devices.0.as_fd()], 1)).unwrap();
         drop(open);
     });
     let taken = take(&folder.0, &request, &crypto::Suites::standard(), |_| Ok(())).unwrap();
@@ -76,12 +76,27 @@ fn every_queue_arrives_in_its_order_and_the_sockets_behind_them() {
         let giving = giving.takes_queues(Queues::Several, 3, 2).unwrap();
         let tun: Vec<_> = pairs.iter().map(|pair| pair.0.as_fd()).collect();
         let udp: Vec<_> = pairs.iter().take(2).map(|pair| pair.1.as_fd()).collect();
-        drop(giving.give(state(), &tun, &udp).unwrap());
+        drop(giving.give(state(), &tun, (&udp, 2)).unwrap());
     });
     let taken = take(&folder.0, &request, &crypto::Suites::standard(), |_| Ok(())).unwrap();
     old.join().unwrap();
     assert_eq!(taken.tun.iter().map(|fd| inode(fd.as_fd())).collect::<Vec<_>>(), queues);
     assert_eq!(taken.udp.iter().map(|fd| inode(fd.as_fd())).collect::<Vec<_>>(), sockets);
+    assert_eq!(taken.sockets, 2);
+}
+
+#[test]
+fn more_udp_sockets_than_the_other_end_takes_are_refused_before_anything_is_given() {
+    let request = Request::new("main", "rvl0", 4500);
+    assert!(asked(&request).1.takes_sockets(netio::udp::MOST_QUEUES).is_ok());
+    // A daemon of an earlier version has one, and does not say so.
+    let earlier = Request { sockets: None, ..request.clone() };
+    assert!(asked(&earlier).1.takes_sockets(1).is_ok());
+    let (other_end, giving) = asked(&earlier);
+    let refused = giving.takes_sockets(5).map(drop).unwrap_err();
+    assert!(refused.contains("5 UDP sockets") && refused.contains("without [qos]"), "{refused}");
+    let (told, _) = control::handover::receive(&other_end).unwrap();
+    assert!(String::from_utf8(told).unwrap().contains("5 UDP sockets"));
 }
 
 /// The address of the host of the TUN in the tests below.
@@ -158,7 +173,8 @@ fn three_queues_work_in_the_process_that_takes_them_over() {
             assert!(comes, "the other process asks for nothing");
             let giving = Giving::answer(listener.accept().unwrap().0, &have).unwrap();
             let giving = giving.takes_queues(first.queues(), 3, 0).unwrap();
-            let open = giving.give(state(), &[first.as_fd(), second.as_fd(), third.as_fd()], &[]).unwrap();
+            let open =
+                giving.give(state(), &[first.as_fd(), second.as_fd(), third.as_fd()], (&[], 1)).unwrap();
             drop((first, second, third));
             drop(open);
             let done = new.wait_with_output().unwrap();
@@ -245,7 +261,7 @@ fn rules_are_shown_before_anything_is_given_and_who_cannot_have_them_leaves_the_
             let giving = Giving::answer(listener.accept().unwrap().0, &have).unwrap();
             let giving = giving.show(b"[rules]")?;
             let devices = UnixStream::pair().unwrap();
-            drop(giving.give(state(), &[devices.0.as_fd()], &[devices.1.as_fd()]).unwrap());
+            drop(giving.give(state(), &[devices.0.as_fd()], (&[devices.1.as_fd()], 1)).unwrap());
             Ok::<(), String>(())
         });
         let mut shown = Vec::new();
@@ -364,7 +380,7 @@ fn what_is_too_long_is_left_out_before_anything_is_wiped() {
         let old = thread::spawn(move || {
             let giving = Giving::answer(listener.accept().unwrap().0, &have).unwrap();
             let devices = UnixStream::pair().unwrap();
-            drop(giving.give(given, &[devices.0.as_fd()], &[devices.1.as_fd()]).unwrap());
+            drop(giving.give(given, &[devices.0.as_fd()], (&[devices.1.as_fd()], 1)).unwrap());
         });
         let taken = take(&folder.0, &request, &crypto::Suites::standard(), |_| Ok(())).unwrap();
         old.join().unwrap();

@@ -282,8 +282,29 @@ impl KernelHalf for Recorder {
         unknown("set_locals")
     }
 
-    fn change_split(&mut self, _: &TunQueues, _: &QueueSplit, _: [u64; 6]) -> Result<(), KernelError> {
+    fn change_split(&mut self, _: &QueueTable, _: &QueueSplit, _: [u64; 6]) -> Result<(), KernelError> {
         unknown("change_split")
+    }
+
+    fn change_socket_split(
+        &mut self,
+        _: &QueueTable,
+        _: &SocketSplit,
+        _: [u64; 6],
+    ) -> Result<(), KernelError> {
+        unknown("change_socket_split")
+    }
+
+    fn set_sa_class(&mut self, _: SaName, _: AggregateId) -> Result<(), KernelError> {
+        unknown("set_sa_class")
+    }
+
+    fn forget_sa_class(&mut self, _: SaName) -> Result<(), KernelError> {
+        unknown("forget_sa_class")
+    }
+
+    fn set_sa_classes(&mut self, _: &HashMap<SaName, AggregateId>) -> Result<(), KernelError> {
+        unknown("set_sa_classes")
     }
 
     fn set_enc(&mut self, _: u32) -> Result<(), KernelError> {

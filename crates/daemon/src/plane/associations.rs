@@ -4,9 +4,11 @@
 //! associations, for the data thread of their direction, and the flows that they serve, for the kernel half ([`live`]).
 
 mod changes;
+mod classes;
 mod live;
 mod name;
 mod query;
+mod sa_classes;
 mod served;
 
 use std::collections::BTreeMap;
@@ -18,7 +20,7 @@ use crypto::{Provider, Registry, Secret};
 use netio::link::Links;
 use sadb::handover::HandOver;
 use sadb::sa::Padding;
-use sadb::{InboundSa, OutboundSa, Spi};
+use sadb::{InboundSa, OutboundSa, SaConfig, Spi};
 use wire::Time;
 
 use super::context::Context;
@@ -33,6 +35,7 @@ use documents::associations::{self, Defaults, SaView};
 use documents::ciphers::fingerprints;
 
 pub use query::SaQuery;
+use sa_classes::{SaClasses, classed};
 use served::Served;
 
 /// How long an SPI is kept for a key manager.
@@ -49,12 +52,14 @@ pub struct Associations {
     promised: Vec<(Spi, Time)>,
     /// The flows that associations serve, as the kernel half knows them.
     live: Served,
+    /// Their classes, as the kernel half knows them where outer packets are split among sockets.
+    classes: SaClasses,
 }
 
 impl Associations {
     /// The owner of these keys, without associations yet.
     pub(crate) fn new(keys: Keys) -> Associations {
-        Associations { keys, promised: Vec::new(), live: Served::default() }
+        Associations { keys, promised: Vec::new(), live: Served::default(), classes: SaClasses::default() }
     }
 
     /// The suites that associations may have.
@@ -191,15 +196,7 @@ impl Associations {
         let now = netio::clock::monotonic();
         let admission = self.keys.admit(&config)?;
         let added = match direction {
-            Direction::In => match InboundSa::new(config, &self.keys.registry) {
-                Ok(sa) => {
-                    let sa = sa.starting(now);
-                    let view = SaView::inbound(&sa);
-                    let added = halves.ask_inbound(move |half| half.engine.add_sa(sa)).await;
-                    settle(added, view)
-                }
-                Err(error) => Err((error.into(), true)),
-            },
+            Direction::In => self.begin_inbound(config, context).await,
             Direction::Out => match OutboundSa::new(config, &self.keys.registry) {
                 Ok(sa) => {
                     let mut sa = sa.starting(now);
@@ -224,6 +221,26 @@ impl Associations {
             }
             refused
         })
+    }
+
+    /// Let the inbound thread have an association. The kernel half knows its class before. With an error, whether its key
+    /// was certainly never used.
+    async fn begin_inbound(
+        &mut self,
+        config: SaConfig,
+        context: Context<'_>,
+    ) -> Result<SaView, (ApiError, bool)> {
+        let sa = match InboundSa::new(config, &self.keys.registry) {
+            Ok(sa) => sa.starting(netio::clock::monotonic()),
+            Err(error) => return Err((error.into(), true)),
+        };
+        let (view, class) = (SaView::inbound(&sa), classed(sa.config()));
+        self.begin_class(class, context);
+        let added = context.halves.ask_inbound(move |half| half.engine.add_sa(sa)).await;
+        if !matches!(added, Ok(Ok(()))) {
+            self.end_class(class, context);
+        }
+        settle(added, view)
     }
 
     /// Delete the association with this SPI; what else names it is needed where several have it.

@@ -5,6 +5,7 @@ use api::SaInfo;
 use super::{Halves, Host, PolicyInForce, Rules};
 use crate::classes::ClassCatalogue;
 use crate::monitor::Monitor;
+use crate::socket_queues::SplitSockets;
 use config::Config;
 use documents::associations::SaView;
 
@@ -25,6 +26,8 @@ pub(super) struct Context<'p> {
     pub(super) host: &'p Host,
     /// The classes of the graph in force.
     pub(super) classes: &'p ClassCatalogue,
+    /// The UDP sockets for the classes of the graph in force, if there are several.
+    pub(super) sockets: Option<&'p SplitSockets>,
 }
 
 impl Context<'_> {

@@ -14,6 +14,7 @@ impl Plane {
     /// If it does not take them all.
     pub(crate) fn put_first_live(&mut self, out: &OutboundHalf, into: &InboundHalf) -> Result<(), ApiError> {
         let (associations, context) = self.associations_in_context();
+        associations.put_first_classes(into, context);
         associations.put_first_live(out, into, context)
     }
 

@@ -6,6 +6,7 @@ use netio::clock;
 
 use crate::graph_store::GraphStore;
 use crate::graphs::GraphMaker;
+use crate::socket_queues::SplitSockets;
 use crate::trial::Exchanged;
 use crate::tun_queues::SplitQueues;
 use documents::api_error::{ApiError, Blame};
@@ -20,6 +21,8 @@ pub(crate) struct GraphInForce {
     pub(crate) maker: GraphMaker,
     /// The queues of the TUN for its classes.
     pub(crate) queues: Option<SplitQueues>,
+    /// The UDP sockets for its classes.
+    pub(crate) sockets: Option<SplitSockets>,
     /// Sentences about rules that match nothing on this gateway.
     pub(crate) notes: Vec<String>,
 }

@@ -181,9 +181,10 @@ impl Plane {
 
     /// Let both data threads go on with another graph, and the kernel half split packets for it.
     async fn exchange_graph(&mut self, text: GraphText, prepared: PreparedGraph) -> Result<(), ApiError> {
-        let PreparedGraph { loaded, outbound, inbound, queues: planned, notes } = prepared;
-        let exchange = GraphExchange { graph: outbound, classes: planned.classes() };
-        self.halves.exchange_graphs(exchange, inbound).await?;
+        let PreparedGraph { loaded, outbound, inbound, queues: planned, sockets: wanted, notes } = prepared;
+        let outbound = GraphExchange { graph: outbound, classes: planned.classes() };
+        let inbound = GraphExchange { graph: inbound, classes: wanted.classes() };
+        self.halves.exchange_graphs(outbound, inbound).await?;
         let classes = loaded.classes();
         let graph = self.graph_mut()?;
         (graph.loaded, graph.notes) = (loaded, notes);
@@ -196,7 +197,17 @@ impl Plane {
             let note = "packets wait in the kernel queues of the classes of the graph before; apply it again";
             self.graph_mut()?.notes.push(note.to_owned());
         }
-        self.graph_mut()?.queues = queues;
+        let graph = self.graph_mut()?;
+        graph.queues = queues;
+        let mut sockets = graph.sockets.take();
+        if let Some(sockets) = &mut sockets
+            && let Err(error) = sockets.change(&self.monitor, &wanted)
+        {
+            tracing::error!("outer packets wait in the sockets of the classes before: {error}");
+            let note = "outer packets wait in the sockets of the classes of the graph before; apply it again";
+            self.graph_mut()?.notes.push(note.to_owned());
+        }
+        self.graph_mut()?.sockets = sockets;
         self.classes.set(classes);
         tracing::info!("graph {} is in force", self.graph_mut()?.loaded.source);
         Ok(())

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{InboundGraph, Stats};
+use engine::{InboundGraph, OutboundGraph, Stats};
 use sadb::InboundSa;
 use sadb::rules::Snapshot;
 use sadb::spd::{Action, Spd, Terms};
@@ -135,8 +135,8 @@ impl Halves {
     /// with it.
     pub(super) async fn exchange_graphs(
         &self,
-        outbound: GraphExchange,
-        inbound: Box<InboundGraph>,
+        outbound: GraphExchange<OutboundGraph>,
+        inbound: GraphExchange<InboundGraph>,
     ) -> Result<(), AskError> {
         self.ask_outbound(move |half| half.exchange = Some(outbound)).await?;
         // A graph is one thing, and the request may have to be made again: whoever carries it out takes it.

@@ -13,10 +13,13 @@ use config::Config;
 const PATIENCE: Duration = Duration::from_secs(10);
 const TURN: Duration = Duration::from_millis(200);
 
-/// The sockets that were handed over, or new ones.
-pub(super) fn open(config: &Config, handed_over: Vec<OwnedFd>) -> Result<UdpTransport, RunError> {
+/// The sockets that were handed over, with so many queues, or new ones.
+pub(super) fn open(
+    config: &Config,
+    (handed_over, queues): (Vec<OwnedFd>, usize),
+) -> Result<UdpTransport, RunError> {
     if !handed_over.is_empty() {
-        return Ok(UdpTransport::from_fds(handed_over)?);
+        return Ok(UdpTransport::from_fds(handed_over, queues)?);
     }
     let options = UdpOptions { port: config.esp.port, ..UdpOptions::default() };
     let begun = netio::clock::monotonic();

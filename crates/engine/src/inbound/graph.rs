@@ -108,6 +108,11 @@ impl InboundGraph {
         self.state.no_place()
     }
 
+    /// The number of packets that the last turn opened.
+    pub fn last_turn(&self) -> usize {
+        self.state.pace.served
+    }
+
     /// The facts of packets of an association, as far as the outer header and the association tell them.
     pub(super) fn describe(
         &self,
@@ -167,7 +172,8 @@ impl InboundGraph {
     /// Say that what the last turn brought is carried out; see [`super::Inbound::settle`].
     pub(super) fn settle(&mut self, now: Time) -> Wake {
         let context = self.state.context(now);
-        self.state.settle(&context);
+        let settled = self.state.settle(&context);
+        self.state.pace.learn(settled.packets as usize, settled.spent);
         self.state.graph.wake(&context)
     }
 

@@ -16,7 +16,7 @@ use qos::node::Wake;
 use sadb::Spi;
 use wire::ip::Headers;
 use wire::stage::Raw;
-use wire::{Burst, DropReason, OuterHeader, Packet, Pool, Time};
+use wire::{AggregateId, Burst, DropReason, OuterHeader, Packet, Pool, Time};
 
 mod turn;
 
@@ -52,6 +52,12 @@ impl Inbound {
     /// The graph that packets wait in.
     pub fn graph(&self) -> Option<&InboundGraph> {
         self.stages.queues.as_deref()
+    }
+
+    /// The number of packets of these classes that the graph has room for, of the class that has the most.
+    pub fn room(&self, classes: &[AggregateId]) -> u64 {
+        let Some(queues) = &self.stages.queues else { return u64::MAX };
+        classes.iter().map(|class| queues.state.room_of(*class)).max().unwrap_or(u64::MAX)
     }
 
     /// Copy packets from now on, or no more. Meanwhile bursts are taken apart, and every outcome is in `out`. Without a

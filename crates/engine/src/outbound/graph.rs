@@ -7,7 +7,7 @@ use crypto::SuiteId;
 use qos::graph::Graph;
 use qos::graph::description::HookPoint;
 use qos::node::Wake;
-use qos::{Amount, Direction, HeaderKind, UnitMask};
+use qos::{Direction, HeaderKind, UnitMask};
 use sadb::OutboundSa;
 use wire::stage::{Inner, Selected};
 use wire::{AggregateId, Packet, SegmentPosition, Time};
@@ -46,18 +46,11 @@ impl Wait for Waiting {
     }
 }
 
-/// The most nanoseconds that an unknown packet is expected to cost.
-const MOST_USUAL: u64 = 1_000_000;
-
 /// A graph of the outbound half, with the packets that wait in it.
 pub struct OutboundGraph {
     pub(super) state: GraphState<Waiting>,
-    /// The number of jobs that were settled last.
-    settled: usize,
     /// The class of the packet that had the last turn.
     pub(super) last: AggregateId,
-    /// The nanoseconds that a packet took lately, for one whose association is not known yet.
-    pub(super) usual: u64,
     /// What the graph knows of the packet whose look-up is under way.
     pub(super) entering: Option<qos::Meta>,
     /// The outcomes of the turn that is under way, for the queues behind cryptography.
@@ -80,9 +73,7 @@ impl OutboundGraph {
         let collected = Collected::new(!is_plain || graph.marks());
         Ok(OutboundGraph {
             state: GraphState::new(Direction::Outbound, graph, suites, seed)?,
-            settled: 0,
             last: AggregateId::DEFAULT,
-            usual: 1_000,
             entering: None,
             collected,
         })
@@ -105,14 +96,12 @@ impl OutboundGraph {
 
     /// The number of packets of a class that the graph has room for.
     pub(super) fn room(&self, aggregate: AggregateId) -> u64 {
-        let (waiting, places) = self.state.room();
-        let each = Amount { packets: 1, octets: 1, ns: self.usual };
-        self.state.graph.room(aggregate, each).min((places - waiting) as u64)
+        self.state.room_of(aggregate)
     }
 
     /// The number of jobs that the last turn had.
     pub fn last_turn(&self) -> usize {
-        self.settled
+        self.state.pace.served
     }
 
     /// The number of an association's suite in the graph, and the facts that its packets have.
@@ -145,20 +134,12 @@ impl OutboundGraph {
     pub(super) fn settle(&mut self, now: Time) -> Wake {
         let context = self.state.context(now);
         let settled = self.state.settle(&context);
-        self.settled = settled.jobs;
-        if settled.jobs > 0 {
-            // A moving average, as the cost model has, over packets and pieces of whatever suite.
-            // A turn in which the thread was not run for long says nothing of what a packet costs.
-            let each = settled.spent / settled.jobs as u64;
-            let each = each.clamp(self.usual / 4, self.usual * 4).min(MOST_USUAL);
-            self.usual = ((self.usual * 7 + each) / 8).max(1);
-        }
+        self.state.pace.learn(settled.jobs, settled.spent);
         self.state.graph.wake(&context)
     }
 
     /// Take over what waits in the graph before, and what was learned.
     pub(super) fn adopt(&mut self, before: OutboundGraph, now: Time) {
-        self.usual = before.usual;
         self.collected.adopt(before.collected);
         self.state.adopt(before.state, now);
     }

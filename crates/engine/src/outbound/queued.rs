@@ -126,7 +126,7 @@ impl Stages {
             &headers,
             &flow,
             Direction::Outbound,
-            Amount { packets, octets, ns: queues.usual.saturating_mul(packets) },
+            Amount { packets, octets, ns: queues.state.pace.usual.saturating_mul(packets) },
             &queues.state.hash,
         );
         if let Some((aggregate, association)) = peeked {

@@ -8,7 +8,7 @@ use qos::graph::description::HookPoint;
 use qos::graph::{Back, Due, Graph};
 use qos::node::Ended;
 use qos::unit::UnitId;
-use qos::{AggregateId, Context, Direction, HeaderKind, Meta, UnitMask};
+use qos::{AggregateId, Amount, Context, Direction, HeaderKind, Meta, UnitMask};
 use sadb::sa::{Encapsulation, SaConfig, SaProtocol};
 use wire::{Packet, Time};
 
@@ -24,6 +24,9 @@ const MOST_LARGE: usize = 64;
 
 /// The jobs of one turn at most: a turn is short, whatever the unit wants.
 const MOST_JOBS: usize = 64;
+
+/// The most nanoseconds that an unknown packet is expected to cost.
+const MOST_USUAL: u64 = 1_000_000;
 
 /// A copy of a packet as it was in front of its outcomes.
 #[derive(Debug)]
@@ -62,6 +65,8 @@ pub(crate) trait Wait {
 struct Assigned {
     unit: UnitId,
     job: JobId,
+    /// The number of packets.
+    packets: u64,
     /// The cost that was expected, by which the time of the turn is shared out.
     expected: u64,
 }
@@ -71,8 +76,33 @@ struct Assigned {
 pub(crate) struct Settled {
     /// The number of its jobs.
     pub(crate) jobs: usize,
+    /// The number of packets of these.
+    pub(crate) packets: u64,
     /// The nanoseconds that it took, with input and output.
     pub(crate) spent: u64,
+}
+
+/// How many packets turns serve lately, and how long one takes.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace {
+    /// What the last turn served.
+    pub(crate) served: usize,
+    /// The nanoseconds that a packet took lately, for one whose association is not known yet.
+    pub(crate) usual: u64,
+}
+
+impl Pace {
+    /// Learn from a turn that served so many in so many nanoseconds.
+    pub(crate) fn learn(&mut self, served: usize, spent: u64) {
+        self.served = served;
+        if served > 0 {
+            // A moving average, as the cost model has, over packets and pieces of whatever suite.
+            // A turn in which the thread was not run for long says nothing of what a packet costs.
+            let each = spent / served as u64;
+            let each = each.clamp(self.usual / 4, self.usual * 4).min(MOST_USUAL);
+            self.usual = ((self.usual * 7 + each) / 8).max(1);
+        }
+    }
 }
 
 /// A graph, the packets or bursts that wait in it, and the jobs of the turn that is under way.
@@ -88,6 +118,7 @@ pub(crate) struct GraphState<W> {
     ended: Vec<Ended<Ticket>>,
     given: Vec<Assigned>,
     began: Time,
+    pub(crate) pace: Pace,
     pub(crate) hash: FlowHash,
     random: Random,
     /// Copies of the packets whose outcomes follow, for those who capture; `None`: nobody does.
@@ -119,6 +150,7 @@ impl<W: Wait> GraphState<W> {
             ended: Vec::with_capacity(ROOM as usize),
             given: Vec::with_capacity(MOST_JOBS),
             began: Time::default(),
+            pace: Pace { served: 0, usual: 1_000 },
             hash: FlowHash::new(seed),
             random: Random::new(seed.rotate_left(29)),
             copies: None,
@@ -128,6 +160,13 @@ impl<W: Wait> GraphState<W> {
     /// The number of packets and bursts that wait, and the number that can.
     pub(crate) fn room(&self) -> (usize, usize) {
         (self.waiting.len(), self.waiting.capacity())
+    }
+
+    /// The number of packets of a class that the graph has room for.
+    pub(crate) fn room_of(&self, aggregate: AggregateId) -> u64 {
+        let (waiting, places) = self.room();
+        let each = Amount { packets: 1, octets: 1, ns: self.pace.usual };
+        self.graph.room(aggregate, each).min((places - waiting) as u64)
     }
 
     /// The packets and bursts that found no place to wait, since the instance began.
@@ -206,7 +245,7 @@ impl<W: Wait> GraphState<W> {
     pub(crate) fn next(&mut self, context: &Context) -> Option<Assignment<Ticket>> {
         let assignment = self.graph.next(context, &mut self.ended)?;
         let Assignment { unit, job, budget, .. } = &assignment;
-        self.given.push(Assigned { unit: *unit, job: *job, expected: budget.ns });
+        self.given.push(Assigned { unit: *unit, job: *job, packets: budget.packets, expected: budget.ns });
         Some(assignment)
     }
 
@@ -231,7 +270,8 @@ impl<W: Wait> GraphState<W> {
     /// Answer the jobs of the last turn, whose outcomes are carried out.
     pub(crate) fn settle(&mut self, context: &Context) -> Settled {
         let spent = context.now.0.saturating_sub(self.began.0);
-        let settled = Settled { jobs: self.given.len(), spent };
+        let packets = self.given.iter().map(|given| given.packets).sum();
+        let settled = Settled { jobs: self.given.len(), packets, spent };
         let expected: u64 = self.given.iter().map(|given| given.expected.max(1)).sum();
         for given in self.given.drain(..) {
             let share = u128::from(spent) * u128::from(given.expected.max(1)) / u128::from(expected.max(1));
@@ -243,7 +283,8 @@ impl<W: Wait> GraphState<W> {
 
     /// Take over what waits in the graph before. What has no queue here is classified again.
     pub(crate) fn adopt(&mut self, before: GraphState<W>, now: Time) {
-        let GraphState { graph, waiting, large, no_place, hash, copies, .. } = before;
+        let GraphState { graph, waiting, large, no_place, pace, hash, copies, .. } = before;
+        self.pace = pace;
         (self.waiting, self.large, self.no_place, self.copies) = (waiting, large, no_place, copies);
         // Hashes of flows stay what they are, so that packets of a flow stay together.
         self.hash = hash;

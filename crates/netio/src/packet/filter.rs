@@ -113,8 +113,5 @@ pub fn deafen(socket: impl AsFd) -> Result<()> {
 
 /// Undo [`deafen`] for this socket. It is no error if the socket was not deaf.
 pub fn undeafen(socket: impl AsFd) -> Result<()> {
-    match sockopt::set_int(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0) {
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
-        answer => answer.doing(|| "letting a socket hear again".into()),
-    }
+    sockopt::set_filter(socket, None).doing(|| "letting a socket hear again".into())
 }

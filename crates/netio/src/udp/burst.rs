@@ -35,26 +35,26 @@ impl UdpTransport {
         if header.src_port != self.port() {
             return refused(DropReason::BadHeader);
         }
-        let Some(pair) = self.pair(family) else { return refused(DropReason::Unroutable) };
+        let Some(sockets) = self.sockets_of(family) else { return refused(DropReason::Unroutable) };
         let to = SockAddr::from(SocketAddr::new(header.dst, header.dst_port));
         if header.may_fragment {
-            return one_by_one(&pair.fragmenting, &to, burst);
+            return one_by_one(&sockets.fragmenting, &to, burst);
         }
         if burst.count() == 1 {
-            return one_by_one(&pair.whole, &to, burst);
+            return one_by_one(&sockets.whole, &to, burst);
         }
         let Ok(stride) = u16::try_from(burst.stride()) else { return refused(DropReason::TooLong) };
         let mut control = Control::EMPTY;
         let control_len = write_control(&mut control, header, Some(stride));
         let mut unfit = false;
-        let sent = patiently(&pair.whole, || {
-            let sent = transmit(&pair.whole, &to, burst.bytes(), &mut control, control_len);
+        let sent = patiently(&sockets.whole, || {
+            let sent = transmit(&sockets.whole, &to, burst.bytes(), &mut control, control_len);
             unfit = matches!(&sent, Err(e) if matches!(e.raw_os_error(), Some(libc::EIO | libc::EINVAL)));
             sent
         });
         match sent {
             Ok(()) => SendResult { datagrams: burst.count(), dropped: None, whole: true },
-            Err(_) if unfit => one_by_one(&pair.whole, &to, burst),
+            Err(_) if unfit => one_by_one(&sockets.whole, &to, burst),
             Err(reason) => refused(reason),
         }
     }

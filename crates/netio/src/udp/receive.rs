@@ -5,6 +5,7 @@
 //! are a working set of 32 KiB (DESIGN section 4 asks for at most 2 MiB per core).
 
 use super::control::{self, Control, DatagramInfo};
+use super::socket::FamilySockets;
 use super::{Family, HEADROOM, UdpTransport};
 use crate::error::check;
 use crate::sockopt;
@@ -21,7 +22,7 @@ use wire::{Buf, Burst, DropReason, Meta, OuterHeader, Packet, Pool, Time, WireEr
 const BATCH: usize = 16;
 
 /// Messages taken with one system call where each may be a burst of 64 KiB: a working set of half a mebibyte.
-const BURSTS: usize = 8;
+pub(super) const BURSTS: usize = 8;
 
 /// Time to live that is written when the kernel did not say it.
 const USUAL_TTL: u8 = 64;
@@ -54,7 +55,7 @@ impl UdpTransport {
         pool: &mut Pool,
         out: &mut Vec<Packet<stage::Raw>>,
     ) -> io::Result<Received> {
-        let Some(socket) = self.pair(family).map(|pair| pair.whole.as_raw_fd()) else {
+        let Some(socket) = self.sockets_of(family).map(|sockets| sockets.whole.as_raw_fd()) else {
             return Ok(Received::default());
         };
         // A pool for bursts may have given some without room for headers.
@@ -74,7 +75,7 @@ impl UdpTransport {
             buf.set_len(arrived.len);
             let info = control::parse(arrived.control());
             if let Some(lost) = info.lost {
-                self.lost[usize::from(family == Family::V6)] = lost;
+                self.lost[usize::from(family == Family::V6)][0] = lost;
             }
             let cut = arrived.is_cut();
             let joined = info.stride.filter(|stride| !cut && *stride < buf.len());
@@ -104,10 +105,13 @@ impl UdpTransport {
     /// Have the kernel join datagrams of one flow, equal length and equal headers (UDP_GRO), or not; what arrives with equal
     /// type of service and time to live only, and with a UDP checksum. [`UdpTransport::recv_bursts`] takes what it joined in
     /// one piece; [`UdpTransport::recv`] cuts it again, which costs a copy.
+    ///
+    /// It is asked for on each socket of the port. As the kernel joins, it asks the socket that the flow's hash gives, and no
+    /// program; so one that does not ask for it would keep every flow of its hashes in pieces.
     pub fn join_datagrams(&self, on: bool) -> io::Result<()> {
-        let mut pairs = self.sockets.v4.iter().chain(&self.sockets.v6);
         let on = libc::c_int::from(on);
-        pairs.try_for_each(|pair| sockopt::set_int(&pair.whole, libc::SOL_UDP, libc::UDP_GRO, on))
+        let mut sockets = self.families().flat_map(FamilySockets::all);
+        sockets.try_for_each(|socket| sockopt::set_int(socket, libc::SOL_UDP, libc::UDP_GRO, on))
     }
 
     /// Take waiting bursts of `family` (never waits) and append them to `out`: the datagrams as they came, without headers. A
@@ -120,20 +124,54 @@ impl UdpTransport {
         pool: &mut Pool,
         out: &mut Vec<Burst<stage::Raw>>,
     ) -> io::Result<Received> {
-        let Some(socket) = self.pair(family).map(|pair| pair.whole.as_raw_fd()) else {
+        self.recv_bursts_of((family, 0), BURSTS, now, pool, out)
+    }
+
+    /// Take bursts as [`UdpTransport::recv_bursts`] does, of one queue and at most so many.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn recv_bursts_of(
+        &mut self,
+        (family, queue): (Family, usize),
+        most: usize,
+        now: Time,
+        pool: &mut Pool,
+        out: &mut Vec<Burst<stage::Raw>>,
+    ) -> io::Result<Received> {
+        let socket = self.sockets_of(family).and_then(|sockets| sockets.queue(queue));
+        let Some(socket) = socket.map(AsRawFd::as_raw_fd) else {
             return Ok(Received::default());
         };
-        self.fill_slots(BURSTS, pool);
+        let (received, lost) = self.take_bursts((family, socket), most, now, pool, out)?;
+        let place = self.lost[usize::from(family == Family::V6)].get_mut(queue);
+        if let (Some(lost), Some(place)) = (lost, place) {
+            *place = lost;
+        }
+        Ok(received)
+    }
+
+    /// Take bursts of a socket, at most so many, and what the kernel said of datagrams that it had no room for.
+    pub(super) fn take_bursts(
+        &mut self,
+        (family, socket): (Family, libc::c_int),
+        most: usize,
+        now: Time,
+        pool: &mut Pool,
+        out: &mut Vec<Burst<stage::Raw>>,
+    ) -> io::Result<(Received, Option<u32>)> {
+        let most = most.clamp(1, BURSTS);
+        self.fill_slots(most, pool);
+        let from = self.slots.len() - most;
         let mut batch = [const { ArrivedDatagram::NONE }; BURSTS];
-        let count = receive(socket, &mut self.slots, &mut batch)?;
-        let mut answer = Received { more: count == BURSTS, ..Received::default() };
+        let count = receive(socket, self.slots.get_mut(from..).unwrap_or_default(), &mut batch)?;
+        let mut answer = Received { more: count == most, ..Received::default() };
+        let mut lost = None;
         let rest = self.slots.len() - count;
         for (mut buf, arrived) in self.slots.drain(rest..).rev().zip(&batch) {
             buf.set_len(arrived.len);
             let info = control::parse(arrived.control());
-            if let Some(lost) = info.lost {
-                self.lost[usize::from(family == Family::V6)] = lost;
-            }
+            lost = info.lost.or(lost);
             let header = arrived.header(family, &info, self.sockets.port).filter(|_| !arrived.is_cut());
             let stride = info.stride.unwrap_or(0);
             let Some(header) = header else {
@@ -147,7 +185,7 @@ impl UdpTransport {
                 out.push(burst);
             }
         }
-        Ok(answer)
+        Ok((answer, lost))
     }
 
     fn fill_slots(&mut self, count: usize, pool: &mut Pool) {

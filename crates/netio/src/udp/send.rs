@@ -32,8 +32,8 @@ impl UdpTransport {
             return Err(DropReason::BadHeader);
         }
         let family = if headers.dst.is_ipv4() { Family::V4 } else { Family::V6 };
-        let pair = self.pair(family).ok_or(DropReason::Unroutable)?;
-        let socket = if packet.meta.may_fragment { &pair.fragmenting } else { &pair.whole };
+        let sockets = self.sockets_of(family).ok_or(DropReason::Unroutable)?;
+        let socket = if packet.meta.may_fragment { &sockets.fragmenting } else { &sockets.whole };
         let outgoing =
             Outgoing { headers: &headers, port: datagram.dst_port(), mark: 0, payload: datagram.payload() };
         outgoing.send(socket)

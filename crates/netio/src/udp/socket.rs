@@ -1,7 +1,8 @@
-//! The sockets of one UDP port: per family one that never fragments and one that may.
+//! The sockets of one UDP port: per family one that never fragments and one that may, and further ones that only receive.
 //!
-//! Both are bound to the same port (SO_REUSEPORT), and a classic BPF program gives every arriving datagram to the first, so
-//! the second only sends. *Never* means PMTUDISC_PROBE: DF set, and the learned path MTU ignored, because an inner
+//! All are bound to the same port (SO_REUSEPORT), and a classic BPF program gives every arriving datagram to the first, so
+//! the second only sends. Where datagrams are split by class, a program of the caller's takes its place and gives some of
+//! them to the further sockets. *Never* means PMTUDISC_PROBE: DF set, and the learned path MTU ignored, because an inner
 //! "packet too big" makes a route exception that outer packets to the same address share (research: host path,
 //! section 4). *May* means OMIT for IPv4 (no DF, the device's MTU) and DONT for IPv6.
 
@@ -10,7 +11,7 @@ use crate::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// IP version of the outer packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,20 +24,63 @@ pub enum Family {
 
 /// The sockets of one family.
 #[derive(Debug)]
-pub(super) struct Pair {
+pub(super) struct FamilySockets {
+    /// Sends whole packets, and receives: alone, or as the first queue.
     pub(super) whole: Socket,
     pub(super) fragmenting: Socket,
+    /// The queues behind the first.
+    pub(super) further: Vec<Socket>,
 }
 
-impl Pair {
-    /// Open both on `port` (0: the kernel chooses).
-    pub(super) fn open(family: Family, port: u16, buffer: usize) -> Result<Pair> {
+impl FamilySockets {
+    /// Open the two that send on `port` (0: the kernel chooses).
+    pub(super) fn open(family: Family, port: u16, buffer: usize) -> Result<FamilySockets> {
         let what = || format!("opening UDP port {port} ({family:?})");
         let whole = bind(family, port, buffer, false).doing(what)?;
         give_all_to_the_first(&whole).doing(what)?;
         let port = local(&whole).doing(what)?.port();
         let fragmenting = bind(family, port, buffer, true).doing(what)?;
-        Ok(Pair { whole, fragmenting })
+        Ok(FamilySockets { whole, fragmenting, further: Vec::new() })
+    }
+
+    /// Open further queues, until there are so many.
+    pub(super) fn open_queues(&mut self, family: Family, queues: usize) -> Result<()> {
+        let port = self.port().doing(|| "asking for the UDP port".into())?;
+        while 1 + self.further.len() < queues {
+            let socket = bind(family, port, 0, false)
+                .doing(|| format!("opening another socket of UDP port {port} ({family:?})"))?;
+            self.further.push(socket);
+        }
+        Ok(())
+    }
+
+    /// The socket of a queue.
+    pub(super) fn queue(&self, queue: usize) -> Option<&Socket> {
+        match queue.checked_sub(1) {
+            None => Some(&self.whole),
+            Some(further) => self.further.get(further),
+        }
+    }
+
+    /// The sockets of the queues, in their order.
+    pub(super) fn queues(&self) -> impl Iterator<Item = &Socket> {
+        std::iter::once(&self.whole).chain(&self.further)
+    }
+
+    /// Every socket, in the order of a hand-over: those of one kind in the order of the queues.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Socket> {
+        self.queues().chain([&self.fragmenting])
+    }
+
+    /// Let the first socket have every datagram again.
+    pub(super) fn give_all_to_the_first(&self) -> io::Result<()> {
+        give_all_to_the_first(&self.whole)
+    }
+
+    /// Let a program choose the queue of each datagram.
+    pub(super) fn choose_by(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        let number = program.as_raw_fd();
+        sockopt::set_int(&self.whole, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_EBPF, number)
     }
 
     pub(super) fn port(&self) -> io::Result<u16> {
@@ -44,33 +88,41 @@ impl Pair {
     }
 }
 
-/// Sockets that another daemon handed over, in any order, sorted by what they are. Two of one kind are refused: which of
-/// them receives is not known.
-pub(super) fn sort(fds: Vec<OwnedFd>) -> Result<(Option<Pair>, Option<Pair>)> {
-    let mut found: [[Option<Socket>; 2]; 2] = Default::default();
+/// Sockets that another daemon handed over, sorted by what they are. Those of one kind come in the order of their queues;
+/// of each family there are so many, or none. Another number is refused: which of them receives what is not known.
+pub(super) fn sort(
+    fds: Vec<OwnedFd>,
+    queues: usize,
+) -> Result<(Option<FamilySockets>, Option<FamilySockets>)> {
+    let mut found: [[Vec<Socket>; 2]; 2] = Default::default();
     for fd in fds {
         let socket = Socket::from(fd);
         let (ipv6, fragmenting) = kind(&socket).doing(|| "looking at a handed-over socket".into())?;
-        let place = &mut found[usize::from(ipv6)][usize::from(fragmenting)];
-        if place.replace(socket).is_some() {
-            let family = if ipv6 { "IPv6" } else { "IPv4" };
-            let sends = if fragmenting { "fragments" } else { "sends whole packets" };
+        found[usize::from(ipv6)][usize::from(fragmenting)].push(socket);
+    }
+    let family = |name: &str, [mut whole, mut fragmenting]: [Vec<Socket>; 2]| {
+        if (whole.len(), fragmenting.len()) == (0, 0) {
+            return Ok(None);
+        }
+        if (whole.len(), fragmenting.len()) != (queues, 1) {
             return Err(Error::unfit(
-                format!("two {family} sockets of the hand-over are of one kind ({sends})"),
+                format!(
+                    "{} {name} sockets that receive and {} that fragment were handed over, where {queues} and 1 belong",
+                    whole.len(),
+                    fragmenting.len()
+                ),
                 "hand over between daemons of the same version, or start the daemon without --take-over",
             ));
         }
-    }
-    let pair = |[whole, fragmenting]: [Option<Socket>; 2]| match (whole, fragmenting) {
-        (Some(whole), Some(fragmenting)) => Ok(Some(Pair { whole, fragmenting })),
-        (None, None) => Ok(None),
-        _ => Err(Error::unfit(
-            "one socket of a pair is missing from the hand-over",
-            "start the daemon without --take-over",
-        )),
+        let further = whole.split_off(1);
+        Ok(whole.pop().zip(fragmenting.pop()).map(|(whole, fragmenting)| FamilySockets {
+            whole,
+            fragmenting,
+            further,
+        }))
     };
     let [v4, v6] = found;
-    Ok((pair(v4)?, pair(v6)?))
+    Ok((family("IPv4", v4)?, family("IPv6", v6)?))
 }
 
 fn kind(socket: &Socket) -> io::Result<(bool, bool)> {
@@ -124,10 +176,17 @@ fn bind(family: Family, port: u16, buffer: usize, fragmenting: bool) -> io::Resu
         }
     }
     sockopt::set_int(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, on)?;
-    set_buffer(&socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, buffer)?;
-    set_buffer(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, buffer)?;
+    if buffer > 0 {
+        set_receive_buffer(&socket, buffer)?;
+        set_buffer(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, buffer)?;
+    }
     socket.bind(&any.into())?;
     Ok(socket)
+}
+
+/// Set the octets that wait in a socket, of which the kernel takes twice as many, for what it keeps beside them.
+pub(super) fn set_receive_buffer(socket: &Socket, octets: usize) -> io::Result<()> {
+    set_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, octets)
 }
 
 /// Beyond the host's limit with CAP_NET_ADMIN, else up to it.

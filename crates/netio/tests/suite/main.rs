@@ -11,3 +11,4 @@ mod queues;
 mod raw;
 mod tun;
 mod udp;
+mod udp_queues;

@@ -166,6 +166,9 @@ impl Show {
     }
 }
 
+/// What waits in a kernel queue without a class.
+const NO_ASSOCIATION: &str = "no association";
+
 /// The state of the graph, for people.
 fn text(state: &QosState) -> String {
     let Some(file) = &state.file else { return format!("{NONE}\n") };
@@ -182,8 +185,9 @@ fn text(state: &QosState) -> String {
         }
         if !direction.kernel_queues.is_empty() {
             let row = |counts: &QosKernelCounts| {
+                let is_strangers = counts.classes.is_empty();
                 vec![
-                    counts.classes.join(", "),
+                    if is_strangers { NO_ASSOCIATION.to_owned() } else { counts.classes.join(", ") },
                     counts.arrived.to_string(),
                     counts.taken.to_string(),
                     counts.waiting.to_string(),

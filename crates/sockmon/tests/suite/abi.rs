@@ -44,6 +44,7 @@ fn rust_and_c_agree() {
     compare::<abi::Split>(&btf, "rvl_split");
     compare::<abi::AppClasses>(&btf, "rvl_app_classes");
     compare::<abi::TunQueue>(&btf, "rvl_tun_queue");
+    compare::<abi::SaName>(&btf, "rvl_sa_name");
     compare::<abi::OrderKey>(&btf, "rvl_order_key");
     compare::<abi::PeerKey>(&btf, "rvl_peer_key");
     compare::<abi::LiveSelector>(&btf, "rvl_live_selector");
@@ -103,6 +104,8 @@ fn counters_have_one_name_each() {
         ("LIVE_ALL", abi::LIVE_ALL as usize),
         ("APP_REFUSED", usize::from(abi::APP_REFUSED)),
         ("FLOWS", abi::FLOWS),
+        ("TUN_QUEUES", abi::TUN_QUEUES),
+        ("SOCKET_QUEUES", abi::SOCKET_QUEUES),
         ("FLOWS_APPS", abi::FLOWS_APPS as usize),
         ("FLOWS_ALL", abi::FLOWS_ALL as usize),
         ("FLOW_OUT", usize::from(abi::FLOW_OUT)),

@@ -7,22 +7,12 @@ use std::fs::File;
 
 use common::*;
 use sadb::spd::{AppPolicy, Class, Item, Level, PortRange, Spd};
-use sockmon::{QueueShare, QueueSplit, TunQueues};
+use sockmon::{QueueShare, QueueSplit, QueueTable};
 use wire::{AggregateId, Services};
 
 const DEFAULT: AggregateId = AggregateId(1);
 const URGENT: AggregateId = AggregateId(2);
 const BULK: AggregateId = AggregateId(3);
-
-/// The key of the hash of users: six words that look random, and stay the same.
-const KEY: [u64; 6] = [
-    0x9e37_79b9_7f4a_7c15,
-    0xbf58_476d_1ce4_e5b9,
-    0x94d0_49bb_1331_11eb,
-    0xd6e8_feb8_6659_fd93,
-    0xa076_1d64_78bd_642f,
-    0xe703_7ed1_a0b4_28db,
-];
 
 /// DSCP 46 (EF) is urgent, and what an item says is bulk. Queue 0 is for the default, 1 for urgent, 2 for bulk.
 fn split(limit: u32) -> QueueSplit {
@@ -35,7 +25,7 @@ fn split(limit: u32) -> QueueSplit {
 }
 
 /// A world whose TUN has these queues; the item of port 99 names a class.
-fn world(name: &str, split: QueueSplit) -> (World, Vec<File>, TunQueues) {
+fn world(name: &str, split: QueueSplit) -> (World, Vec<File>, QueueTable) {
     let mut world = World::new(name);
     let further = world.with_queues(split.limits.len());
     world.attach();
@@ -46,7 +36,7 @@ fn world(name: &str, split: QueueSplit) -> (World, Vec<File>, TunQueues) {
         || vec![network("10.99.0.0/24", Class::Protected(0)), network("fd99::/64", Class::Protected(0))];
     spd.insert(STRICT, AppPolicy::new(networks(), vec![vec![bulk, everything(Level::Mandatory)]]));
     world.load(&spd, &[]);
-    let queues = world.monitor(move |sockmon| sockmon.split_queues(Some(&split), KEY).unwrap());
+    let queues = world.monitor(move |sockmon| sockmon.split_queues(Some(&split), SPLIT_KEY).unwrap());
     let tun = world.tun.try_clone().unwrap();
     let sockmon = world.sockmon();
     set_queue_programs(&tun, sockmon.steering().unwrap(), sockmon.queue_filter().unwrap().unwrap());
@@ -92,7 +82,7 @@ fn an_application_has_classes_of_its_own_and_an_item_goes_before_them() {
     assert_eq!(drain(&world, &further), [1, 1, 1]);
     // An application that the next graph does not name has the class of its DSCP again.
     let change = QueueSplit { of_apps: Vec::new(), ..split };
-    world.monitor(move |sockmon| sockmon.change_split(&queues, &change, KEY).unwrap());
+    world.monitor(move |sockmon| sockmon.change_split(&queues, &change, SPLIT_KEY).unwrap());
     program.run(&["sendto a 10.99.0.2:53 40", "sendto b 10.99.0.2:53 40"]);
     assert_eq!(drain(&world, &further), [1, 1, 0]);
 }

@@ -29,6 +29,16 @@ pub const BOB6: &str = "fd99::2";
 /// An address behind bob that answers nothing.
 pub const NOBODY: &str = "10.99.0.33";
 
+/// The key of the hash of users: six words that look random, and stay the same.
+pub const SPLIT_KEY: [u64; 6] = [
+    0x9e37_79b9_7f4a_7c15,
+    0xbf58_476d_1ce4_e5b9,
+    0x94d0_49bb_1331_11eb,
+    0xd6e8_feb8_6659_fd93,
+    0xa076_1d64_78bd_642f,
+    0xe703_7ed1_a0b4_28db,
+];
+
 pub const STRICT: AppId = AppId(7);
 pub const OTHER: AppId = AppId(8);
 pub const WEAK: AppId = AppId(9);

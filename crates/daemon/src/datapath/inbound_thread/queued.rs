@@ -9,6 +9,7 @@ use qos::node::Wake;
 use wire::Time;
 
 use super::{InboundHalf, InboundThread, Tapped, gather};
+use crate::datapath::GraphExchange;
 
 /// Look-ups that are made in a round.
 const ROUND: usize = 64;
@@ -18,10 +19,13 @@ const ROUNDS: usize = 4;
 impl InboundThread {
     /// Put the graph in force that the control plane has left, if it has left one.
     pub(super) fn exchange(&mut self, half: &mut InboundHalf, work: &mut Tapped<'_>) {
-        if let Some(graph) = half.exchange.take() {
+        if let Some(GraphExchange { graph, classes }) = half.exchange.take() {
             let Tapped { pool, outcomes, delivery } = work;
             half.engine.set_graph(clock::monotonic(), Some(graph), pool, outcomes, delivery);
             self.finish(half, work);
+            if let Some(queues) = &mut self.queues {
+                queues.states.set_classes(classes);
+            }
         }
     }
 

@@ -11,11 +11,8 @@ use qos::node::Wake;
 use wire::{AggregateId, GsoKind, Pool, Time};
 
 use super::{Await, OutboundHalf, OutboundThread};
+use crate::datapath::queue_state::{ROUND, share};
 
-/// Packets that are taken from the device, and look-ups that are made, in a round.
-const ROUND: usize = 64;
-/// Packets of a class that are taken in a round beyond those that are served, where not all are.
-const AHEAD: usize = 16;
 /// Rounds before the thread looks at its channel, at ICMP errors and at timers again.
 const ROUNDS: usize = 16;
 
@@ -69,27 +66,24 @@ impl OutboundThread {
         let Some(queues) = &mut self.queues else {
             return Ok(take_from(&self.tun, ROUND, None, half, now, pool, outcomes)?.more);
         };
-        // Whoever floods has what he floods wait in the kernel, where it is dropped at the least cost: no more of it is
-        // read than what is served.
         let graph = half.engine.graph();
-        let is_idle = graph.is_none_or(|graph| graph.waiting().0 == 0);
-        let served = graph.map_or(0, OutboundGraph::last_turn);
-        let share = if is_idle { ROUND } else { (2 * served + AHEAD).min(ROUND) };
+        let share =
+            share(graph.map_or(0, |graph| graph.waiting().0), graph.map_or(0, OutboundGraph::last_turn));
         let mut more = false;
-        for at in 0..queues.count() {
-            if !queues.is_pending(at) {
+        for at in 0..queues.states.count() {
+            if !queues.states.is_pending(at) {
                 continue;
             }
-            let room = usize::try_from(half.engine.room(queues.classes(at))).unwrap_or(usize::MAX);
+            let room = usize::try_from(half.engine.room(queues.states.classes(at))).unwrap_or(usize::MAX);
             let most = if at == 0 { ROUND } else { share }.min(room);
             let Some(tun) = queues.tun(at).filter(|_| most > 0) else { continue };
-            let arrived = queues.arrived(at);
-            let taken = take_from(tun, most, Some(queues.classes(at)), half, now, pool, outcomes)?;
-            queues.taken(at, taken.packets);
+            let arrived = queues.states.arrived(at);
+            let taken = take_from(tun, most, Some(queues.states.classes(at)), half, now, pool, outcomes)?;
+            queues.states.taken(at, taken.packets);
             if taken.more {
                 more = true;
             } else {
-                queues.empty(at, arrived);
+                queues.states.empty(at, arrived);
             }
         }
         Ok(more)

@@ -236,18 +236,10 @@ impl Associations {
         one: ReplaceOne,
         context: Context<'_>,
     ) -> Result<SaView, ApiError> {
-        let Context { halves, policy, .. } = context;
         let config = successor(old, spi, one.suite.as_deref(), one.keymat, self.registry().suites())?;
-        policy.admits(&config)?;
+        context.policy.admits(&config)?;
         let admission = self.keys.admit(&config)?;
-        let added = match InboundSa::new(config, &self.keys.registry) {
-            Ok(sa) => {
-                let sa = sa.starting(netio::clock::monotonic());
-                let view = SaView::inbound(&sa);
-                settle(halves.ask_inbound(move |half| half.engine.add_sa(sa)).await, view)
-            }
-            Err(error) => Err((error.into(), true)),
-        };
+        let added = self.begin_inbound(config, context).await;
         added.map_err(|(refused, never_used)| {
             if never_used {
                 self.keys.withdraw(admission);

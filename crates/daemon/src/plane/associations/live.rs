@@ -86,7 +86,10 @@ impl Associations {
         context: Context<'_>,
     ) -> Result<(), ApiError> {
         match event {
-            _ if lost => self.count_anew(context).await,
+            _ if lost => {
+                self.count_classes_anew(context).await?;
+                self.count_anew(context).await
+            }
             engine::Event::Expire(end) if end.state == LifeState::Dead => {
                 let name = (end.direction, end.spi, end.remote);
                 match end.direction {
@@ -118,6 +121,7 @@ impl Associations {
             let name = super::name::name_of(sa);
             // Its key stays burnt: the peer may have sealed with it already.
             let _ = context.halves.ask_inbound(move |half| half.engine.remove_sa(name).map(drop)).await;
+            let _ = self.end_class_of(Spi(sa.spi.0), sa.remote, context).await;
         }
         told
     }
@@ -158,6 +162,9 @@ impl Associations {
 
     /// The same as [`Associations::end_live`], for the association that an event names.
     async fn end_live_of(&mut self, name: LiveName, context: Context<'_>) -> Result<(), ApiError> {
+        if name.0 == Direction::Inbound {
+            self.end_class_of(name.1, name.2, context).await?;
+        }
         match self.live.remove(name) {
             RemainingService::Others => Ok(()),
             RemainingService::Nobody(served) => {

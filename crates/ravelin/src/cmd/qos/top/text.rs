@@ -55,7 +55,11 @@ fn loss(loss: &QosTopLoss) -> Vec<String> {
         Some(queue) => format!("{} queue {queue}", loss.place),
         None => loss.place.clone(),
     };
-    let classes = if loss.classes.is_empty() { "any class".to_owned() } else { loss.classes.join(", ") };
+    let classes = match (loss.classes.is_empty(), loss.queue) {
+        (true, Some(_)) => "no association".to_owned(),
+        (true, None) => "any class".to_owned(),
+        (false, _) => loss.classes.join(", "),
+    };
     vec![
         short(&classes, 2 * NAME),
         place,
