@@ -38,6 +38,7 @@ mod paths;
 pub mod plane;
 pub mod policy_store;
 mod probing;
+mod reservations;
 pub mod run;
 pub mod scrubbed;
 mod serve;

@@ -44,6 +44,7 @@ use crate::plane::{
     Associations, GraphInForce, Halves, Host, Hosts, Observers, Plane, PolicyInForce, Rivals,
 };
 use crate::policy_store::Candidate;
+use crate::reservations::Booking;
 use crate::scrubbed::Scrubbed;
 use crate::surveyed::Surveyed;
 use crate::uplinks::{self, Uplink};
@@ -311,11 +312,15 @@ fn bring_up(
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu)?;
     // From here on a worker that is late would keep a data thread waiting.
     keys.registry.settle();
+    let mut key = [0; 16];
+    netio::random::fill(&mut key)
+        .map_err(|source| RunError::System { doing: "reading random octets", source })?;
     let graph = graph.map(|FirstGraph { store, maker, prepared }| {
         let PreparedGraph { loaded, outbound, inbound, queues: planned, notes } = prepared;
         out_half.exchange = Some(GraphExchange { graph: outbound, classes: planned.classes() });
         in_half.exchange = Some(inbound);
-        GraphInForce { loaded, store, maker, queues: split.clone(), notes }
+        let booking = Booking::new(&loaded, key);
+        GraphInForce { loaded, store, maker, queues: split.clone(), notes, booking }
     });
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());

@@ -6,18 +6,19 @@
 use crypto::SuiteId;
 use qos::graph::Graph;
 use qos::node::Wake;
+use qos::reservation::{Flow, FlowCounts};
 use qos::{Amount, Direction, HeaderKind, UnitMask};
 use sadb::OutboundSa;
 use wire::stage::{Inner, Selected};
 use wire::{AggregateId, Packet, SegmentPosition, Time};
 
 use super::selection::Selection;
-use crate::queued::{GraphError, GraphState, Ticket, Wait, header_kind};
+use crate::queued::{GraphError, GraphState, Reserved, Ticket, Wait, header_kind};
 
 /// A packet that waits.
 pub(super) enum Waiting {
     /// It waits for its look-up.
-    Received(Packet<Inner>),
+    Received(Packet<Inner>, Reserved),
     /// It waits for its turn with the association that was chosen for it.
     Selected(Chosen),
 }
@@ -35,7 +36,7 @@ pub(super) struct Chosen {
 impl Wait for Waiting {
     fn octets(&self) -> usize {
         match self {
-            Waiting::Received(packet) => packet.bytes().len(),
+            Waiting::Received(packet, _) => packet.bytes().len(),
             Waiting::Selected(chosen) => chosen.packet.bytes().len(),
         }
     }
@@ -53,8 +54,8 @@ pub struct OutboundGraph {
     pub(super) last: AggregateId,
     /// The nanoseconds that a packet took lately, for one whose association is not known yet.
     pub(super) usual: u64,
-    /// What the graph knows of the packet whose look-up is under way.
-    pub(super) entering: Option<qos::Meta>,
+    /// What the graph knows of the packet whose look-up is under way, and what came of it at the reserved flows.
+    pub(super) entering: Option<(qos::Meta, Reserved)>,
 }
 
 impl OutboundGraph {
@@ -90,6 +91,17 @@ impl OutboundGraph {
     /// The packets that were dropped since no place was left for them, whatever their class; a super-packet is one.
     pub fn no_place(&self) -> u64 {
         self.state.no_place()
+    }
+
+    /// The nanoseconds that a packet with so many octets is expected to cost, with the costliest of these suites; with
+    /// that of all suites, if none of these is known.
+    pub fn costliest(&self, suites: &[SuiteId], octets: u64) -> u64 {
+        self.state.costliest(suites, octets)
+    }
+
+    /// The packets that came of reserved flows, in the order of the flows.
+    pub fn reserved_counts(&self, flows: &[Flow]) -> Vec<FlowCounts> {
+        self.state.reserved_counts(flows)
     }
 
     /// The number of packets of a class that the graph has room for.

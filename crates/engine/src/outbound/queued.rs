@@ -12,6 +12,7 @@
 use qos::dispatcher::{Assignment, Grant, JobId};
 use qos::graph::description::HookPoint;
 use qos::node::Wake;
+use qos::reservation::{self, FlowTerms};
 use qos::{Amount, Direction};
 use sadb::SaIndex;
 use wire::ip::{self, Headers};
@@ -25,7 +26,8 @@ use super::selection::{Obstacle, Selection};
 use super::{Outbound, Stages, fast_path};
 use crate::cx::Cx;
 use crate::queued::{
-    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Ticket, describe, packet_in_cell, pieces_of, reason,
+    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Reserved, Ticket, describe, inner_name, outer_name,
+    packet_in_cell, pieces_of, reason,
 };
 use crate::seam;
 
@@ -90,6 +92,25 @@ impl Outbound {
         stages.turn(now, &mut cx)
     }
 
+    /// Reserve for a flow from now on, or change what is reserved for it; whether there was a graph with room. The key is
+    /// random and secret, for the hashes of flows, of which there are at most `most`.
+    pub fn reserve(
+        &mut self,
+        key: [u8; 16],
+        most: usize,
+        flow: &reservation::Flow,
+        terms: FlowTerms,
+    ) -> bool {
+        self.stages.queues.as_mut().is_some_and(|queues| queues.state.reserve(key, most, flow, terms))
+    }
+
+    /// Reserve for a flow no more.
+    pub fn end_reservation(&mut self, flow: &reservation::Flow) {
+        if let Some(queues) = &mut self.stages.queues {
+            queues.state.end_reservation(flow);
+        }
+    }
+
     /// Say that what the last turn brought is carried out. The graph learns from it what packets cost, with input and
     /// output. Returns what to wait for until the next turn.
     pub fn settle(&mut self, now: Time) -> Wake {
@@ -126,6 +147,7 @@ impl Stages {
             Amount { packets, octets, ns: queues.usual.saturating_mul(packets) },
             &queues.state.hash,
         );
+        let mut outer = None;
         if let Some((aggregate, association)) = peeked {
             if aggregate != AggregateId::DEFAULT {
                 meta.aggregate = aggregate;
@@ -134,9 +156,19 @@ impl Stages {
                 let (suite, _, _) = queues.known(sa, meta.aggregate);
                 (meta.suite, meta.peer) = (suite, queues.peer(sa));
                 meta.amount.ns = queues.state.graph.expected(suite, Direction::Outbound, &meta.amount);
+                outer = outer_name(sa.config(), sa.config().endpoints.remote, sa.spi().0);
             }
         }
-        let kept = queues.state.keep(Waiting::Received(packet_in_cell(packet, cx.pool)));
+        let mut reserved = Reserved::None;
+        if queues.state.has_reserved() {
+            let inner = inner_name(&flow, meta.dscp[1]);
+            let (found, class) = queues.state.ask_reserved(now, &meta.amount, Some(&inner), outer.as_ref());
+            reserved = found;
+            if found == Reserved::Within {
+                meta.aggregate = class;
+            }
+        }
+        let kept = queues.state.keep(Waiting::Received(packet_in_cell(packet, cx.pool), reserved));
         match kept {
             Ok(ticket) => {
                 queues.state.offer(HookPoint::In1a, ticket, meta, &context);
@@ -144,7 +176,7 @@ impl Stages {
                     self.end(now, cx);
                 }
             }
-            Err(Waiting::Received(packet)) => {
+            Err(Waiting::Received(packet, _)) => {
                 self.refuse_at_once(packet, DropReason::QueueFull, Some(&flow), cx);
             }
             Err(Waiting::Selected(chosen)) => cx.discard(chosen.packet, DropReason::QueueFull, Some(&flow)),
@@ -177,9 +209,9 @@ impl Stages {
         }
         let Some((meta, waiting)) = taken else { return false };
         match waiting {
-            Waiting::Received(mut packet) => {
+            Waiting::Received(mut packet, reserved) => {
                 if let Some(queues) = &mut self.queues {
-                    queues.entering = Some(meta);
+                    queues.entering = Some((meta, reserved));
                     queues.state.copy(&packet, cx.out.len());
                 }
                 packet.meta.received = now;
@@ -188,7 +220,7 @@ impl Stages {
                 if let Some(queues) = &mut self.queues {
                     queues.state.forget_copy(cx.out.len());
                     // It did not go on to 3a: it has left, ended, or waits elsewhere.
-                    if let Some(meta) = queues.entering.take() {
+                    if let Some((meta, _)) = queues.entering.take() {
                         queues.state.graph.pass(&meta);
                     }
                 }
@@ -218,14 +250,27 @@ impl Stages {
         };
         let now = packet.meta.received;
         let context = queues.state.context(now);
-        let before = queues.entering.take();
+        let (before, reserved) = queues.entering.take().unzip();
+        let mut reserved = reserved.unwrap_or_default();
         let mut meta = before.unwrap_or_else(|| {
             describe(&packet.meta, headers, flow, Direction::Outbound, Amount::default(), &queues.state.hash)
         });
         // Rules may ask for the far end, which is known from here on.
         meta.peer = queues.peer(sa);
         let named = packet.meta.aggregate;
-        if named != AggregateId::DEFAULT && queues.state.graph.has(named) {
+        let amount = Amount { packets: pieces as u64, octets: packet.bytes().len() as u64, ns: 0 };
+        if queues.state.has_reserved() && reserved == Reserved::None {
+            let inner = inner_name(flow, headers.tos >> 2);
+            let outer = outer_name(sa.config(), sa.config().endpoints.remote, sa.spi().0);
+            let (found, class) = queues.state.ask_reserved(now, &amount, Some(&inner), outer.as_ref());
+            reserved = found;
+            if found == Reserved::Within {
+                meta.aggregate = class;
+            }
+        }
+        if reserved == Reserved::Within {
+            // Its class stays, unless a component has given it another one.
+        } else if named != AggregateId::DEFAULT && queues.state.graph.has(named) {
             meta.aggregate = named;
         } else if before.is_none() {
             meta.aggregate = queues.state.graph.classify(&meta);
@@ -237,11 +282,12 @@ impl Stages {
         (meta.dscp[1], meta.ecn) = (headers.tos >> 2, headers.tos & 3);
         if let Some(before) = &before
             && named == AggregateId::DEFAULT
+            && reserved != Reserved::Within
         {
             meta.aggregate = queues.state.graph.classify_again(before, &meta);
             (_, meta.units, _) = queues.known(sa, meta.aggregate);
         }
-        meta.amount = Amount { packets: pieces as u64, octets: packet.bytes().len() as u64, ns: 0 };
+        meta.amount = amount;
         meta.amount.ns = queues.state.graph.expected(suite, Direction::Outbound, &meta.amount);
         queues.state.graph.recount(HookPoint::In3a, before.as_ref(), &meta);
         let packet = packet_in_cell(packet, cx.pool);
@@ -257,7 +303,7 @@ impl Stages {
                 queues.state.graph.pass(&meta);
                 cx.discard(packet, DropReason::QueueFull, Some(flow));
             }
-            Err(Waiting::Received(packet)) => cx.discard(packet, DropReason::QueueFull, Some(flow)),
+            Err(Waiting::Received(packet, _)) => cx.discard(packet, DropReason::QueueFull, Some(flow)),
         }
     }
 
@@ -380,7 +426,7 @@ impl Stages {
             Ok(ticket) => queues.state.graph.rest(job, ticket, meta, &context),
             // Its place was freed a moment ago.
             Err(Waiting::Selected(Chosen { packet, .. })) => cx.discard(packet, DropReason::QueueFull, None),
-            Err(Waiting::Received(packet)) => cx.discard(packet, DropReason::QueueFull, None),
+            Err(Waiting::Received(packet, _)) => cx.discard(packet, DropReason::QueueFull, None),
         }
     }
 
@@ -442,7 +488,7 @@ impl Stages {
         while let Some(ended) = queues.state.next_ended() {
             let cause = reason(ended.cause);
             match queues.state.take(ended.item) {
-                Some(Waiting::Received(mut packet)) => {
+                Some(Waiting::Received(mut packet, _)) => {
                     packet.meta.received = now;
                     queues.state.copy(&packet, cx.out.len());
                     cx.discard_queued(packet, cause, true);
@@ -488,7 +534,7 @@ impl Stages {
         // What a shaper holds back.
         for waiting in queues.state.waiting.drain() {
             match waiting {
-                Waiting::Received(packet) => cx.discard_queued(packet, DropReason::ShapedOut, true),
+                Waiting::Received(packet, _) => cx.discard_queued(packet, DropReason::ShapedOut, true),
                 Waiting::Selected(chosen) => cx.discard_queued(chosen.packet, DropReason::ShapedOut, true),
             }
         }

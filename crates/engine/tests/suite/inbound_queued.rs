@@ -57,7 +57,7 @@ fn of(description: &qos::graph::Description) -> Box<InboundGraph> {
 }
 
 /// A graph of this text for the inbound half, whose turns are short: 4 us are committed at most.
-fn graph(text: &str) -> Box<InboundGraph> {
+pub fn graph(text: &str) -> Box<InboundGraph> {
     let unit = "[unit.inline]\nkind = \"inline\"\nlow = \"2us\"\nhigh = \"4us\"\nmost_committed = \"4us\"\n";
     let description =
         check(&format!("{text}\n{unit}"), &house()).unwrap_or_else(|faults| panic!("{faults:#?}"));
@@ -105,7 +105,7 @@ fn gcm() -> SaConfig {
 }
 
 /// The sealed packet of a datagram with this type of service, which holds `len` octets of it.
-fn sealed(alice: &mut Sender, tos: u8, len: usize) -> Vec<u8> {
+pub fn sealed(alice: &mut Sender, tos: u8, len: usize) -> Vec<u8> {
     let (here, there) = hosts(false);
     let packet = stamped(APP, &udp_packet((here, 40000), (there, 53), tos, true, &vec![tos; len]));
     let packets = alice.send(packet);
@@ -117,7 +117,7 @@ fn ends() -> (Sender, Receiver) {
     (Sender::new(mandatory(), &[gcm()]), Receiver::new(&[gcm()]))
 }
 
-fn receive(bob: &mut Receiver, bytes: &[u8]) -> Delivery {
+pub fn receive(bob: &mut Receiver, bytes: &[u8]) -> Delivery {
     let (mut out, mut delivery) = (Vec::new(), Delivery::new());
     bob.engine.receive(NOW, raw(bytes), &mut bob.pool, &mut out, &mut delivery);
     assert!(out.is_empty());
@@ -125,7 +125,7 @@ fn receive(bob: &mut Receiver, bytes: &[u8]) -> Delivery {
 }
 
 /// Datagrams as one burst, all of one length but the last.
-fn burst(bob: &mut Receiver, packets: &[Vec<u8>]) -> Delivery {
+pub fn burst(bob: &mut Receiver, packets: &[Vec<u8>]) -> Delivery {
     let (mut out, mut delivery) = (Vec::new(), Delivery::new());
     let headers = Headers::parse(&packets[0]).unwrap();
     let header = OuterHeader {
@@ -156,7 +156,7 @@ fn drops(bob: &Receiver) -> Vec<(DropReason, u64)> {
 }
 
 /// Come and gone at a hook in a class.
-fn counted(bob: &Receiver, class: &str) -> u64 {
+pub fn counted(bob: &Receiver, class: &str) -> u64 {
     let graph = bob.engine.graph().unwrap().graph();
     let id = graph.aggregates().find(class).unwrap();
     graph.counts().of(qos::graph::description::HookPoint::In1a, id).come
