@@ -71,6 +71,7 @@ extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
 #include "bystander.h"
 #include "icmp.h"
 #include "encap.h"
+#include "reserved.h"
 #include "class.h"
 #include "device.h"
 #include "adopt.h"

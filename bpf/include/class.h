@@ -8,7 +8,6 @@
 #ifndef RVL_CLASS_H
 #define RVL_CLASS_H
 
-#define CLASS_BITS 0x3f
 /* The lower bits are the class that an item of policy gives: uplink_egress, for tun_egress. */
 #define RVL_CLASSED 0x5280
 /* tun_egress has seen the packet, for tun_queue; the lower bits are its class. Not secret: nobody else can write it. */
@@ -40,17 +39,20 @@ static __always_inline __u8 class_at_tun(struct __sk_buff *skb, __u32 app)
 {
 	const struct rvl_split *value = split_of_queues();
 	const struct rvl_app_classes *of_app = NULL;
-	__u8 head[2] = {};
+	__u8 head[2] = {}, reserved;
 	__u32 dscp;
 
 	if (!value)
 		return 0;
-	if ((skb->tc_index & ~CLASS_BITS) == RVL_CLASSED)
-		return skb->tc_index & CLASS_BITS;
 	if (bpf_skb_load_bytes(skb, 0, head, sizeof(head)))
 		return 0;
 	dscp = head[0] >> 4 == 4 ? head[1] >> 2 : (head[0] & 0xf) << 2 | head[1] >> 6;
 	dscp &= RVL_AGGREGATES - 1;
+	reserved = reserved_class(skb, dscp);
+	if (reserved)
+		return reserved;
+	if ((skb->tc_index & ~CLASS_BITS) == RVL_CLASSED)
+		return skb->tc_index & CLASS_BITS;
 	if (app && value->apps)
 		of_app = bpf_map_lookup_elem(&split_apps, &app);
 	return of_app ? of_app->of_dscp[dscp] : value->of_dscp[dscp];

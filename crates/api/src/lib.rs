@@ -97,7 +97,7 @@ pub use qos::{
 };
 pub use qos_reservation::{
     QosFlow, QosHolder, QosRefresh, QosReservation, QosReservationRemoved, QosReservations, QosReserve,
-    QosReserved, QosResource, QosResourceKind,
+    QosReserved, QosResource, QosResourceKind, QosTaken,
 };
 pub use qos_sojourn::QosSojourn;
 pub use qos_top::{QosTop, QosTopClass, QosTopDirection, QosTopLoss, QosTopUnit};

@@ -85,7 +85,7 @@ pub struct QosReservation {
     pub id: u64,
     /// The class of the graph that packets within the rate get.
     pub class: String,
-    /// Bits a second.
+    /// Bits a second of packets within the rate.
     pub rate_bits_per_second: u64,
     /// Octets that may come at once.
     pub burst_octets: u64,
@@ -99,6 +99,17 @@ pub struct QosReservation {
     pub seconds_to_live: u64,
     /// Seconds until it ends, unless it is refreshed.
     pub seconds_left: u64,
+    /// What it takes of an uplink and a crypto unit.
+    pub takes: QosTaken,
+    /// Packets within the rate, which got the class.
+    pub packets_within: u64,
+    /// Packets beyond the rate, which had the class that they would have had without.
+    pub packets_beyond: u64,
+}
+
+/// What a reservation takes of an uplink and a crypto unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QosTaken {
     /// The uplink whose octets it takes.
     pub uplink: String,
     /// The octets that it takes of the uplink in each second, those of outer headers with them.
@@ -107,10 +118,6 @@ pub struct QosReservation {
     pub unit: String,
     /// The nanoseconds that it takes of the unit in each second.
     pub unit_ns_per_second: u64,
-    /// Packets within the rate, which got the class.
-    pub packets_within: u64,
-    /// Packets beyond the rate, which had the class that they would have had without.
-    pub packets_beyond: u64,
 }
 
 /// What reservations take of a crypto unit or an uplink, and leave free.
@@ -152,7 +159,7 @@ pub struct QosReservations {
 /// The answer to a reservation that was made, or refreshed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QosReserved {
-    /// The reservation.
+    /// The reservation as it is held now.
     pub reservation: QosReservation,
     /// The crypto units and uplinks, with what is left of each.
     pub resources: Vec<QosResource>,

@@ -21,7 +21,8 @@ use sadb::sa::Selectors;
 use sadb::spd::{Order, Spd};
 use sockmon::{
     Adopted, AppTraffic, CountedFlow, DnsAnswer, Event, Finding, FlowId, Identity, LoadStats, LoadWarning,
-    QueueSplit, SocketEvents, SocketInfo, Sockmon, SockmonError, Span, Subjects, Suspect, TunQueues,
+    QueueSplit, ReservedClass, ReservedName, SocketEvents, SocketInfo, Sockmon, SockmonError, Span, Subjects,
+    Suspect, TunQueues,
 };
 use wire::{AppId, Prefix, Time};
 
@@ -126,6 +127,13 @@ pub(crate) trait KernelHalf: Send {
         queues: &TunQueues,
         split: &QueueSplit,
         seed: [u64; 6],
+    ) -> Result<(), KernelError>;
+
+    /// Give packets of a flow that are within a rate a class, or no more.
+    fn set_reserved(
+        &mut self,
+        flow: &ReservedName,
+        reserved: Option<&ReservedClass>,
     ) -> Result<(), KernelError>;
 
     /// Copy protected packets in clear to the device of this index; 0: to none.
@@ -289,6 +297,14 @@ impl KernelHalf for Sockmon {
         seed: [u64; 6],
     ) -> Result<(), KernelError> {
         Ok(Sockmon::change_split(self, queues, split, seed)?)
+    }
+
+    fn set_reserved(
+        &mut self,
+        flow: &ReservedName,
+        reserved: Option<&ReservedClass>,
+    ) -> Result<(), KernelError> {
+        Ok(Sockmon::set_reserved(self, flow, reserved)?)
     }
 
     fn set_enc(&mut self, ifindex: u32) -> Result<(), KernelError> {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use api::{QosFlow, QosReservation, QosReserve, QosResource, QosResourceKind, Spi};
+use api::{QosFlow, QosReservation, QosReserve, QosResource, QosResourceKind, QosTaken, Spi};
 use config::{LoadedGraph, suggestion};
 use documents::api_error::{ApiError, Blame};
 use qos::graph::description::{Class, Description, Unit};
@@ -15,6 +15,7 @@ use qos::reservation::{
     Scope,
 };
 use qos::{AggregateId, Direction};
+use sockmon::{ReservedClass, ReservedName};
 use wire::{Time, protocol};
 
 /// The part of a second, and of an uplink, that reservations can take: three quarters, as is usual for RSVP. The rest is
@@ -34,7 +35,7 @@ const USUAL_VIRTUAL_PORT: u16 = 8192;
 const NAMED: usize = 5;
 
 /// The table of reservations over the graph in force.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Booking {
     table: Reservations,
     key: [u8; 16],
@@ -42,7 +43,7 @@ pub struct Booking {
 
 /// A request that names what the graph has.
 pub struct Sound {
-    /// The reservation. Its cost is to be filled in, and its unit chosen.
+    /// The reservation that is asked for. Its cost is to be filled in, and its unit chosen.
     reservation: Reservation,
     /// The units of which one is to serve it.
     units: Vec<usize>,
@@ -205,18 +206,14 @@ impl Booking {
         Ok(reservation)
     }
 
-    /// End a reservation.
+    /// End a reservation, whoever holds it.
     pub fn release(&mut self, id: ReservationId) -> Option<Reservation> {
         self.table.release(id)
     }
 
-    /// Put back what a reservation took the place of, which fitted a moment ago.
-    pub fn restore(&mut self, id: ReservationId, before: Option<Reservation>, now: Time) {
-        self.table.release(id);
-        if let Some(before) = before {
-            // Its time begins anew; it was there, so there is room for it.
-            let _ = self.table.admit(before, now);
-        }
+    /// The table as it is, if a reservation would take the place of another one, to go back to.
+    pub fn before(&self, sound: &Sound) -> Option<Booking> {
+        self.table.find(&sound.flow()).is_some().then(|| self.clone())
     }
 
     /// End what was not refreshed in time.
@@ -233,6 +230,11 @@ impl Booking {
     /// Go on over another graph. The answer is what has ended by it.
     pub fn exchange(&mut self, next: &LoadedGraph) -> Vec<(ReservationId, Reservation)> {
         exchange(&mut self.table, next)
+    }
+
+    /// The flow of a reservation.
+    pub fn flow(&self, id: ReservationId) -> Option<Flow> {
+        self.table.get(id).map(|of| of.flow)
     }
 
     /// The flows of all reservations, in their order.
@@ -252,8 +254,19 @@ impl Booking {
         rows.map(|((id, of, ends), counts)| self.document(graph, id, of, ends.since(now), counts)).collect()
     }
 
-    /// A reservation as a document.
-    pub fn document(
+    /// The reservation of a number as a document, with what came of its flow.
+    pub fn one(
+        &self,
+        graph: &LoadedGraph,
+        id: ReservationId,
+        counts: FlowCounts,
+        now: Time,
+    ) -> Option<QosReservation> {
+        let ends = self.table.ends(id)?;
+        Some(self.document(graph, id, self.table.get(id)?, ends.since(now), counts))
+    }
+
+    fn document(
         &self,
         graph: &LoadedGraph,
         id: ReservationId,
@@ -272,10 +285,12 @@ impl Booking {
             holder: of.holder.clone(),
             seconds_to_live: of.lifetime.as_secs(),
             seconds_left: left.as_secs_f64().ceil() as u64,
-            uplink: name(self.table.uplinks(), of.uplink),
-            uplink_octets_per_second: of.octets(),
-            unit: name(self.table.units(), of.unit),
-            unit_ns_per_second: of.unit_ns(),
+            takes: QosTaken {
+                uplink: name(self.table.uplinks(), of.uplink),
+                uplink_octets_per_second: of.octets(),
+                unit: name(self.table.units(), of.unit),
+                unit_ns_per_second: of.unit_ns(),
+            },
             packets_within: counts.within,
             packets_beyond: counts.beyond,
         }
@@ -312,6 +327,28 @@ impl Sound {
 /// What data threads are told of a reservation.
 pub fn terms(of: &Reservation) -> FlowTerms {
     FlowTerms { class: of.class, rate: of.rate, burst: of.burst, least: of.least }
+}
+
+/// What the kernel half is told of the flow of a reservation: its name, if its packets show one before they are sealed.
+pub fn kernel_name(flow: &Flow) -> Option<ReservedName> {
+    let Scope::Ports { source, destination, dscp } = flow.scope else { return None };
+    Some(ReservedName {
+        destination: flow.destination,
+        protocol: flow.protocol,
+        source_port: source,
+        destination_port: destination,
+        dscp,
+    })
+}
+
+/// What the kernel half is told of a reservation.
+pub fn kernel_class(of: &Reservation) -> ReservedClass {
+    ReservedClass {
+        class: of.class,
+        rate: of.rate.div_ceil(8),
+        burst: of.burst,
+        least: u32::try_from(of.least).unwrap_or(u32::MAX),
+    }
 }
 
 /// A sentence about a reservation for the audit log: what it is for, and who holds it.

@@ -305,6 +305,7 @@ fn bring_up(
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
     filter_queue(&tun, &monitor, is_handed_over)?;
+    monitor.clear_reserved()?;
     let planned = graph.as_ref().map(|graph| (&graph.prepared.queues, graph.maker.queues()));
     let (further, split) = tun_queues::open(&tun, further, &monitor, planned)?;
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.

@@ -132,6 +132,11 @@ impl Reservations {
         self.held.get(id)
     }
 
+    /// The time at which a reservation ends if it is not refreshed.
+    pub fn ends(&self, id: ReservationId) -> Option<Time> {
+        self.held.ends(id)
+    }
+
     /// The count of reservations.
     pub fn count(&self) -> usize {
         self.held.count()

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::*;
 
 /// The calls that can be told to fail, by the names of their methods.
-const FALLIBLE: [&str; 16] = [
+const FALLIBLE: [&str; 17] = [
     "load_policy",
     "change_networks",
     "moved",
@@ -26,6 +26,7 @@ const FALLIBLE: [&str; 16] = [
     "set_spans",
     "set_users",
     "set_observe",
+    "set_reserved",
 ];
 
 /// The networks of each application.
@@ -45,6 +46,7 @@ pub(crate) enum Call {
     SetSpans(Vec<Span>),
     SetUsers(Vec<RangeInclusive<u32>>),
     SetObserve(bool),
+    SetReserved(ReservedName, Option<ReservedClass>),
 }
 
 /// What is in force, what was called, and what is to fail.
@@ -284,6 +286,14 @@ impl KernelHalf for Recorder {
 
     fn change_split(&mut self, _: &TunQueues, _: &QueueSplit, _: [u64; 6]) -> Result<(), KernelError> {
         unknown("change_split")
+    }
+
+    fn set_reserved(
+        &mut self,
+        flow: &ReservedName,
+        reserved: Option<&ReservedClass>,
+    ) -> Result<(), KernelError> {
+        self.change("set_reserved", Call::SetReserved(*flow, reserved.copied())).map(drop)
     }
 
     fn set_enc(&mut self, _: u32) -> Result<(), KernelError> {

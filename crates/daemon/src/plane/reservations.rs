@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use api::{QosReservation, QosReservationRemoved, QosReservations, QosReserve, QosReserved};
+use api::{QosReservationRemoved, QosReservations, QosReserve, QosReserved};
 use crypto::SuiteId;
 use netio::clock;
 use qos::reservation::{Flow, FlowCounts, MOST, Reservation, ReservationId, Scope};
@@ -15,9 +15,12 @@ use wire::Time;
 use super::halves::Change;
 use super::{GraphInForce, Plane};
 use crate::datapath::{InboundHalf, OutboundHalf};
-use crate::reservations::{terms, words};
+use crate::reservations::{kernel_class, kernel_name, terms, words};
 use control::asker::Asker;
 use documents::api_error::{ApiError, Blame};
+
+/// Flows that a data thread is asked for at a time.
+const AT_A_TIME: usize = 256;
 
 /// What a packet of a flow costs in a half that runs a graph: whether the flow has associations there, and the
 /// nanoseconds with their suites, or with the costliest of all.
@@ -63,12 +66,17 @@ impl Plane {
         let ns = self.cost(sound.flow(), sound.least()).await?;
         let now = clock::monotonic();
         let GraphInForce { booking, .. } = self.graph_to_reserve()?;
+        let table = booking.before(&sound);
         let (id, before) = booking.admit(sound, ns, now)?;
         let (key, most) = booking.room();
         let of = booking.held_by(id, &asked.holder)?.clone();
         if before.as_ref() != Some(&of) {
             if let Err(refused) = self.put_reserved(&of, before.as_ref(), key, most).await {
-                self.graph_to_reserve()?.booking.restore(id, before, now);
+                let booking = &mut self.graph_to_reserve()?.booking;
+                match table {
+                    Some(table) => *booking = table,
+                    None => drop(booking.release(id)),
+                }
                 return Err(refused);
             }
             self.audit(asker, "reservation_added", words(id, &of));
@@ -92,7 +100,7 @@ impl Plane {
         self.reserved(id).await
     }
 
-    /// Remove a reservation.
+    /// Remove a reservation of this holder.
     ///
     /// # Errors
     /// There is none of this number, or it is another holder's; no graph is in force; or a data thread has ended.
@@ -146,28 +154,34 @@ impl Plane {
 
     /// A reservation as a document, with what is left beside it.
     async fn reserved(&mut self, id: ReservationId) -> Result<QosReserved, ApiError> {
-        let list = self.list_reservations().await?;
-        let found = list.reservations.into_iter().find(|of| of.id == id.0);
         let gone = || ApiError::new(Blame::NotFound, format!("reservation {} has ended", id.0));
-        let reservation: QosReservation = found.ok_or_else(gone)?;
-        Ok(QosReserved { reservation, resources: list.resources })
+        let flow = self.graph_to_reserve()?.booking.flow(id).ok_or_else(gone)?;
+        let counts = self.reserved_counts(vec![flow]).await?.first().copied().unwrap_or_default();
+        let GraphInForce { booking, loaded, .. } = self.graph_to_reserve()?;
+        let reservation = booking.one(loaded, id, counts, clock::monotonic()).ok_or_else(gone)?;
+        Ok(QosReserved { reservation, resources: booking.resources() })
     }
 
-    /// The packets that came of flows, in both directions together.
+    /// The packets that came of flows, in both directions together. The data threads are asked for a few at a time, so
+    /// that no packet waits for a long list.
     async fn reserved_counts(&self, flows: Vec<Flow>) -> Result<Vec<FlowCounts>, ApiError> {
-        let flows: Arc<[Flow]> = flows.into();
-        let also = Arc::clone(&flows);
-        let out =
-            move |half: &mut OutboundHalf| half.engine.graph().map(|graph| graph.reserved_counts(&flows));
-        let back =
-            move |half: &mut InboundHalf| half.engine.graph().map(|graph| graph.reserved_counts(&also));
-        let out = self.halves.ask_outbound(out).await?.unwrap_or_default();
-        let back = self.halves.ask_inbound(back).await?.unwrap_or_default();
-        let sum = |(out, back): (FlowCounts, FlowCounts)| FlowCounts {
-            within: out.within + back.within,
-            beyond: out.beyond + back.beyond,
-        };
-        Ok(out.into_iter().zip(back).map(sum).collect())
+        let mut counts = Vec::with_capacity(flows.len());
+        for some in flows.chunks(AT_A_TIME) {
+            let some: Arc<[Flow]> = some.into();
+            let also = Arc::clone(&some);
+            let out =
+                move |half: &mut OutboundHalf| half.engine.graph().map(|graph| graph.reserved_counts(&some));
+            let back =
+                move |half: &mut InboundHalf| half.engine.graph().map(|graph| graph.reserved_counts(&also));
+            let out = self.halves.ask_outbound(out).await?.unwrap_or_default();
+            let back = self.halves.ask_inbound(back).await?.unwrap_or_default();
+            let sum = |(out, back): (FlowCounts, FlowCounts)| FlowCounts {
+                within: out.within + back.within,
+                beyond: out.beyond + back.beyond,
+            };
+            counts.extend(out.into_iter().zip(back).map(sum));
+        }
+        Ok(counts)
     }
 
     /// Have both data threads know of a reservation, or neither, with what was before in its place.
@@ -191,11 +205,29 @@ impl Plane {
                 },
             )
         };
-        Ok(self.halves.change(change(Some(of), of.flow), change(before, of.flow)).await?)
+        self.halves.change(change(Some(of), of.flow), change(before, of.flow)).await?;
+        // The threads know it first: what the kernel half puts into the queue of the class is of the class there.
+        let told = match kernel_name(&of.flow) {
+            Some(name) => self.monitor.get().set_reserved(&name, Some(&kernel_class(of))),
+            None => Ok(()),
+        };
+        if let Err(error) = told {
+            self.halves.insist(change(before, of.flow)).await?;
+            return Err(error.into());
+        }
+        Ok(())
     }
 
-    /// Have both data threads reserve for these flows no more.
+    /// Have both data threads and the kernel half reserve for these flows no more.
     async fn end_reserved(&self, flows: Vec<Flow>) -> Result<(), ApiError> {
+        for name in flows.iter().filter_map(kernel_name) {
+            if let Err(error) = self.monitor.get().set_reserved(&name, None) {
+                // It is a hint about the place where packets wait, and no right.
+                tracing::error!(
+                    "packets of a flow without a reservation wait in the queue of its class: {error}"
+                );
+            }
+        }
         let flows: Arc<[Flow]> = flows.into();
         let also = Arc::clone(&flows);
         let change = Change::new(

@@ -2,6 +2,8 @@
 //!
 //! What enters: packets with what is known of them. What leaves: the same packets, by their tickets.
 
+mod reserved;
+
 use crypto::SuiteId;
 use qos::dispatcher::{Assignment, JobId};
 use qos::graph::description::HookPoint;
@@ -109,7 +111,7 @@ pub(crate) struct GraphState<W> {
     /// Copies of the packets whose outcomes follow, for those who capture; `None`: nobody does.
     copies: Option<Vec<CopiedPacket>>,
     /// The flows that are reserved; `None`: none is, and a packet pays the look whether there are any.
-    pub(super) reserved: Option<Box<ReservedFlows>>,
+    reserved: Option<Box<ReservedFlows>>,
 }
 
 impl<W: Wait> GraphState<W> {

@@ -19,7 +19,7 @@ use crate::behaviour::TokenBucket;
 pub struct FlowTerms {
     /// The class of packets within the rate.
     pub class: AggregateId,
-    /// Bits a second.
+    /// Bits a second of packets within the rate.
     pub rate: u64,
     /// Octets that may come at once.
     pub burst: u64,
@@ -36,7 +36,7 @@ pub struct FlowCounts {
     pub beyond: u64,
 }
 
-/// A reserved flow.
+/// A flow that is reserved, with what is left of its rate.
 #[derive(Clone, Copy, Debug)]
 pub struct ReservedFlow {
     terms: FlowTerms,
@@ -162,13 +162,13 @@ impl ReservedFlows {
 /// What an inner packet shows of its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InnerName {
-    /// The destination address.
+    /// The destination of the inner header.
     pub destination: IpAddr,
     /// The protocol of the transport.
     pub protocol: u8,
     /// The source port and the destination port; 0 where none can be read.
     pub ports: (u16, u16),
-    /// The DSCP.
+    /// The DSCP of the inner header.
     pub dscp: u8,
 }
 
@@ -187,7 +187,7 @@ impl InnerName {
 /// What an outer packet shows of its flow (RFC 2207 section 4.1; the source is that of the association).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OuterName {
-    /// The destination address.
+    /// The destination of the outer header.
     pub destination: IpAddr,
     /// The protocol: 50 for ESP, 51 for AH.
     pub protocol: u8,

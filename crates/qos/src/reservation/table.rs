@@ -29,6 +29,10 @@ impl Holders {
         self.rows.get(&id).map(|(reservation, _)| reservation)
     }
 
+    pub(super) fn ends(&self, id: ReservationId) -> Option<Time> {
+        self.rows.get(&id).map(|(_, ends)| *ends)
+    }
+
     /// A reservation and its end, to be changed.
     pub(super) fn entry(&mut self, id: ReservationId) -> Option<(&Reservation, &mut Time)> {
         self.rows.get_mut(&id).map(|(reservation, ends)| (&*reservation, ends))

@@ -99,6 +99,7 @@ fn what_is_not_refreshed_in_time_is_gone() {
     assert!(table.expire(Time(29_999_999_999)).is_empty());
     assert!(table.refresh(one, Time::from_secs(20)));
     assert_eq!(table.poll_timeout(), Some(Time::from_secs(31)));
+    assert_eq!((table.ends(one), table.ends(two)), (Some(Time::from_secs(50)), Some(Time::from_secs(31))));
     let ended: Vec<_> = table.expire(Time::from_secs(31)).into_iter().map(|(id, _)| id).collect();
     assert_eq!(ended, [two]);
     assert!(!table.refresh(two, Time::from_secs(31)));

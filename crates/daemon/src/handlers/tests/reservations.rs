@@ -1,6 +1,7 @@
 //! Reservations over the API: admitted, refused with a reason, refreshed, removed, and what another graph makes of them.
 
 use engine::{Delivery, Inbound, Outbound};
+use sockmon::{ReservedClass, ReservedName};
 use wire::{Pool, Time};
 
 use super::*;
@@ -68,9 +69,12 @@ fn a_reservation_is_made_refreshed_changed_and_removed() {
     assert_eq!(status, 200, "{made}");
     let of = &made["reservation"];
     // 250,000 octets a second are 250 packets, with 121 octets of outer headers and 38 of the link each.
-    assert_eq!(of["uplink_octets_per_second"], 250_000 + 250 * 159);
-    assert!(of["unit_ns_per_second"].as_u64().unwrap() >= 250 * 1_500, "{of}");
-    assert_eq!((&of["unit"], &of["holder"], &of["class"]), (&json!("inline"), &json!("pbx"), &json!("ef")));
+    assert_eq!(of["takes"]["uplink_octets_per_second"], 250_000 + 250 * 159);
+    assert!(of["takes"]["unit_ns_per_second"].as_u64().unwrap() >= 250 * 1_500, "{of}");
+    assert_eq!(
+        (&of["takes"]["unit"], &of["holder"], &of["class"]),
+        (&json!("inline"), &json!("pbx"), &json!("ef"))
+    );
     assert!((59..=60).contains(&of["seconds_left"].as_u64().unwrap()), "{of}");
     assert_eq!(left(&made), (289_750, 7_210_250));
     // The same once more is a refresh, and takes nothing more.
@@ -210,6 +214,38 @@ fn a_graph_that_would_end_reservations_is_refused_unless_it_is_told_to() {
     assert!(status == 200 && ended.starts_with("reservation 1 of pbx: 2000000 bit/s"), "{applied}");
     let (_, list) = daemon.ask("GET", PATH, "");
     assert_eq!((list["reservations"].as_array().unwrap().len(), left(&list)), (0, (0, 7_500_000)));
+}
+
+#[test]
+fn the_kernel_half_hears_of_flows_by_ports_and_a_refusal_of_it_leaves_nothing() {
+    let kernel_half = Recorder::default();
+    let folder = Folder::new("reserve-kernel");
+    let plane = plane_over(kernel_half.clone(), folder.config_with_graph(GRAPH), None);
+    let daemon = Daemon::over(folder, plane);
+    let name = ReservedName {
+        destination: "192.0.2.9".parse().unwrap(),
+        protocol: 17,
+        source_port: 0,
+        destination_port: 5004,
+        dscp: Some(0),
+    };
+    let class = ReservedClass { class: wire::AggregateId(2), rate: 250_000, burst: 3000, least: 1000 };
+    let (_, made) = daemon.ask("POST", PATH, &call("pbx", 5004).to_string());
+    assert_eq!(kernel_half.take_calls(), [Call::SetReserved(name, Some(class))]);
+    // A refresh changes nothing there.
+    daemon.ask("POST", PATH, &call("pbx", 5004).to_string());
+    assert_eq!(kernel_half.take_calls(), []);
+    let id = &made["reservation"]["id"];
+    assert_eq!(daemon.ask("DELETE", &format!("{PATH}/{id}?holder=pbx"), "").0, 200);
+    assert_eq!(kernel_half.take_calls(), [Call::SetReserved(name, None)]);
+    // What shows an SPI alone is sealed already, or arrives.
+    let spi = json!({ "destination": "192.0.2.9", "protocol": 50, "spi": "0x1000" });
+    assert_eq!(daemon.ask("POST", PATH, &with(call("pbx", 0), "flow", spi).to_string()).0, 200);
+    assert_eq!(kernel_half.take_calls(), []);
+    kernel_half.fail(&["set_reserved"]);
+    let (status, refused) = daemon.ask("POST", PATH, &call("pbx", 5004).to_string());
+    assert_eq!((status, &refused["error"]["code"]), (500, &json!("failed")), "{refused}");
+    assert_eq!(daemon.ask("GET", PATH, "").1["reservations"].as_array().unwrap().len(), 1);
 }
 
 #[test]

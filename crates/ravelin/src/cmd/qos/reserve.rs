@@ -95,7 +95,7 @@ pub struct Refresh {
     ask: Ask,
 }
 
-/// Remove a reservation.
+/// Remove a reservation before its time has come.
 #[derive(Debug, Args)]
 pub struct Remove {
     /// The number of the reservation.
