@@ -18,7 +18,7 @@ const SECOND: u128 = 1_000_000_000;
 /// A flow by what its inner packets show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservedName {
-    /// The destination address.
+    /// The destination of the inner packet.
     pub destination: IpAddr,
     /// The protocol of the transport.
     pub protocol: u8,
@@ -35,7 +35,7 @@ pub struct ReservedName {
 pub struct ReservedClass {
     /// The class of packets within the rate.
     pub class: AggregateId,
-    /// Octets a second.
+    /// Octets a second of packets within the rate.
     pub rate: u64,
     /// Octets that may come at once.
     pub burst: u64,

@@ -606,7 +606,7 @@ fn what_is_beyond_the_rate_of_a_class_is_dropped_before_it_is_opened_and_told() 
 /// A graph with a class for reservations alone, and an uplink.
 const CALLS_ALONE: &str = "stages = [1]\ndiscipline = \"strict\"\nguard = \"100%\"\n\
                       [class.calls]\nmatch = \"named\"\npriority = true\nunpoliced = true\nlimit = { packets = 64 }\n\
-                      [class.every]\nmatch = \"rest\"\nlimit = { packets = 16 }\n\
+                      [class.every]\nmatch = \"rest\"\nlimit = { packets = 100 }\n\
                       [uplink.eth0]\nrate = \"100Mbit\"\noverhead = 38\n";
 
 /// Datagrams to a port that nobody listens at, and between each sixteen of them one to an echo server (address, port,

@@ -15,7 +15,7 @@ use wire::Time;
 use super::halves::Change;
 use super::{GraphInForce, Plane};
 use crate::datapath::{InboundHalf, OutboundHalf};
-use crate::reservations::{kernel_class, kernel_name, terms, words};
+use crate::reservations::{examine, kernel_class, kernel_name, terms, words};
 use control::asker::Asker;
 use documents::api_error::{ApiError, Blame};
 
@@ -61,8 +61,7 @@ impl Plane {
         asked: &QosReserve,
     ) -> Result<QosReserved, ApiError> {
         self.expire_reservations(clock::monotonic()).await;
-        let GraphInForce { booking, loaded, .. } = self.graph_to_reserve()?;
-        let sound = booking.examine(loaded, asked)?;
+        let sound = examine(&self.graph_to_reserve()?.loaded, asked)?;
         let ns = self.cost(sound.flow(), sound.least()).await?;
         let now = clock::monotonic();
         let GraphInForce { booking, .. } = self.graph_to_reserve()?;

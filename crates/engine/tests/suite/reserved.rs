@@ -2,7 +2,7 @@
 //! that they would have had, and none is dropped for it.
 
 use crate::inbound_queued;
-use crate::queued;
+use crate::queued::{self, TWO};
 use crate::support;
 
 use crypto::SuiteId;
@@ -13,23 +13,6 @@ use qos::reservation::{Flow, FlowCounts, FlowTerms, Scope};
 use sadb::{Mode, SaConfig};
 use support::*;
 use wire::{Packet, stage};
-
-/// Expedited forwarding, which goes first, and everything else.
-const TWO: &str = r#"
-discipline = "strict"
-stages = [1, 3, 5]
-guard = "100%"
-
-[class.ef]
-match = [{ dscp = ["EF"] }]
-priority = true
-limit = { packets = 1000 }
-unpoliced = true
-
-[class.be]
-match = "rest"
-limit = { packets = 600 }
-"#;
 
 const KEY: [u8; 16] = [7; 16];
 const PORT_OF_CALLS: u16 = 53;
