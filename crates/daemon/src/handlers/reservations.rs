@@ -26,7 +26,7 @@ pub(super) async fn add(
     ConnectInfo(asker): ConnectInfo<Asker>,
     Body(request): Body<QosReserve>,
 ) -> Answer<QosReserved> {
-    let change = async move { Ok(plane.get().await?.reserve(asker, &request).await?) };
+    let change = async move { plane.get().await?.reserve(asker, &request).await };
     Ok(Doc(whole(change).await?))
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn refresh(
     Body(request): Body<QosRefresh>,
 ) -> Answer<QosReserved> {
     let id = number(&id)?;
-    let change = async move { Ok(plane.get().await?.refresh_reservation(id, &request.holder).await?) };
+    let change = async move { plane.get().await?.refresh_reservation(id, &request.holder).await };
     Ok(Doc(whole(change).await?))
 }
 
@@ -47,6 +47,6 @@ pub(super) async fn remove(
     Query(query): Query<QosHolder>,
 ) -> Answer<QosReservationRemoved> {
     let id = number(&id)?;
-    let change = async move { Ok(plane.get().await?.remove_reservation(asker, id, &query.holder).await?) };
+    let change = async move { plane.get().await?.remove_reservation(asker, id, &query.holder).await };
     Ok(Doc(whole(change).await?))
 }

@@ -162,18 +162,15 @@ fn uplink(graph: &Description, name: Option<&str>) -> Result<(usize, u64), ApiEr
 /// The units of which one can serve a class: that of a name, or all that do.
 fn units(graph: &Description, name: Option<&str>, class: &str) -> Result<Vec<usize>, ApiError> {
     let serves = |unit: &Unit| unit.reserved.is_empty() || unit.reserved.iter().any(|one| one.value == class);
-    let all = graph.units.iter().enumerate();
-    let found: Vec<usize> = match name {
-        None => all.filter(|(_, unit)| serves(unit)).map(|(place, _)| place).collect(),
-        Some(name) => {
-            let Some((place, unit)) = all.clone().find(|(_, unit)| unit.name.value == name) else {
-                let names: Vec<&str> = all.map(|(_, unit)| unit.name.value.as_str()).collect();
-                return Err(bad(format!("the graph has no unit {name:?}"))
-                    .remedy(format!("units: {}", names.join(", "))));
-            };
-            if serves(unit) { vec![place] } else { Vec::new() }
-        }
-    };
+    let all = &graph.units;
+    let is_meant = |unit: &&Unit| name.is_none_or(|name| unit.name.value == name);
+    if let (Some(name), None) = (name, all.iter().find(is_meant)) {
+        let names: Vec<&str> = all.iter().map(|unit| unit.name.value.as_str()).collect();
+        let text = format!("the graph has no unit {name:?}");
+        return Err(bad(text).remedy(format!("units: {}", names.join(", "))));
+    }
+    let found = all.iter().enumerate().filter(|(_, unit)| is_meant(unit) && serves(unit));
+    let found: Vec<usize> = found.map(|(at, _)| at).collect();
     if found.is_empty() {
         let whom = name
             .map_or_else(|| "no unit serves".to_owned(), |name| format!("the unit {name:?} does not serve"));

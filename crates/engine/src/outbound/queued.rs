@@ -260,9 +260,10 @@ impl Stages {
         let named = packet.meta.aggregate;
         let amount = Amount { packets: pieces as u64, octets: packet.bytes().len() as u64, ns: 0 };
         if queues.state.has_reserved() && reserved == Reserved::None {
-            let inner = inner_name(flow, headers.tos >> 2);
+            // What the inner packet shows was compared when it came.
+            let inner = before.is_none().then(|| inner_name(flow, headers.tos >> 2));
             let outer = outer_name(sa.config(), sa.config().endpoints.remote, sa.spi().0);
-            let (found, class) = queues.state.ask_reserved(now, &amount, Some(&inner), outer.as_ref());
+            let (found, class) = queues.state.ask_reserved(now, &amount, inner.as_ref(), outer.as_ref());
             reserved = found;
             if found == Reserved::Within {
                 meta.aggregate = class;

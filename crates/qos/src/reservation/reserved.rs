@@ -84,6 +84,8 @@ pub struct ReservedFlows {
     rows: HashMap<Flow, ReservedFlow, FlowHash>,
     /// The number of flows by ports with each set of wildcards.
     shapes: [u32; SHAPES],
+    /// The number of flows by SPI.
+    outer: u32,
     most: usize,
 }
 
@@ -92,7 +94,7 @@ impl ReservedFlows {
     /// memory.
     pub fn new(key: [u8; 16], most: usize) -> ReservedFlows {
         let rows = HashMap::with_capacity_and_hasher(most.saturating_mul(2), FlowHash::new(key));
-        ReservedFlows { rows, shapes: [0; SHAPES], most }
+        ReservedFlows { rows, shapes: [0; SHAPES], outer: 0, most }
     }
 
     /// Reserve for a flow from now on, or change what is reserved for it; whether there was room. A flow whose terms
@@ -108,9 +110,7 @@ impl ReservedFlows {
         if self.rows.len() >= self.most {
             return false;
         }
-        if let Some(shape) = shape(&flow) {
-            self.shapes[shape] += 1;
-        }
+        *self.count_of(&flow) += 1;
         self.rows.insert(flow, ReservedFlow::new(terms));
         true
     }
@@ -119,10 +119,18 @@ impl ReservedFlows {
     pub fn remove(&mut self, flow: &Flow) -> bool {
         let flow = flow.as_packets_show();
         let is_there = self.rows.remove(&flow).is_some();
-        if let Some(shape) = shape(&flow).filter(|_| is_there) {
-            self.shapes[shape] -= 1;
+        if is_there {
+            *self.count_of(&flow) -= 1;
         }
         is_there
+    }
+
+    /// The number of flows that leave open what this one does.
+    fn count_of(&mut self, flow: &Flow) -> &mut u32 {
+        match shape(flow) {
+            Some(shape) => &mut self.shapes[shape],
+            None => &mut self.outer,
+        }
     }
 
     /// Whether nothing is reserved.
@@ -154,7 +162,8 @@ impl ReservedFlows {
             let mut flows = shapes.map(|shape| inner.with_wildcards(shape));
             flows.find(|flow| self.rows.contains_key(flow))
         });
-        let flow = by_ports.or_else(|| outer.map(OuterName::flow))?;
+        let by_spi = || outer.filter(|_| self.outer > 0).map(OuterName::flow);
+        let flow = by_ports.or_else(by_spi)?;
         self.rows.get_mut(&flow)
     }
 }
