@@ -13,7 +13,7 @@ use wire::stage::{Inner, Selected};
 use wire::{AggregateId, Packet, SegmentPosition, Time};
 
 use super::selection::Selection;
-use crate::queued::{GraphError, GraphState, Reserved, Ticket, Wait, header_kind};
+use crate::queued::{GraphError, GraphState, Reserved, Ticket, Wait, header_kind, inner_name, outer_name};
 
 /// A packet that waits.
 pub(super) enum Waiting {
@@ -128,6 +128,25 @@ impl OutboundGraph {
     pub(super) fn peer(&self, sa: &OutboundSa) -> u16 {
         let peers = self.state.graph.peers();
         if peers.is_empty() { 0 } else { peers.number(sa.config().endpoints.remote) }
+    }
+
+    /// Compare a packet with the reserved flows: by its flow, and by its association, as far as each is known. One within
+    /// the rate gets the class.
+    #[cold]
+    pub(super) fn ask_reserved(
+        &mut self,
+        now: Time,
+        flow: Option<&wire::Flow>,
+        sa: Option<&OutboundSa>,
+        meta: &mut qos::Meta,
+    ) -> Reserved {
+        let inner = flow.map(|flow| inner_name(flow, meta.dscp[1]));
+        let outer = sa.and_then(|sa| outer_name(sa.config(), sa.config().endpoints.remote, sa.spi().0));
+        let (found, class) = self.state.ask_reserved(now, &meta.amount, inner.as_ref(), outer.as_ref());
+        if found == Reserved::Within {
+            meta.aggregate = class;
+        }
+        found
     }
 
     /// Say that what the last turn brought is carried out; see [`super::Outbound::settle`].

@@ -26,8 +26,8 @@ use super::selection::{Obstacle, Selection};
 use super::{Outbound, Stages, fast_path};
 use crate::cx::Cx;
 use crate::queued::{
-    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Reserved, Ticket, describe, inner_name, outer_name,
-    packet_in_cell, pieces_of, reason,
+    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Reserved, Ticket, describe, packet_in_cell, pieces_of,
+    reason,
 };
 use crate::seam;
 
@@ -147,7 +147,6 @@ impl Stages {
             Amount { packets, octets, ns: queues.usual.saturating_mul(packets) },
             &queues.state.hash,
         );
-        let mut outer = None;
         if let Some((aggregate, association)) = peeked {
             if aggregate != AggregateId::DEFAULT {
                 meta.aggregate = aggregate;
@@ -156,17 +155,13 @@ impl Stages {
                 let (suite, _, _) = queues.known(sa, meta.aggregate);
                 (meta.suite, meta.peer) = (suite, queues.peer(sa));
                 meta.amount.ns = queues.state.graph.expected(suite, Direction::Outbound, &meta.amount);
-                outer = outer_name(sa.config(), sa.config().endpoints.remote, sa.spi().0);
             }
         }
         let mut reserved = Reserved::None;
         if queues.state.has_reserved() {
-            let inner = inner_name(&flow, meta.dscp[1]);
-            let (found, class) = queues.state.ask_reserved(now, &meta.amount, Some(&inner), outer.as_ref());
-            reserved = found;
-            if found == Reserved::Within {
-                meta.aggregate = class;
-            }
+            let association = peeked.and_then(|(_, association)| association);
+            let sa = association.and_then(|index| self.protector.sad().get(index));
+            reserved = queues.ask_reserved(now, Some(&flow), sa, &mut meta);
         }
         let kept = queues.state.keep(Waiting::Received(packet_in_cell(packet, cx.pool), reserved));
         match kept {
@@ -261,13 +256,9 @@ impl Stages {
         let amount = Amount { packets: pieces as u64, octets: packet.bytes().len() as u64, ns: 0 };
         if queues.state.has_reserved() && reserved == Reserved::None {
             // What the inner packet shows was compared when it came.
-            let inner = before.is_none().then(|| inner_name(flow, headers.tos >> 2));
-            let outer = outer_name(sa.config(), sa.config().endpoints.remote, sa.spi().0);
-            let (found, class) = queues.state.ask_reserved(now, &amount, inner.as_ref(), outer.as_ref());
-            reserved = found;
-            if found == Reserved::Within {
-                meta.aggregate = class;
-            }
+            let inner = before.is_none().then_some(flow);
+            (meta.amount, meta.dscp[1]) = (amount, headers.tos >> 2);
+            reserved = queues.ask_reserved(now, inner, Some(sa), &mut meta);
         }
         if reserved == Reserved::Within {
             // Its class stays, unless a component has given it another one.
