@@ -68,6 +68,7 @@ extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
 #include "proof.h"
 #include "option.h"
 #include "link.h"
+#include "reserved.h"
 #include "class.h"
 #include "gateway.h"
 #include "bystander.h"

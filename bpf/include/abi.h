@@ -52,6 +52,9 @@ struct rvl_layout {
 #define RVL_SOCKET_QUEUES 17 /* for outer packets by class, and for what names no association */
 #define RVL_SOCKETS_OF_QUEUES 256
 #define RVL_SPLIT_APPS 1024 /* applications that rules of classes name */
+#define RVL_RESERVED_FLOWS 16384 /* reserved, at most */
+#define RVL_SHAPES 8 /* sets of open fields of reserved flows: source port, destination port, DSCP */
+#define RVL_ANY_DSCP 255 /* a DSCP has six bits */
 #define RVL_SPLIT_WORDS 6 /* of the key of the hash: an address, an application, and one more */
 /* What policies have in common is there once, and during a load what is new beside what goes: docs/design/0019. */
 #define RVL_PROTECTIONS 32768
@@ -429,6 +432,32 @@ struct rvl_split {
 /* The class of each DSCP of one application. */
 struct rvl_app_classes {
 	__u8 of_dscp[RVL_AGGREGATES];
+};
+
+/* A reserved flow (reserved.h), by what its inner packets show. */
+struct rvl_reserved_key {
+	__u8 destination[16];
+	__u16 source_port; /* 0: any */
+	__u16 destination_port; /* 0: any */
+	__u8 protocol;
+	__u8 dscp; /* RVL_ANY_DSCP: any */
+	__u8 zero[2];
+};
+
+/* What is reserved for it, and when the packets so far are used up at its rate. */
+struct rvl_reserved {
+	__u64 until; /* nanoseconds, monotonic */
+	__u64 ns_per_1024; /* nanoseconds that 1024 octets take at its rate */
+	__u64 burst_ns; /* nanoseconds that its burst takes at its rate */
+	__u32 least; /* octets that each packet counts as at least */
+	__u8 aggregate;
+	__u8 zero[3];
+};
+
+/* The number of reserved flows with each set of open fields. */
+struct rvl_shapes {
+	__u32 all;
+	__u32 flows[RVL_SHAPES];
 };
 
 /*

@@ -8,7 +8,6 @@
 #ifndef RVL_CLASS_H
 #define RVL_CLASS_H
 
-#define CLASS_BITS 0x3f
 /* The lower bits are the class that an item of policy gives: uplink_egress, for tun_egress. */
 #define RVL_CLASSED 0x5280
 /* tun_egress has seen the packet, for tun_queue; the lower bits are its class. Not secret: nobody else can write it. */
@@ -48,14 +47,17 @@ static __always_inline __u8 class_at_tun(struct __sk_buff *skb, __u32 app)
 {
 	const struct rvl_split *value = split_of_queues();
 	const struct rvl_app_classes *of_app = NULL;
-	__u8 head[2] = {};
+	__u8 head[2] = {}, reserved;
 
 	if (!value)
 		return 0;
-	if ((skb->tc_index & ~CLASS_BITS) == RVL_CLASSED)
-		return skb->tc_index & CLASS_BITS;
 	if (bpf_skb_load_bytes(skb, 0, head, sizeof(head)))
 		return 0;
+	reserved = reserved_class(skb, dscp_of(head));
+	if (reserved)
+		return reserved;
+	if ((skb->tc_index & ~CLASS_BITS) == RVL_CLASSED)
+		return skb->tc_index & CLASS_BITS;
 	if (app && value->apps)
 		of_app = bpf_map_lookup_elem(&split_apps, &app);
 	return of_app ? of_app->of_dscp[dscp_of(head)] : value->of_dscp[dscp_of(head)];
@@ -165,6 +167,9 @@ static __always_inline bool is_queue_full(struct __sk_buff *skb, const struct he
 	if (!queue || !queue->limit)
 		return false;
 	if ((__s64)(queue->arrived - queue->lost - queue->taken) < (__s64)queue->limit)
+		return false;
+	/* One of a reserved flow may have another queue. */
+	if (is_reserved(h, dscp_of(head)))
 		return false;
 	__sync_fetch_and_add(&queue->arrived, 1);
 	__sync_fetch_and_add(&queue->lost, 1);

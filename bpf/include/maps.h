@@ -122,6 +122,21 @@ struct {
 } split_apps SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RVL_RESERVED_FLOWS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rvl_reserved_key);
+	__type(value, struct rvl_reserved);
+} reserved_flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rvl_shapes);
+} reserved_shapes SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, RVL_TUN_QUEUES);
 	__uint(map_flags, BPF_F_MMAPABLE);

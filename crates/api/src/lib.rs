@@ -28,6 +28,7 @@ mod pin;
 mod policy;
 mod policy_change;
 mod qos;
+mod qos_reservation;
 mod qos_sojourn;
 mod qos_top;
 mod replay;
@@ -93,6 +94,10 @@ pub use qos::{
     QosDelay, QosDirection, QosDirectionState, QosGraph, QosKernelCounts, QosKernelQueue, QosPacket,
     QosPathCost, QosPlan, QosPreset, QosPresets, QosSimulation, QosSimulationEnd, QosState, QosSuiteCost,
     QosTerms, QosUnit, QosUnitState, QosVerdict, QosWindow,
+};
+pub use qos_reservation::{
+    QosFlow, QosHolder, QosRefresh, QosReservation, QosReservationRemoved, QosReservations, QosReserve,
+    QosReserved, QosResource, QosResourceKind, QosTaken,
 };
 pub use qos_sojourn::QosSojourn;
 pub use qos_top::{QosTop, QosTopClass, QosTopDirection, QosTopLoss, QosTopUnit};

@@ -347,6 +347,39 @@ pub const OPERATIONS: &[Operation] = &[
     .refuses(&[404, 409]),
     operation(
         Method::Get,
+        path::QOS_RESERVATIONS,
+        "List the reservations, and what they leave free",
+        document::<crate::QosReservations>(),
+    )
+    .refuses(&[409]),
+    operation(
+        Method::Post,
+        path::QOS_RESERVATIONS,
+        "Reserve a rate of a class for a flow",
+        document::<crate::QosReserved>(),
+    )
+    .takes::<crate::QosReserve>()
+    .refuses(&[409]),
+    operation(
+        Method::Delete,
+        path::QOS_RESERVATION_ONE,
+        "Remove a reservation",
+        document::<crate::QosReservationRemoved>(),
+    )
+    .with(&[NUMBER])
+    .asked::<crate::QosHolder>()
+    .refuses(&[404, 409]),
+    operation(
+        Method::Post,
+        path::QOS_RESERVATION_REFRESH,
+        "Let a reservation live on",
+        document::<crate::QosReserved>(),
+    )
+    .with(&[NUMBER])
+    .takes::<crate::QosRefresh>()
+    .refuses(&[404, 409]),
+    operation(
+        Method::Get,
         path::METRICS,
         "What the graph of classes has done, for Prometheus",
         Answer::Octets(&[path::METRICS_CONTENT_TYPE]),

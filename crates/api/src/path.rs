@@ -61,6 +61,12 @@ pub const QOS_APPLY: &str = "/v1/qos/apply";
 pub const QOS_CONFIRM: &str = "/v1/qos/confirm";
 /// POST answers with [`crate::QosApplied`].
 pub const QOS_ROLLBACK: &str = "/v1/qos/rollback";
+/// GET answers with [`crate::QosReservations`], POST [`crate::QosReserve`] with [`crate::QosReserved`].
+pub const QOS_RESERVATIONS: &str = "/v1/qos/reservations";
+/// DELETE with [`crate::QosHolder`] answers with [`crate::QosReservationRemoved`].
+pub const QOS_RESERVATION_ONE: &str = "/v1/qos/reservations/{id}";
+/// POST [`crate::QosRefresh`] answers with [`crate::QosReserved`].
+pub const QOS_RESERVATION_REFRESH: &str = "/v1/qos/reservations/{id}/refresh";
 /// GET answers with what the graph of classes has done, in the text form of Prometheus. The path is the one where its
 /// readers look, and has the type [`METRICS_CONTENT_TYPE`].
 pub const METRICS: &str = "/metrics";

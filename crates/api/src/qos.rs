@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Finding, QosSojourn, Waiting};
+use crate::{Finding, QosResource, QosSojourn, Waiting};
 
 /// The answer of `ravelin qos check`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -67,6 +67,12 @@ pub struct QosState {
     /// no bound and no place here.
     #[serde(default)]
     pub sojourn_bounds_ns: Vec<u64>,
+    /// What reservations leave free of each crypto unit and uplink; none without a graph.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<QosResource>,
+    /// The number of reservations that are held.
+    #[serde(default)]
+    pub reservations: u64,
     /// The directions in which packets wait in the graph.
     pub directions: Vec<QosDirectionState>,
 }
@@ -84,6 +90,10 @@ pub struct QosApply {
     /// Seconds after which the graph before is in force again, unless this one is confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_within_seconds: Option<u64>,
+    /// Whether reservations that the graph has no class, unit, uplink or room for may end. Without it such a graph is
+    /// refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub end_reservations: bool,
 }
 
 /// The graph that is in force after a change.
@@ -105,6 +115,9 @@ pub struct QosApplied {
     /// Sentences about rules that match nothing on this gateway.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Sentences about reservations that the change has ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended_reservations: Vec<String>,
 }
 
 /// What the graph has done in one direction.

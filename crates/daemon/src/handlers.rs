@@ -13,6 +13,7 @@ mod metrics;
 mod openapi;
 mod policy;
 mod qos;
+mod reservations;
 mod sa;
 mod scrubbed;
 mod spd;
@@ -57,6 +58,9 @@ pub fn router(plane: Shared) -> Router {
         .route(path::QOS_APPLY, post(qos::apply).layer(whole_graph()))
         .route(path::QOS_CONFIRM, post(qos::confirm))
         .route(path::QOS_ROLLBACK, post(qos::rollback))
+        .route(path::QOS_RESERVATIONS, get(reservations::list).post(reservations::add))
+        .route(path::QOS_RESERVATION_ONE, delete(reservations::remove))
+        .route(path::QOS_RESERVATION_REFRESH, post(reservations::refresh))
         .route(path::METRICS, get(metrics::metrics))
         .route(path::SCRUBBED, get(scrubbed::status))
         .route(path::INLINE_RULES, get(scrubbed::rules))

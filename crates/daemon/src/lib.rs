@@ -39,6 +39,7 @@ mod paths;
 pub mod plane;
 pub mod policy_store;
 mod probing;
+mod reservations;
 pub mod run;
 pub mod scrubbed;
 mod serve;

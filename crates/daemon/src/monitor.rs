@@ -21,8 +21,8 @@ use sadb::sa::Selectors;
 use sadb::spd::{Order, Spd};
 use sockmon::{
     Adopted, AppTraffic, CountedFlow, DnsAnswer, Event, Finding, FlowId, Identity, LoadStats, LoadWarning,
-    QueueSplit, QueueTable, SaName, SocketEvents, SocketInfo, SocketSplit, Sockmon, SockmonError, Span,
-    Subjects, Suspect,
+    QueueSplit, QueueTable, ReservedClass, ReservedName, SaName, SocketEvents, SocketInfo, SocketSplit,
+    Sockmon, SockmonError, Span, Subjects, Suspect,
 };
 use wire::{AggregateId, AppId, Prefix, Time};
 
@@ -145,6 +145,13 @@ pub(crate) trait KernelHalf: Send {
 
     /// Set the classes of these inbound associations' packets, and forget all others.
     fn set_sa_classes(&mut self, classes: &HashMap<SaName, AggregateId>) -> Result<(), KernelError>;
+
+    /// Give packets of a flow that are within a rate a class, or no more.
+    fn set_reserved(
+        &mut self,
+        flow: &ReservedName,
+        reserved: Option<&ReservedClass>,
+    ) -> Result<(), KernelError>;
 
     /// Copy protected packets in clear to the device of this index; 0: to none.
     fn set_enc(&mut self, ifindex: u32) -> Result<(), KernelError>;
@@ -328,6 +335,14 @@ impl KernelHalf for Sockmon {
 
     fn set_sa_classes(&mut self, classes: &HashMap<SaName, AggregateId>) -> Result<(), KernelError> {
         Ok(Sockmon::set_sa_classes(self, classes)?)
+    }
+
+    fn set_reserved(
+        &mut self,
+        flow: &ReservedName,
+        reserved: Option<&ReservedClass>,
+    ) -> Result<(), KernelError> {
+        Ok(Sockmon::set_reserved(self, flow, reserved)?)
     }
 
     fn set_enc(&mut self, ifindex: u32) -> Result<(), KernelError> {

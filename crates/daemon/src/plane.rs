@@ -21,6 +21,7 @@ mod observers;
 pub(crate) mod paths;
 mod policy;
 mod requests;
+mod reservations;
 mod rules;
 mod transaction;
 mod transition;

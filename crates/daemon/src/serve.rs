@@ -98,6 +98,7 @@ pub(crate) async fn serve(daemon: Daemon, mut changes: ChangeReceiver) -> Result
                     tracing::debug!("it is not known whether what must be protected gets through: {refused}");
                 }
                 plane.expire_promises(netio::clock::monotonic()).await;
+                plane.expire_reservations(netio::clock::monotonic()).await;
                 report_names(plane.tend_names(netio::clock::monotonic()).await);
             },
             Some(found) = findings.recv() => if let Ok(mut plane) = plane.get().await {

@@ -44,6 +44,7 @@ use crate::plane::{
     Associations, GraphInForce, Halves, Host, Hosts, Observers, Plane, PolicyInForce, Rivals,
 };
 use crate::policy_store::Candidate;
+use crate::reservations::Booking;
 use crate::scrubbed::Scrubbed;
 use crate::socket_queues::{OpenedSockets, OuterSockets};
 use crate::surveyed::Surveyed;
@@ -305,6 +306,7 @@ fn bring_up(
         ..sockmon::Options::new(&config.instance, parent, exempt.path().to_owned(), tun.index())
     })?;
     filter_queue(&tun, &monitor, is_handed_over)?;
+    monitor.clear_reserved()?;
     let planned = graph.as_ref().map(|graph| (&graph.prepared.queues, graph.maker.queues()));
     let (further, split) = tun_queues::open(&tun, further, &monitor, planned)?;
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
@@ -320,11 +322,15 @@ fn bring_up(
     // From here on a worker that is late would keep a data thread waiting.
     keys.registry.settle();
     let in_queues = sockets.as_ref().map(|sockets| SocketQueues::new(&udp, queued, sockets));
+    let mut key = [0; 16];
+    netio::random::fill(&mut key)
+        .map_err(|source| RunError::System { doing: "reading random octets", source })?;
     let graph = graph.map(|FirstGraph { store, maker, prepared }| {
         let PreparedGraph { loaded, outbound, inbound, queues: planned, sockets: wanted, notes } = prepared;
         out_half.exchange = Some(GraphExchange { graph: outbound, classes: planned.classes() });
         in_half.exchange = Some(GraphExchange { graph: inbound, classes: wanted.classes() });
-        GraphInForce { loaded, store, maker, queues: split.clone(), sockets, notes }
+        let booking = Booking::new(&loaded, key);
+        GraphInForce { loaded, store, maker, queues: split.clone(), sockets, notes, booking }
     });
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());

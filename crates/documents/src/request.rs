@@ -3,7 +3,8 @@
 //! Where the body may hold a key, the refusal says where the fault is, and repeats nothing of it.
 
 use api::{
-    CaptureRequest, DebugRequest, PolicyApply, PolicyText, QosApply, SaAdd, SaReplace, SaUpdate, SpdAdd,
+    CaptureRequest, DebugRequest, PolicyApply, PolicyText, QosApply, QosRefresh, QosReserve, SaAdd,
+    SaReplace, SaUpdate, SpdAdd,
 };
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -97,6 +98,19 @@ impl Request for PolicyText {
 impl Request for QosApply {
     fn refusal(_: &[u8], error: &serde_json::Error) -> ApiError {
         bad(format!("the request for a graph cannot be read: {error}"))
+    }
+}
+
+impl Request for QosReserve {
+    fn refusal(_: &[u8], error: &serde_json::Error) -> ApiError {
+        bad(format!("the request is no reservation: {error}")).remedy("docs/qos.md has the fields of one")
+    }
+}
+
+impl Request for QosRefresh {
+    fn refusal(_: &[u8], error: &serde_json::Error) -> ApiError {
+        bad(format!("the request is no refresh of a reservation: {error}"))
+            .remedy("it names the holder: {\"holder\": \"pbx\"}")
     }
 }
 

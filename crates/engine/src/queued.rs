@@ -6,11 +6,13 @@
 
 mod cells;
 mod facts;
+mod reserved;
 mod slots;
 mod state;
 
 pub(crate) use cells::{CELL_TAILROOM, LONGEST_IN_CELL, burst_in_cell, copy_of, packet_in_cell};
 pub(crate) use facts::{FlowHash, describe, pieces_of};
+pub(crate) use reserved::{Reserved, inner_name, outer_name};
 pub(crate) use slots::Slots;
 pub use slots::Ticket;
 pub use state::{CopiedPacket, GraphError};

@@ -5,14 +5,19 @@
 //! leaves when it is released, or when it is not refreshed in time: the soft state of RFC 2205. Flows of IPsec are
 //! named as RFC 2207 does.
 //!
-//! The table is bounded. A flow is found by a keyed hash, so that nobody can choose flows that collide.
+//! [`Reservations`] is what the gateway has promised. [`ReservedFlows`] is what a data thread knows of it: the packets
+//! of a flow that keep within its rate get its class.
+//!
+//! Both tables are bounded. A flow is found by a keyed hash, so that nobody can choose flows that collide.
 
 mod flow;
 mod record;
+mod reserved;
 mod table;
 
 pub use flow::{Flow, FlowHash, Scope};
 pub use record::{Capacity, LONGEST, MOST, Refused, Reservation, ReservationId};
+pub use reserved::{FlowCounts, FlowTerms, InnerName, OuterName, ReservedFlow, ReservedFlows};
 
 use wire::Time;
 
@@ -24,7 +29,7 @@ use table::{Expiries, Holders};
 /// Getters: [`Reservations::find`], [`Reservations::get`], [`Reservations::units`], [`Reservations::uplinks`].
 /// Mutators: [`Reservations::admit`], [`Reservations::refresh`], [`Reservations::release`],
 /// [`Reservations::set_capacities`]. Time: [`Reservations::poll_timeout`], [`Reservations::expire`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reservations {
     held: Holders,
     expiries: Expiries,
@@ -51,6 +56,12 @@ impl Reservations {
         let was = old.and_then(|id| self.held.get(id)).cloned();
         if let Some(was) = was.as_ref().filter(|was| was.holder != reservation.holder) {
             return Err(Refused::Taken { holder: was.holder.clone() });
+        }
+        if let (Some(was), Scope::Spi { virtual_port, .. }) = (&was, reservation.flow.scope)
+            && let Scope::Spi { virtual_port: theirs, .. } = was.flow.scope
+            && theirs != virtual_port
+        {
+            return Err(Refused::SameSpi { virtual_port: theirs });
         }
         if was.is_none() && self.held.count() >= self.most {
             return Err(Refused::TooMany { most: self.most });
@@ -121,6 +132,11 @@ impl Reservations {
         self.held.get(id)
     }
 
+    /// The time at which a reservation ends if it is not refreshed.
+    pub fn ends(&self, id: ReservationId) -> Option<Time> {
+        self.held.ends(id)
+    }
+
     /// The count of reservations.
     pub fn count(&self) -> usize {
         self.held.count()
@@ -141,31 +157,47 @@ impl Reservations {
         &self.uplinks
     }
 
-    /// Change the capacities, as an exchange of graphs does. What is held stays, and what no longer fits is answered:
-    /// the youngest reservations first, until the rest fits.
+    /// Change the capacities, as an exchange of graphs does. What is held keeps its unit and uplink by their names. What
+    /// `keeps` refuses, what has no unit or uplink any more, and what no longer fits ends, and is answered: the youngest
+    /// reservations first, until the rest fits.
     pub fn set_capacities(
         &mut self,
         units: Vec<Capacity>,
         uplinks: Vec<Capacity>,
+        keeps: impl Fn(&Reservation) -> bool,
     ) -> Vec<(ReservationId, Reservation)> {
-        let taken = |capacity: Capacity| Capacity { taken: 0, ..capacity };
-        self.units = units.into_iter().map(taken).collect();
-        self.uplinks = uplinks.into_iter().map(taken).collect();
-        let mut ids: Vec<ReservationId> = self.held.iter().map(|(id, _, _)| id).collect();
-        ids.sort_unstable();
-        let mut refused = Vec::new();
-        for id in ids {
-            let Some(reservation) = self.held.get(id).cloned() else { continue };
+        let empty = |capacity: Capacity| Capacity { taken: 0, ..capacity };
+        let units_before = std::mem::replace(&mut self.units, units.into_iter().map(empty).collect());
+        let uplinks_before = std::mem::replace(&mut self.uplinks, uplinks.into_iter().map(empty).collect());
+        let mut ended = Vec::new();
+        let mut stay = Vec::new();
+        for (id, reservation) in self.held.iter_mut() {
+            let unit = moved(reservation.unit, &units_before, &self.units);
+            let uplink = moved(reservation.uplink, &uplinks_before, &self.uplinks);
+            match (unit, uplink) {
+                (Some(unit), Some(uplink)) if keeps(reservation) => {
+                    (reservation.unit, reservation.uplink) = (unit, uplink);
+                    stay.push((id, reservation.clone()));
+                }
+                _ => ended.push(id),
+            }
+        }
+        for (id, reservation) in stay {
             let unit = self.units.get(reservation.unit).map_or(0, Capacity::free);
             let uplink = self.uplinks.get(reservation.uplink).map_or(0, Capacity::free);
             if reservation.unit_ns() <= unit && reservation.octets() <= uplink {
                 self.take(&reservation);
-            } else if let Some((reservation, ends)) = self.held.remove(id) {
-                self.expiries.remove(id, ends);
-                refused.push((id, reservation));
+            } else {
+                ended.push(id);
             }
         }
-        refused
+        ended.sort_unstable();
+        let remove = |id: ReservationId| {
+            let (reservation, ends) = self.held.remove(id)?;
+            self.expiries.remove(id, ends);
+            Some((id, reservation))
+        };
+        ended.into_iter().filter_map(remove).collect()
     }
 
     fn take(&mut self, reservation: &Reservation) {
@@ -185,4 +217,10 @@ impl Reservations {
             uplink.taken = uplink.taken.saturating_sub(reservation.octets());
         }
     }
+}
+
+/// The place of a capacity in another list, by its name.
+fn moved(place: usize, before: &[Capacity], now: &[Capacity]) -> Option<usize> {
+    let name = &before.get(place)?.name;
+    now.iter().position(|capacity| capacity.name == *name)
 }

@@ -110,6 +110,12 @@ pub const AGGREGATES: usize = 64;
 pub const TUN_QUEUES: usize = 16;
 /// Queues of the sockets for outer packets, at most; the last one is for what names no association.
 pub const SOCKET_QUEUES: usize = 17;
+/// Sets of open fields of reserved flows.
+pub const SHAPES: usize = 8;
+/// Reserved flows, at most.
+pub const RESERVED_FLOWS: usize = 16_384;
+/// In place of a DSCP of reserved flows: any.
+pub const ANY_DSCP: u8 = 255;
 /// Applications that rules of classes name, at most.
 pub const SPLIT_APPS: usize = 1024;
 /// Words of the key of the hash of users.
@@ -311,6 +317,26 @@ contract! {
         of_dscp: [u8; AGGREGATES],
         of: [Share; AGGREGATES],
         apps: u32,
+    }
+    struct ReservedKey {
+        destination: [u8; 16],
+        source_port: u16,
+        destination_port: u16,
+        protocol: u8,
+        dscp: u8,
+        zero: [u8; 2],
+    }
+    struct Reserved {
+        until: u64,
+        ns_per_1024: u64,
+        burst_ns: u64,
+        least: u32,
+        aggregate: u8,
+        zero: [u8; 3],
+    }
+    struct Shapes {
+        all: u32,
+        flows: [u32; SHAPES],
     }
     struct AppClasses {
         of_dscp: [u8; AGGREGATES],

@@ -29,6 +29,7 @@ use crate::pins::PinnedFile;
 use crate::places::{self, PathAnswers};
 use crate::policy;
 use crate::programs::{self, Loaded, Pins};
+use crate::reserved::{self, ReservedClass, ReservedName};
 use wire::Marks;
 
 use crate::queue_counts::QueueTable;
@@ -356,6 +357,27 @@ impl Sockmon {
         seed: [u64; abi::SPLIT_WORDS],
     ) -> Result<(), SockmonError> {
         tun_queues::change(&self.loaded.maps, queues, split, seed)
+    }
+
+    /// Give packets of a flow that are within a rate a class from now on, in place of what was reserved for it; or no more
+    /// (`None`).
+    ///
+    /// # Errors
+    /// The kernel half cannot be told, or has no room.
+    pub fn set_reserved(
+        &self,
+        flow: &ReservedName,
+        reserved: Option<&ReservedClass>,
+    ) -> Result<(), SockmonError> {
+        reserved::set(&self.loaded.maps, flow, reserved)
+    }
+
+    /// Have no reserved flow, as at a start: those of a daemon before are not this one's.
+    ///
+    /// # Errors
+    /// The kernel half cannot be told.
+    pub fn clear_reserved(&self) -> Result<(), SockmonError> {
+        reserved::clear(&self.loaded.maps)
     }
 
     /// Set the selectors that inbound associations serve, each once. Clear text of their flows is refused from then on

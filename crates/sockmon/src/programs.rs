@@ -189,6 +189,8 @@ pub static MAPS: &[&str] = &[
     "live_sa",
     "split",
     "split_apps",
+    "reserved_flows",
+    "reserved_shapes",
     TUN_QUEUES,
     SOCKET_SPLIT,
     SOCKET_QUEUES,

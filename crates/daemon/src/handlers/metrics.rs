@@ -5,7 +5,9 @@
 
 use std::fmt::Error;
 
-use api::{QosClassCounts, QosDirection, QosKernelCounts, QosState, QosUnitState, path};
+use api::{
+    QosClassCounts, QosDirection, QosKernelCounts, QosResource, QosResourceKind, QosState, QosUnitState, path,
+};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
@@ -55,7 +57,8 @@ impl Collector for Families {
         self.places(&mut encoder)?;
         self.classes(&mut encoder)?;
         self.kernel_queues(&mut encoder)?;
-        self.units(&mut encoder)
+        self.units(&mut encoder)?;
+        self.reservations(&mut encoder)
     }
 }
 
@@ -276,6 +279,33 @@ impl Families {
             ),
         ] {
             family.gauge(encoder, &queues)?;
+        }
+        Ok(())
+    }
+
+    /// What reservations take, of what can be reserved.
+    fn reservations(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let help = "Reservations that are held";
+        let mut held =
+            encoder.encode_descriptor("ravelin_qos_reservations", help, None, MetricType::Gauge)?;
+        held.encode_gauge(&self.0.reservations)?;
+        let kind = |of: &QosResource| match of.kind {
+            QosResourceKind::Unit => "unit",
+            QosResourceKind::Uplink => "uplink",
+        };
+        let mut resources: Vec<(Labels<'_>, &QosResource)> = Vec::new();
+        for of in &self.0.resources {
+            resources.push((vec![("kind", kind(of)), ("name", of.name.as_str())], of));
+        }
+        for family in [
+            family(
+                "ravelin_qos_reservable",
+                "Nanoseconds of a unit, or octets of an uplink, that can be reserved in each second",
+                |of: &QosResource| of.reservable,
+            ),
+            family("ravelin_qos_reserved", "What reservations take of it in each second", |of| of.reserved),
+        ] {
+            family.gauge(encoder, &resources)?;
         }
         Ok(())
     }

@@ -50,6 +50,8 @@ pub(super) async fn look(plane: &Shared) -> Result<QosState, Failure> {
         waiting: graph.waiting(),
         notes: graph.notes.clone(),
         sojourn_bounds_ns: bounds().collect(),
+        resources: graph.booking.resources(),
+        reservations: graph.booking.count() as u64,
         directions: outbound.into_iter().chain(inbound).collect(),
     })
 }

@@ -3,6 +3,7 @@
 
 mod changes;
 mod kernel_half;
+mod reservations;
 mod turns;
 
 use std::io::{Read, Write};
@@ -53,6 +54,13 @@ impl Folder {
         Folder(folder)
     }
 
+    /// A configuration whose graph of classes is this text.
+    fn config_with_graph(&self, graph: &str) -> Config {
+        std::fs::write(self.0.join("qos.toml"), graph).unwrap();
+        let text = "policy = \"policy\"\ncontrol_socket = \"c.sock\"\n[qos]\nfile = \"qos.toml\"\n";
+        Config::parse(&self.0.join("ravelin.toml"), text).unwrap()
+    }
+
     pub(crate) fn config(&self) -> Config {
         let text = "policy = \"policy\"\ncontrol_socket = \"c.sock\"";
         Config::parse(&self.0.join("ravelin.toml"), text).unwrap()
@@ -73,8 +81,13 @@ struct Daemon {
 impl Daemon {
     fn start(name: &str) -> Daemon {
         let folder = Folder::new(name);
+        let plane = plane(folder.config(), None);
+        Daemon::over(folder, plane)
+    }
+
+    fn over(folder: Folder, plane: Plane) -> Daemon {
         let (stop, stopped) = oneshot::channel::<()>();
-        let plane = Shared::new(plane(folder.config(), None));
+        let plane = Shared::new(plane);
         let listener = control::socket::bind(&folder.0.join("c.sock")).unwrap();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -152,10 +165,11 @@ pub(crate) fn plane_over(kernel_half: Recorder, config: Config, run_dir: Option<
     policy.adopt(candidate, 1);
     let (outbound, out_inbox) = control::channel::channel().unwrap();
     let (inbound, in_inbox) = control::channel::channel().unwrap();
-    let out = OutboundHalf::new(engine::Outbound::new(Arc::clone(&spd), 1));
+    let mut out = OutboundHalf::new(engine::Outbound::new(Arc::clone(&spd), 1));
     let scrubbed = crate::scrubbed::Scrubbed::new(out.engine.scrubbers().clone());
     let mut inbound_engine = engine::Inbound::new(4500);
     inbound_engine.scrub_with(out.engine.scrubbers().clone(), spd, 1);
+    let graph = reservations::graph(&config, &mut out.engine, &mut inbound_engine);
     control::channel::start("out", out, out_inbox, || (), serve).unwrap();
     control::channel::start("in", InboundHalf::new(inbound_engine), in_inbox, || (), serve).unwrap();
     let host = Host::new(
@@ -175,6 +189,7 @@ pub(crate) fn plane_over(kernel_half: Recorder, config: Config, run_dir: Option<
         PolicyInForce::new(policy, hosts),
         Observers::new(Auditor::default(), Default::default(), scrubbed),
     )
+    .with_graph(graph)
 }
 
 fn request(direction: &str, spi: &str, key: u8) -> Value {

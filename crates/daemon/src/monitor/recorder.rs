@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::*;
 
 /// The calls that can be told to fail, by the names of their methods.
-const FALLIBLE: [&str; 16] = [
+const FALLIBLE: [&str; 17] = [
     "load_policy",
     "change_networks",
     "moved",
@@ -26,6 +26,7 @@ const FALLIBLE: [&str; 16] = [
     "set_spans",
     "set_users",
     "set_observe",
+    "set_reserved",
 ];
 
 /// The networks of each application.
@@ -45,6 +46,7 @@ pub(crate) enum Call {
     SetSpans(Vec<Span>),
     SetUsers(Vec<RangeInclusive<u32>>),
     SetObserve(bool),
+    SetReserved(ReservedName, Option<ReservedClass>),
 }
 
 /// What is in force, what was called, and what is to fail.
@@ -305,6 +307,14 @@ impl KernelHalf for Recorder {
 
     fn set_sa_classes(&mut self, _: &HashMap<SaName, AggregateId>) -> Result<(), KernelError> {
         unknown("set_sa_classes")
+    }
+
+    fn set_reserved(
+        &mut self,
+        flow: &ReservedName,
+        reserved: Option<&ReservedClass>,
+    ) -> Result<(), KernelError> {
+        self.change("set_reserved", Call::SetReserved(*flow, reserved.copied())).map(drop)
     }
 
     fn set_enc(&mut self, _: u32) -> Result<(), KernelError> {

@@ -6,6 +6,7 @@ use netio::clock;
 
 use crate::graph_store::GraphStore;
 use crate::graphs::GraphMaker;
+use crate::reservations::Booking;
 use crate::socket_queues::SplitSockets;
 use crate::trial::Exchanged;
 use crate::tun_queues::SplitQueues;
@@ -25,6 +26,8 @@ pub(crate) struct GraphInForce {
     pub(crate) sockets: Option<SplitSockets>,
     /// Sentences about rules that match nothing on this gateway.
     pub(crate) notes: Vec<String>,
+    /// The reservations over it.
+    pub(crate) booking: Booking,
 }
 
 impl GraphInForce {
@@ -54,6 +57,7 @@ impl GraphInForce {
             kept_as: done.kept_as.map(|path| path.display().to_string()),
             waiting: self.waiting(),
             notes: self.notes.clone(),
+            ended_reservations: Vec::new(),
         }
     }
 }

@@ -14,6 +14,7 @@ use super::{GraphInForce, Plane};
 use crate::datapath::GraphExchange;
 use crate::graph_store::GraphText;
 use crate::graphs::{PreparedGraph, Surroundings};
+use crate::reservations;
 use crate::start::RunError;
 use crate::trial::Exchanged;
 use documents::api_error::{ApiError, Blame};
@@ -60,6 +61,16 @@ impl Plane {
         }
         let prepared = self.prepare_graph(&text).await?;
         let graph = self.graph_mut()?;
+        let ending = graph.booking.would_end(&prepared.loaded);
+        if !ending.is_empty() && !asked.end_reservations {
+            let text = format!(
+                "{} has no class, unit, uplink or room for reservations that are held: {}",
+                text.source,
+                reservations::listed(&ending)
+            );
+            return Err(ApiError::new(Blame::Conflict, text)
+                .remedy("let them end first, or apply it with --end-reservations, which ends them"));
+        }
         let previous = graph.store.previous().cloned();
         let name = graph.store.name();
         match asked.confirm_within_seconds {
@@ -69,21 +80,24 @@ impl Plane {
                     graph.store.call_trial_off(previous);
                     return Err(unwritten(&error, &name));
                 }
-                if let Err(refused) = self.exchange_graph(text, prepared).await {
-                    self.graph_mut()?.store.call_trial_off(previous);
-                    return Err(refused);
-                }
-                Ok(self.graph_mut()?.applied(Exchanged::default()))
+                let ended_reservations = match self.exchange_graph(text, prepared).await {
+                    Ok(ended) => ended,
+                    Err(refused) => {
+                        self.graph_mut()?.store.call_trial_off(previous);
+                        return Err(refused);
+                    }
+                };
+                Ok(QosApplied { ended_reservations, ..self.graph_mut()?.applied(Exchanged::default()) })
             }
             None => {
                 let before = graph.store.in_force().cloned();
-                self.exchange_graph(text.clone(), prepared).await?;
+                let ended_reservations = self.exchange_graph(text.clone(), prepared).await?;
                 let graph = self.graph_mut()?;
                 let done = graph.store.install(&text, before).map_err(|error| {
                     let text = format!("the graph is in force, but {name} does not have it: {error}");
                     ApiError::new(Blame::Failed, text).remedy("apply it again when the file can be written")
                 })?;
-                Ok(graph.applied(done))
+                Ok(QosApplied { ended_reservations, ..graph.applied(done) })
             }
         }
     }
@@ -121,14 +135,14 @@ impl Plane {
                 .remedy("write the graph that you want and `ravelin qos apply` it"));
         };
         let prepared = self.prepare_with(&text, used)?;
-        self.exchange_graph(text.clone(), prepared).await?;
+        let ended_reservations = self.exchange_graph(text.clone(), prepared).await?;
         let graph = self.graph_mut()?;
         let name = graph.store.name();
         let done = graph.store.went_back(&text).map_err(|error| {
             let text = format!("the graph before is in force again, but {name} has another text: {error}");
             ApiError::new(Blame::Failed, text).remedy("put the text right before the daemon starts again")
         })?;
-        Ok(graph.applied(done))
+        Ok(QosApplied { ended_reservations, ..graph.applied(done) })
     }
 
     /// Take back a graph that was not confirmed in time; what went wrong, if it did not succeed.
@@ -155,7 +169,7 @@ impl Plane {
         }
         let Some(text) = graph.store.in_force().cloned() else { return };
         let refreshed = match self.prepare_graph(&text).await {
-            Ok(prepared) => self.exchange_graph(text, prepared).await,
+            Ok(prepared) => self.exchange_graph(text, prepared).await.map(drop),
             Err(refused) => Err(refused),
         };
         if let Err(refused) = refreshed {
@@ -179,14 +193,20 @@ impl Plane {
         })
     }
 
-    /// Let both data threads go on with another graph, and the kernel half split packets for it.
-    async fn exchange_graph(&mut self, text: GraphText, prepared: PreparedGraph) -> Result<(), ApiError> {
+    /// Let both data threads go on with another graph, and the kernel half split packets for it. The answer has a sentence
+    /// for each reservation that it ends.
+    async fn exchange_graph(
+        &mut self,
+        text: GraphText,
+        prepared: PreparedGraph,
+    ) -> Result<Vec<String>, ApiError> {
         let PreparedGraph { loaded, outbound, inbound, queues: planned, sockets: wanted, notes } = prepared;
         let outbound = GraphExchange { graph: outbound, classes: planned.classes() };
         let inbound = GraphExchange { graph: inbound, classes: wanted.classes() };
         self.halves.exchange_graphs(outbound, inbound).await?;
         let classes = loaded.classes();
         let graph = self.graph_mut()?;
+        let ended = graph.booking.exchange(&loaded);
         (graph.loaded, graph.notes) = (loaded, notes);
         graph.store.adopt(text);
         let mut queues = graph.queues.take();
@@ -210,7 +230,8 @@ impl Plane {
         self.graph_mut()?.sockets = sockets;
         self.classes.set(classes);
         tracing::info!("graph {} is in force", self.graph_mut()?.loaded.source);
-        Ok(())
+        let why = "the graph in force has no class, unit, uplink or room for it";
+        Ok(self.tell_of_ended(ended, why).await)
     }
 
     /// The classes that policy, rules and associations name, each with one that does.

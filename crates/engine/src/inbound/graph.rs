@@ -10,13 +10,14 @@ use qos::behaviour::{AuthBudget, Demotion};
 use qos::graph::Graph;
 use qos::graph::description::HookPoint;
 use qos::node::Wake;
+use qos::reservation::{Flow, FlowCounts};
 use qos::{Amount, Colour, Direction};
 use sadb::InboundSa;
 use wire::stage::Raw;
 use wire::{AggregateId, Burst, Packet, Time};
 
 use super::results::{Collected, Opened};
-use crate::queued::{GraphError, GraphState, Ticket, Wait, header_kind};
+use crate::queued::{GraphError, GraphState, Reserved, Ticket, Wait, header_kind, outer_name};
 
 /// The nanoseconds that packets of one source may cost in an association without being authentic, until others go first.
 const AUTH_BUDGET: u64 = 2_000_000;
@@ -113,9 +114,20 @@ impl InboundGraph {
         self.state.pace.served
     }
 
+    /// The nanoseconds that a packet with so many octets is expected to cost, with the costliest of these suites; with
+    /// that of all suites, if none of these is known.
+    pub fn costliest(&self, suites: &[SuiteId], octets: u64) -> u64 {
+        self.state.costliest(suites, octets)
+    }
+
+    /// The packets that came of reserved flows, in the order of the flows.
+    pub fn reserved_counts(&self, flows: &[Flow]) -> Vec<FlowCounts> {
+        self.state.reserved_counts(flows)
+    }
+
     /// The facts of packets of an association, as far as the outer header and the association tell them.
     pub(super) fn describe(
-        &self,
+        &mut self,
         sa: &InboundSa,
         name: &Name,
         now: Time,
@@ -142,10 +154,32 @@ impl InboundGraph {
             aggregate: if self.state.graph.has(named) { named } else { AggregateId::DEFAULT },
             ..qos::Meta::default()
         };
+        if self.state.has_reserved()
+            && !self.budget.is_demoted(meta.association, meta.user)
+            && let Some(outer) = outer_name(config, name.dst, name.spi)
+            && let (Reserved::Within, class) = self.state.ask_reserved(now, &meta.amount, None, Some(&outer))
+        {
+            meta.aggregate = class;
+        }
         self.demote(&mut meta);
         (meta.suite, _) = self.state.served(config.suite, meta.aggregate);
         meta.amount.ns = self.state.graph.expected(meta.suite, Direction::Inbound, &meta.amount);
         meta
+    }
+
+    /// The number of datagrams of an association, from the first on, that keep within the rate that is reserved for it;
+    /// `None` if none is.
+    pub(super) fn within_reserved(
+        &mut self,
+        sa: &InboundSa,
+        name: &Name,
+        now: Time,
+        lengths: impl Iterator<Item = u64>,
+    ) -> Option<usize> {
+        if !self.state.has_reserved() || self.budget.is_demoted(name.spi, self.state.hash.source(name.src)) {
+            return None;
+        }
+        self.state.within_reserved(now, &outer_name(sa.config(), name.dst, name.spi)?, lengths)
     }
 
     /// The units that can serve packets of an association in a class.

@@ -13,6 +13,7 @@
 
 use qos::graph::description::HookPoint;
 use qos::node::Wake;
+use qos::reservation::{self, FlowTerms};
 use sadb::Spi;
 use wire::ip::Headers;
 use wire::stage::Raw;
@@ -132,6 +133,25 @@ impl Inbound {
         let any = stages.turn(now, &mut cx, delivery);
         stages.deliver(&mut cx, delivery);
         any
+    }
+
+    /// Reserve for a flow from now on, or change what is reserved for it; whether there was a graph with room. The key is
+    /// random and secret, for the hashes of flows, of which there are at most `most`.
+    pub fn reserve(
+        &mut self,
+        key: [u8; 16],
+        most: usize,
+        flow: &reservation::Flow,
+        terms: FlowTerms,
+    ) -> bool {
+        self.stages.queues.as_mut().is_some_and(|queues| queues.state.reserve(key, most, flow, terms))
+    }
+
+    /// Reserve for a flow no more.
+    pub fn end_reservation(&mut self, flow: &reservation::Flow) {
+        if let Some(queues) = &mut self.stages.queues {
+            queues.state.end_reservation(flow);
+        }
     }
 
     /// Say that what the last turn brought is delivered. The graph learns from it what packets cost, with input and
@@ -310,9 +330,36 @@ impl Stages {
             }
             return cx.pool.put(burst.into_buf());
         }
+        let lengths = burst.datagrams().map(|datagram| datagram.len() as u64);
+        let within = queues.within_reserved(sa, &name, now, lengths);
+        if let Some(within) = within.filter(|within| (1..burst.count()).contains(within)) {
+            return self.offer_apart(now, burst, spi, within, cx, delivery);
+        }
         let meta = queues.describe(sa, &name, now, (burst.count() as u64, burst.bytes().len() as u64));
         let held = WaitingEntry { name, waiting: Waiting::Burst(burst_in_cell(burst, cx.pool)) };
         self.offer(now, held, meta, cx, delivery);
+    }
+
+    /// Let the first datagrams of a burst wait by themselves, and then the others: those keep within the rate that is
+    /// reserved for their flow.
+    #[cold]
+    fn offer_apart(
+        &mut self,
+        now: Time,
+        mut burst: Burst<Raw>,
+        spi: u32,
+        first: usize,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        match burst.part(0..first, |octets| copy_of(octets, cx.pool)) {
+            Some(part) => self.offer_burst(now, part, spi, cx, delivery),
+            None => {
+                self.refuse(now, &burst, Run { spi, from: 0, to: first }, DropReason::NoRoom, cx, delivery)
+            }
+        }
+        burst.skip(first);
+        self.offer_burst(now, burst, spi, cx, delivery);
     }
 
     /// Let it wait in the incoming main queue.

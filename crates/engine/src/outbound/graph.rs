@@ -7,6 +7,7 @@ use crypto::SuiteId;
 use qos::graph::Graph;
 use qos::graph::description::HookPoint;
 use qos::node::Wake;
+use qos::reservation::{Flow, FlowCounts};
 use qos::{Direction, HeaderKind, UnitMask};
 use sadb::OutboundSa;
 use wire::stage::{Inner, Selected};
@@ -14,12 +15,12 @@ use wire::{AggregateId, Packet, SegmentPosition, Time};
 
 use super::results::{Collected, Finished};
 use super::selection::Selection;
-use crate::queued::{GraphError, GraphState, Ticket, Wait, header_kind};
+use crate::queued::{GraphError, GraphState, Reserved, Ticket, Wait, header_kind, inner_name, outer_name};
 
 /// A packet that waits.
 pub(super) enum Waiting {
     /// It waits for its look-up.
-    Received(Packet<Inner>),
+    Received(Packet<Inner>, Reserved),
     /// It waits for its turn with the association that was chosen for it.
     Selected(Chosen),
     /// It is ready for the wire, and waits behind cryptography.
@@ -39,7 +40,7 @@ pub(super) struct Chosen {
 impl Wait for Waiting {
     fn octets(&self) -> usize {
         match self {
-            Waiting::Received(packet) => packet.bytes().len(),
+            Waiting::Received(packet, _) => packet.bytes().len(),
             Waiting::Selected(chosen) => chosen.packet.bytes().len(),
             Waiting::Finished(finished) => finished.octets(),
         }
@@ -51,8 +52,8 @@ pub struct OutboundGraph {
     pub(super) state: GraphState<Waiting>,
     /// The class of the packet that had the last turn.
     pub(super) last: AggregateId,
-    /// What the graph knows of the packet whose look-up is under way.
-    pub(super) entering: Option<qos::Meta>,
+    /// What the graph knows of the packet whose look-up is under way, and what came of it at the reserved flows.
+    pub(super) entering: Option<(qos::Meta, Reserved)>,
     /// The outcomes of the turn that is under way, for the queues behind cryptography.
     pub(super) collected: Collected,
 }
@@ -94,6 +95,17 @@ impl OutboundGraph {
         self.state.no_place()
     }
 
+    /// The nanoseconds that a packet with so many octets is expected to cost, with the costliest of these suites; with
+    /// that of all suites, if none of these is known.
+    pub fn costliest(&self, suites: &[SuiteId], octets: u64) -> u64 {
+        self.state.costliest(suites, octets)
+    }
+
+    /// The packets that came of reserved flows, in the order of the flows.
+    pub fn reserved_counts(&self, flows: &[Flow]) -> Vec<FlowCounts> {
+        self.state.reserved_counts(flows)
+    }
+
     /// The number of packets of a class that the graph has room for.
     pub(super) fn room(&self, aggregate: AggregateId) -> u64 {
         self.state.room_of(aggregate)
@@ -128,6 +140,25 @@ impl OutboundGraph {
             self.state.graph.pass(meta);
         }
         self.collected.is_wanted
+    }
+
+    /// Compare a packet with the reserved flows: by its flow, and by its association, as far as each is known. One within
+    /// the rate gets the class.
+    #[cold]
+    pub(super) fn ask_reserved(
+        &mut self,
+        now: Time,
+        flow: Option<&wire::Flow>,
+        sa: Option<&OutboundSa>,
+        meta: &mut qos::Meta,
+    ) -> Reserved {
+        let inner = flow.map(|flow| inner_name(flow, meta.dscp[1]));
+        let outer = sa.and_then(|sa| outer_name(sa.config(), sa.config().endpoints.remote, sa.spi().0));
+        let (found, class) = self.state.ask_reserved(now, &meta.amount, inner.as_ref(), outer.as_ref());
+        if found == Reserved::Within {
+            meta.aggregate = class;
+        }
+        found
     }
 
     /// Say that what the last turn brought is carried out; see [`super::Outbound::settle`].

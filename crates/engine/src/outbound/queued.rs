@@ -12,6 +12,7 @@
 use qos::dispatcher::{Assignment, Grant, JobId};
 use qos::graph::description::HookPoint;
 use qos::node::Wake;
+use qos::reservation::{self, FlowTerms};
 use qos::{Amount, Direction};
 use sadb::SaIndex;
 use wire::ip::{self, Headers};
@@ -25,7 +26,8 @@ use super::selection::{Obstacle, Selection};
 use super::{Outbound, Stages, fast_path};
 use crate::cx::Cx;
 use crate::queued::{
-    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Ticket, describe, packet_in_cell, pieces_of, reason,
+    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Reserved, Ticket, describe, packet_in_cell, pieces_of,
+    reason,
 };
 use crate::seam;
 
@@ -93,6 +95,25 @@ impl Outbound {
         stages.turn(now, &mut cx)
     }
 
+    /// Reserve for a flow from now on, or change what is reserved for it; whether there was a graph with room. The key is
+    /// random and secret, for the hashes of flows, of which there are at most `most`.
+    pub fn reserve(
+        &mut self,
+        key: [u8; 16],
+        most: usize,
+        flow: &reservation::Flow,
+        terms: FlowTerms,
+    ) -> bool {
+        self.stages.queues.as_mut().is_some_and(|queues| queues.state.reserve(key, most, flow, terms))
+    }
+
+    /// Reserve for a flow no more.
+    pub fn end_reservation(&mut self, flow: &reservation::Flow) {
+        if let Some(queues) = &mut self.stages.queues {
+            queues.state.end_reservation(flow);
+        }
+    }
+
     /// Say that what the last turn brought is carried out. The graph learns from it what packets cost, with input and
     /// output. Returns what to wait for until the next turn.
     pub fn settle(&mut self, now: Time) -> Wake {
@@ -139,7 +160,13 @@ impl Stages {
                 meta.amount.ns = queues.state.graph.expected(suite, Direction::Outbound, &meta.amount);
             }
         }
-        let kept = queues.state.keep(Waiting::Received(packet_in_cell(packet, cx.pool)));
+        let mut reserved = Reserved::None;
+        if queues.state.has_reserved() {
+            let association = peeked.and_then(|(_, association)| association);
+            let sa = association.and_then(|index| self.protector.sad().get(index));
+            reserved = queues.ask_reserved(now, Some(&flow), sa, &mut meta);
+        }
+        let kept = queues.state.keep(Waiting::Received(packet_in_cell(packet, cx.pool), reserved));
         match kept {
             Ok(ticket) => {
                 queues.state.offer(HookPoint::In1a, ticket, meta, &context);
@@ -147,7 +174,7 @@ impl Stages {
                     self.end(now, cx);
                 }
             }
-            Err(Waiting::Received(packet)) => {
+            Err(Waiting::Received(packet, _)) => {
                 self.refuse_at_once(packet, DropReason::QueueFull, Some(&flow), cx);
             }
             Err(waiting) => self.end_waiting(waiting, DropReason::QueueFull, cx),
@@ -180,10 +207,10 @@ impl Stages {
         }
         let Some((mut meta, waiting)) = taken else { return false };
         match waiting {
-            Waiting::Received(mut packet) => {
+            Waiting::Received(mut packet, reserved) => {
                 write_marks(&mut packet, &mut meta);
                 if let Some(queues) = &mut self.queues {
-                    queues.entering = Some(meta);
+                    queues.entering = Some((meta, reserved));
                     queues.state.copy(&packet, cx.out.len());
                 }
                 packet.meta.received = now;
@@ -192,7 +219,7 @@ impl Stages {
                 if let Some(queues) = &mut self.queues {
                     queues.state.forget_copy(cx.out.len());
                     // It did not go on to 3a: it goes in clear, has ended, or waits elsewhere.
-                    if let Some(meta) = queues.entering.take() {
+                    if let Some((meta, _)) = queues.entering.take() {
                         let goes_on = self.leave(&meta);
                         if goes_on {
                             self.offer_results(HookPoint::In2a, from, now, cx);
@@ -225,14 +252,24 @@ impl Stages {
         };
         let now = packet.meta.received;
         let context = queues.state.context(now);
-        let before = queues.entering.take();
+        let (before, reserved) = queues.entering.take().unzip();
+        let mut reserved = reserved.unwrap_or_default();
         let mut meta = before.unwrap_or_else(|| {
             describe(&packet.meta, headers, flow, Direction::Outbound, Amount::default(), &queues.state.hash)
         });
         // Rules may ask for the far end, which is known from here on.
         meta.peer = queues.peer(sa);
         let named = packet.meta.aggregate;
-        if named != AggregateId::DEFAULT && queues.state.graph.has(named) {
+        let amount = Amount { packets: pieces as u64, octets: packet.bytes().len() as u64, ns: 0 };
+        if queues.state.has_reserved() && reserved == Reserved::None {
+            // What the inner packet shows was compared when it came.
+            let inner = before.is_none().then_some(flow);
+            (meta.amount, meta.dscp[1]) = (amount, headers.tos >> 2);
+            reserved = queues.ask_reserved(now, inner, Some(sa), &mut meta);
+        }
+        if reserved == Reserved::Within {
+            // Its class stays, unless a component has given it another one.
+        } else if named != AggregateId::DEFAULT && queues.state.graph.has(named) {
             meta.aggregate = named;
         } else if before.is_none() {
             meta.aggregate = queues.state.graph.classify(&meta);
@@ -247,11 +284,12 @@ impl Stages {
         (meta.dscp[1], meta.ecn) = (headers.tos >> 2, headers.tos & 3);
         if let Some(before) = &before
             && named == AggregateId::DEFAULT
+            && reserved != Reserved::Within
         {
             meta.aggregate = queues.state.graph.classify_again(before, &meta);
             (_, meta.units, _) = queues.known(sa, meta.aggregate);
         }
-        meta.amount = Amount { packets: pieces as u64, octets: packet.bytes().len() as u64, ns: 0 };
+        meta.amount = amount;
         meta.amount.ns = queues.state.graph.expected(suite, Direction::Outbound, &meta.amount);
         queues.state.graph.recount(HookPoint::In3a, before.as_ref(), &meta);
         let packet = packet_in_cell(packet, cx.pool);
@@ -471,7 +509,7 @@ impl Stages {
     #[cold]
     fn end_waiting(&mut self, waiting: Waiting, reason: DropReason, cx: &mut Cx<'_, Outcome>) {
         match waiting {
-            Waiting::Received(packet) => cx.discard_queued(packet, reason, true),
+            Waiting::Received(packet, _) => cx.discard_queued(packet, reason, true),
             Waiting::Selected(chosen) => cx.discard_queued(chosen.packet, reason, true),
             Waiting::Finished(finished) => self.end_result(finished, reason, cx),
         }
@@ -484,7 +522,7 @@ impl Stages {
         {
             let cause = reason(ended.cause);
             match queues.state.take(ended.item) {
-                Some(Waiting::Received(mut packet)) => {
+                Some(Waiting::Received(mut packet, _)) => {
                     packet.meta.received = now;
                     queues.state.copy(&packet, cx.out.len());
                     cx.discard_queued(packet, cause, true);

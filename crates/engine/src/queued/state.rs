@@ -2,11 +2,14 @@
 //!
 //! What enters: packets with what is known of them. What leaves: the same packets, by their tickets.
 
+mod reserved;
+
 use crypto::SuiteId;
 use qos::dispatcher::{Assignment, JobId};
 use qos::graph::description::HookPoint;
 use qos::graph::{Back, Due, Graph};
 use qos::node::Ended;
+use qos::reservation::ReservedFlows;
 use qos::unit::UnitId;
 use qos::{AggregateId, Amount, Context, Direction, HeaderKind, Meta, UnitMask};
 use sadb::sa::{Encapsulation, SaConfig, SaProtocol};
@@ -123,6 +126,8 @@ pub(crate) struct GraphState<W> {
     random: Random,
     /// Copies of the packets whose outcomes follow, for those who capture; `None`: nobody does.
     copies: Option<Vec<CopiedPacket>>,
+    /// The flows that are reserved; `None`: none is, and a packet pays the look whether there are any.
+    reserved: Option<Box<ReservedFlows>>,
 }
 
 impl<W: Wait> GraphState<W> {
@@ -154,6 +159,7 @@ impl<W: Wait> GraphState<W> {
             hash: FlowHash::new(seed),
             random: Random::new(seed.rotate_left(29)),
             copies: None,
+            reserved: None,
         })
     }
 
@@ -186,6 +192,16 @@ impl<W: Wait> GraphState<W> {
             return (0, UnitMask(0));
         };
         (*number, self.graph.dispatcher().capable(*number, aggregate))
+    }
+
+    /// The nanoseconds that a packet with so many octets is expected to cost, with the costliest of these suites; with
+    /// that of all suites, if none of these is known.
+    pub(crate) fn costliest(&self, suites: &[SuiteId], octets: u64) -> u64 {
+        let amount = Amount { packets: 1, octets, ns: 0 };
+        let cost =
+            |(_, number): &(SuiteId, u16)| self.graph.expected(*number, self.graph.direction(), &amount);
+        let of_these = self.suites.iter().filter(|(suite, _)| suites.contains(suite)).map(cost).max();
+        of_these.or_else(|| self.suites.iter().map(cost).max()).unwrap_or(0)
     }
 
     /// Put what waits into a place. It is given back if there is none.
@@ -283,9 +299,10 @@ impl<W: Wait> GraphState<W> {
 
     /// Take over what waits in the graph before. What has no queue here is classified again.
     pub(crate) fn adopt(&mut self, before: GraphState<W>, now: Time) {
-        let GraphState { graph, waiting, large, no_place, pace, hash, copies, .. } = before;
+        let GraphState { graph, waiting, large, no_place, pace, hash, copies, reserved, .. } = before;
         self.pace = pace;
         (self.waiting, self.large, self.no_place, self.copies) = (waiting, large, no_place, copies);
+        self.reserved = reserved;
         // Hashes of flows stay what they are, so that packets of a flow stay together.
         self.hash = hash;
         let mut back = Vec::new();

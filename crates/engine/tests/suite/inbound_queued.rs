@@ -156,7 +156,7 @@ pub fn drops(bob: &Receiver) -> Vec<(DropReason, u64)> {
 }
 
 /// Come and gone at a hook in a class.
-fn counted(bob: &Receiver, class: &str) -> u64 {
+pub fn counted(bob: &Receiver, class: &str) -> u64 {
     let graph = bob.engine.graph().unwrap().graph();
     let id = graph.aggregates().find(class).unwrap();
     graph.counts().of(qos::graph::description::HookPoint::In1a, id).come

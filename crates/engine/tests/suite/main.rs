@@ -25,6 +25,7 @@ mod probes;
 mod queued;
 mod quotations;
 mod quoted;
+mod reserved;
 mod routed;
 mod rules;
 mod scrubbed;

@@ -17,7 +17,7 @@ use support::*;
 use wire::{DropReason, Packet, Time, stage};
 
 /// Expedited forwarding and best effort, expedited first.
-const TWO: &str = r#"
+pub const TWO: &str = r#"
 discipline = "strict"
 stages = [1, 3, 5]
 guard = "100%"

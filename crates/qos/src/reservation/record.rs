@@ -19,9 +19,9 @@ pub struct ReservationId(pub u64);
 pub struct Reservation {
     /// The class whose service the flow gets.
     pub class: AggregateId,
-    /// Bits a second of outer octets.
+    /// Bits a second, of packets as they wait: the inner packet outbound, the datagram inbound.
     pub rate: u64,
-    /// Octets that may come at once.
+    /// Octets that may come at once: at least those of one packet.
     pub burst: u64,
     /// The packets that it is for.
     pub flow: Flow,
@@ -29,7 +29,11 @@ pub struct Reservation {
     pub holder: String,
     /// The time that it lives without a refresh.
     pub lifetime: Duration,
-    /// The cost of an octet of its suite, in picoseconds of the unit.
+    /// Octets that each of its packets counts as at least: the minimum policed unit of RFC 2215 section 3.
+    pub least: u64,
+    /// Octets that the headers in front of a packet and its link add on the uplink, at most.
+    pub overhead: u64,
+    /// The cost of an octet in a packet of `least` octets, in picoseconds of the unit.
     pub ps_per_octet: u64,
     /// The place of the unit in the list of capacities.
     pub unit: usize,
@@ -44,9 +48,11 @@ impl Reservation {
         u64::try_from(ps.div_ceil(1000)).unwrap_or(u64::MAX)
     }
 
-    /// Octets of the uplink in each second.
+    /// Octets of the uplink in each second: those of the packets, and of the headers in front of as many as there can
+    /// be.
     pub fn octets(&self) -> u64 {
-        self.rate.div_ceil(8)
+        let octets = self.rate.div_ceil(8);
+        octets.saturating_add(octets.div_ceil(self.least.max(1)).saturating_mul(self.overhead))
     }
 }
 
@@ -105,14 +111,19 @@ pub enum Refused {
         /// The name of the holder.
         holder: String,
     },
+    /// Another session of RFC 2207 has the packets: the virtual destination port, which is not in them, differs alone.
+    SameSpi {
+        /// The virtual destination port of the session that has them.
+        virtual_port: u16,
+    },
     /// No such unit or uplink is there.
     NoCapacity,
-    /// A rate or burst of zero, a lifetime of zero or beyond [`LONGEST`], or an empty holder.
+    /// A rate of zero, a burst below one packet, a lifetime of zero or beyond [`LONGEST`], or a holder without a name.
     Malformed {
         /// The field that is at fault.
         field: &'static str,
     },
-    /// The virtual destination port of an IPsec flow is zero (RFC 2207 section 4).
+    /// The virtual destination port of an IPsec flow is zero (RFC 2207 section 4.1).
     NoVirtualPort,
 }
 
@@ -129,12 +140,18 @@ impl std::fmt::Display for Refused {
                 write!(f, "{most} reservations are held already, the most there can be")
             }
             Refused::Taken { holder } => write!(f, "the flow is reserved by {holder}"),
+            Refused::SameSpi { virtual_port } => {
+                write!(
+                    f,
+                    "the packets of this SPI are reserved with the virtual port {virtual_port}, which they do not show"
+                )
+            }
             Refused::NoCapacity => write!(f, "there is no such unit or uplink"),
             Refused::Malformed { field } => write!(f, "`{field}` is out of its range"),
             Refused::NoVirtualPort => {
                 write!(
                     f,
-                    "a flow of IPsec needs a virtual destination port that is not zero (RFC 2207 section 4)"
+                    "a flow of IPsec needs a virtual destination port that is not zero (RFC 2207 section 4.1)"
                 )
             }
         }
@@ -147,7 +164,8 @@ impl std::error::Error for Refused {}
 pub(super) fn sound(reservation: &Reservation) -> Result<(), Refused> {
     let fields = [
         ("rate", reservation.rate > 0),
-        ("burst", reservation.burst > 0),
+        ("least", reservation.least > 0),
+        ("burst", reservation.burst > 0 && reservation.burst >= reservation.least),
         ("lifetime", !reservation.lifetime.is_zero() && reservation.lifetime <= LONGEST),
         ("holder", (1..=64).contains(&reservation.holder.len())),
     ];

@@ -4,6 +4,7 @@
 mod change;
 mod graph;
 mod plan;
+mod reserve;
 mod simulate;
 mod top;
 
@@ -17,7 +18,7 @@ use crate::output;
 use graph::{GraphArguments, GraphChoice, NONE, Outcome};
 
 /// Look at graphs of classes, and put one in force: what is wrong, what they promise, what becomes of a capture. Only
-/// `show` without a file, `top`, `apply`, `confirm` and `rollback` ask the daemon.
+/// `show` without a file, `top`, `apply`, `confirm`, `rollback` and `reserve` ask the daemon.
 #[derive(Debug, Subcommand)]
 pub enum Qos {
     Check(Check),
@@ -29,6 +30,8 @@ pub enum Qos {
     Confirm(change::Confirm),
     Rollback(change::Rollback),
     Simulate(simulate::Simulate),
+    #[command(subcommand)]
+    Reserve(reserve::Reserve),
 }
 
 /// Check a graph of classes; exit status 2 if it has errors.
@@ -84,6 +87,7 @@ impl Qos {
             Qos::Confirm(confirm) => confirm.execute(),
             Qos::Rollback(rollback) => rollback.execute(),
             Qos::Simulate(simulate) => simulate.execute(),
+            Qos::Reserve(reserve) => reserve.execute(),
         }
     }
 }
@@ -226,7 +230,8 @@ fn text(state: &QosState) -> String {
         out += "\n";
         out += &output::table(&["UNIT", "COMMITTED", "WAIT", "WORK THAT WAITS", "MARKS"], &rows);
     }
-    out
+    out += &format!("\nreservations: {}\n", state.reservations);
+    out + &reserve::left(&state.resources)
 }
 
 fn microseconds(ns: u64) -> String {

@@ -58,6 +58,9 @@ fn rust_and_c_agree() {
     compare::<abi::Event>(&btf, "rvl_event");
     compare::<abi::SocketEvent>(&btf, "rvl_socket_event");
     compare::<abi::AnnouncedKey>(&btf, "rvl_announced_key");
+    compare::<abi::ReservedKey>(&btf, "rvl_reserved_key");
+    compare::<abi::Reserved>(&btf, "rvl_reserved");
+    compare::<abi::Shapes>(&btf, "rvl_shapes");
     compare::<abi::TrafficKey>(&btf, "rvl_traffic_key");
     compare::<abi::Traffic>(&btf, "rvl_traffic");
     compare::<abi::LimitKey>(&btf, "rvl_limit_key");
@@ -100,6 +103,9 @@ fn counters_have_one_name_each() {
         ("GROUPS", abi::GROUPS as usize),
         ("GROUP_PATH", abi::GROUP_PATH),
         ("PLACE_NAME", abi::PLACE_NAME),
+        ("RESERVED_FLOWS", abi::RESERVED_FLOWS),
+        ("SHAPES", abi::SHAPES),
+        ("ANY_DSCP", usize::from(abi::ANY_DSCP)),
         ("LIVE_EACH", abi::LIVE_EACH),
         ("LIVE_ALL", abi::LIVE_ALL as usize),
         ("APP_REFUSED", usize::from(abi::APP_REFUSED)),

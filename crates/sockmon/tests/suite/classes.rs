@@ -7,7 +7,7 @@ use std::fs::File;
 
 use common::*;
 use sadb::spd::{AppPolicy, Class, Item, Level, PortRange, Spd};
-use sockmon::{QueueShare, QueueSplit, QueueTable};
+use sockmon::{QueueShare, QueueSplit, QueueTable, ReservedClass, ReservedName};
 use wire::{AggregateId, Services};
 
 const DEFAULT: AggregateId = AggregateId(1);
@@ -85,6 +85,55 @@ fn an_application_has_classes_of_its_own_and_an_item_goes_before_them() {
     world.monitor(move |sockmon| sockmon.change_split(&queues, &change, SPLIT_KEY).unwrap());
     program.run(&["sendto a 10.99.0.2:53 40", "sendto b 10.99.0.2:53 40"]);
     assert_eq!(drain(&world, &further), [1, 1, 0]);
+}
+
+/// A flow of both families, to this port.
+fn flow(destination: &str, destination_port: u16, dscp: Option<u8>) -> ReservedName {
+    ReservedName {
+        destination: destination.parse().unwrap(),
+        protocol: 17,
+        source_port: 0,
+        destination_port,
+        dscp,
+    }
+}
+
+#[test]
+fn a_packet_within_the_rate_of_a_reserved_flow_waits_in_the_queue_of_its_class() {
+    let (mut world, further, queues) = world("class-reserved", split(100));
+    let mut program = world.start("strict");
+    // An octet a second: three packets of 68 octets and not one more.
+    let class = ReservedClass { class: URGENT, rate: 1, burst: 3 * 68 + 60, least: 1 };
+    let set = |world: &mut World, flow: ReservedName, class: Option<ReservedClass>| {
+        world.monitor(move |sockmon| sockmon.set_reserved(&flow, class.as_ref()).unwrap());
+    };
+    set(&mut world, flow("10.99.0.2", 53, None), Some(class));
+    program.run(&["open a udp4", "open b udp6"]);
+    for _ in 0..5 {
+        program.run(&["sendto a 10.99.0.2:53 40"]);
+    }
+    assert_eq!(drain(&world, &further), [2, 3, 0]);
+    // Other ports and another address are none of it.
+    program.run(&["sendto a 10.99.0.2:54 40", "sendto b [fd99::2]:53 40"]);
+    assert_eq!(drain(&world, &further), [2, 0, 0]);
+    // Another rate begins with its whole burst; what an item says goes behind a reservation.
+    set(&mut world, flow("10.99.0.2", 53, None), Some(ReservedClass { class: BULK, ..class }));
+    set(&mut world, flow("fd99::2", 99, Some(0)), Some(class));
+    program.run(&["sendto a 10.99.0.2:53 40", "sendto b [fd99::2]:99 40"]);
+    assert_eq!(drain(&world, &further), [0, 1, 1]);
+    // One that names more of the packet goes before one that leaves it open.
+    set(&mut world, flow("fd99::2", 0, None), Some(ReservedClass { class: BULK, ..class }));
+    program.run(&["sendto b [fd99::2]:99 40", "sendto b [fd99::2]:9 40"]);
+    assert_eq!(drain(&world, &further), [0, 1, 1]);
+    // At its end a flow is as any other, and the shapes that are left are found.
+    set(&mut world, flow("fd99::2", 99, Some(0)), None);
+    set(&mut world, flow("10.99.0.2", 53, None), None);
+    program.run(&["sendto a 10.99.0.2:53 40", "sendto b [fd99::2]:9 40"]);
+    assert_eq!(drain(&world, &further), [1, 0, 1]);
+    world.monitor(|sockmon| sockmon.clear_reserved().unwrap());
+    program.run(&["sendto b [fd99::2]:9 40"]);
+    assert_eq!(drain(&world, &further), [1, 0, 0]);
+    assert_eq!(queues.counts(0).lost, 0);
 }
 
 #[test]

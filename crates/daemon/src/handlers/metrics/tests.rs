@@ -153,9 +153,21 @@ fn every_figure_of_the_document_is_in_the_text() {
         graph: None,
         sojourn_bounds_ns: BOUNDS.to_vec(),
         directions: vec![direction(QosDirection::Out), direction(QosDirection::In)],
+        resources: vec![api::QosResource {
+            kind: api::QosResourceKind::Uplink,
+            name: "eth0".into(),
+            reservable: 750,
+            reserved: 50,
+            free: 700,
+        }],
+        reservations: 3,
         ..QosState::default()
     };
     let read = Read::new(&text(state.clone()).unwrap());
+    let uplink = [("kind", "uplink"), ("name", "eth0")];
+    assert_eq!(read.value("ravelin_qos_reservations", &[]), 3.0);
+    assert_eq!(read.value("ravelin_qos_reservable", &uplink), 750.0);
+    assert_eq!(read.value("ravelin_qos_reserved", &uplink), 50.0);
     assert!(read.help.keys().all(|name| name.starts_with("ravelin_qos_")), "{:?}", read.help);
     assert_eq!(read.value("ravelin_qos_in_force", &[]), 1.0);
     for direction in ["out", "in"] {
@@ -218,6 +230,7 @@ fn every_family_stands_in_the_documentation() {
         ..QosState::default()
     };
     let read = Read::new(&text(state).unwrap());
+    assert!(read.help.contains_key("ravelin_qos_reservations"), "{:?}", read.help);
     let page = include_str!("../../../../../docs/qos.md");
     for name in read.help.keys() {
         assert!(page.contains(&format!("`{name}`")), "docs/qos.md lacks {name}");

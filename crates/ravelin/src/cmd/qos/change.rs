@@ -26,6 +26,9 @@ pub struct Apply {
     /// Take it back unless it is confirmed within this time: 60s, 10m. The file has it only then.
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     confirm_within: Option<u64>,
+    /// End reservations that the graph has no class, unit, uplink or room for. Without this such a graph is refused.
+    #[arg(long)]
+    end_reservations: bool,
     #[command(flatten)]
     ask: Ask,
 }
@@ -46,7 +49,11 @@ pub struct Rollback {
 
 impl Apply {
     pub(super) fn execute(self) -> anyhow::Result<()> {
-        let mut request = QosApply { confirm_within_seconds: self.confirm_within, ..QosApply::default() };
+        let mut request = QosApply {
+            confirm_within_seconds: self.confirm_within,
+            end_reservations: self.end_reservations,
+            ..QosApply::default()
+        };
         if let Some(of) = self.of.graph() {
             // What is wrong is told here, with its places; the daemon looks at what it alone knows.
             let graph = of.sound(&of.house()?)?;
@@ -91,6 +98,7 @@ fn tell(ask: &Ask, answer: &QosApplied, what: &str) -> anyhow::Result<()> {
             out += &taken_back(waiting);
         }
         answer.notes.iter().for_each(|note| out += &format!("note: {note}\n"));
+        answer.ended_reservations.iter().for_each(|ended| out += &format!("ended: {ended}\n"));
         out
     })
 }
