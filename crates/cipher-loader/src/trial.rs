@@ -6,6 +6,7 @@
 //! and ends the child at a deadline. A library that fails, ends the process or asks the kernel for something is named
 //! with what it did.
 
+mod any;
 mod child;
 pub(crate) mod filter;
 mod record;
@@ -13,7 +14,7 @@ mod record;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ use crate::sealed::Sealed;
 use crate::trial_error::TrialError;
 use record::{MOST, TASK, VARIABLE};
 
+pub use any::{AnyTask, LIBRARY_VARIABLE, library_child_main, run_library};
 pub(crate) use child::{Answer, described, short};
 pub use child::{Task, child_main, child_main_with};
 pub(crate) use record::Record;
@@ -143,6 +145,17 @@ fn child(
             command.stderr(errors.try_clone().map_err(started)?);
         }
     }
+    followed(command, numbers, (from, to), seconds)
+}
+
+/// Start the command with these descriptors and no others, and read what it says until it ends.
+fn followed<const N: usize>(
+    mut command: Command,
+    numbers: [i32; N],
+    (from, to): (OwnedFd, OwnedFd),
+    seconds: u64,
+) -> Result<Record, TrialError> {
+    let started = |error: io::Error| TrialError::Start(error.to_string());
     // SAFETY: between fork and exec only close_range and fcntl are called, which are safe there.
     unsafe { command.pre_exec(move || inherit(&numbers)) };
     let child = command.spawn().map_err(started)?;
