@@ -135,7 +135,8 @@ struct ravelin_qos_verdict {
     uint32_t changes;
     /* The new colour, or 0. */
     uint8_t colour;
-    /* The new DSCP of the outer header, 0 to 63, or 0. */
+    /* The new DSCP of the outer header, 0 to 63, or 0. This version of the daemon does not write it yet, as little as that
+     * of `mark`; components behind see it. */
     uint8_t dscp;
     /* Reserved: 0. */
     uint16_t reserved;

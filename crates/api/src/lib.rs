@@ -28,6 +28,7 @@ mod pin;
 mod policy;
 mod policy_change;
 mod qos;
+mod qos_component;
 mod qos_sojourn;
 mod qos_top;
 mod replay;
@@ -94,6 +95,7 @@ pub use qos::{
     QosPathCost, QosPlan, QosPreset, QosPresets, QosSimulation, QosSimulationEnd, QosState, QosSuiteCost,
     QosTerms, QosUnit, QosUnitState, QosVerdict, QosWindow,
 };
+pub use qos_component::{QosComponentCheck, QosComponentChecked, QosComponentState, QosComponentTrial};
 pub use qos_sojourn::QosSojourn;
 pub use qos_top::{QosTop, QosTopClass, QosTopDirection, QosTopLoss, QosTopUnit};
 pub use replay::{ReplayDirection, ReplayEnd, ReplayLine, ReplaySummary, ReplayVerdict};

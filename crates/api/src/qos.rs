@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Finding, QosSojourn, Waiting};
+use crate::{Finding, QosComponentState, QosSojourn, Waiting};
 
 /// The answer of `ravelin qos check`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -127,6 +127,9 @@ pub struct QosDirectionState {
     pub classes: Vec<QosClassCounts>,
     /// The crypto units of the graph.
     pub units: Vec<QosUnitState>,
+    /// The components from outside in its chains.
+    #[serde(default)]
+    pub components: Vec<QosComponentState>,
 }
 
 /// What came of a class at one queue. What arrived has left, was dropped, was given back in an exchange of graphs, or

@@ -28,10 +28,11 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::examined::Examined;
 use crate::sealed::Sealed;
+use crate::shared::SharedLibrary;
 use crate::trial_error::TrialError;
-use record::{MOST, TASK, VARIABLE};
+use record::{LIBRARY_ORDER, LIBRARY_VARIABLE, MOST, TASK, VARIABLE};
 
-pub use any::{AnyTask, LIBRARY_VARIABLE, library_child_main, run_library};
+pub use any::{AnyTask, library_child_main};
 pub(crate) use child::{Answer, described, short};
 pub use child::{Task, child_main, child_main_with};
 pub(crate) use record::Record;
@@ -146,6 +147,32 @@ fn child(
         }
     }
     followed(command, numbers, (from, to), seconds)
+}
+
+/// Have a child map a library and do its task. It has so many seconds of processor time, and five times as many may
+/// pass. `order` is for the task.
+///
+/// # Errors
+/// [`TrialError`]: what the library did that it must not do, or what was wrong with it.
+pub fn run_library(
+    trial: &Trial,
+    library: &SharedLibrary,
+    order: &str,
+    seconds: u64,
+) -> Result<String, TrialError> {
+    let started = |error: io::Error| TrialError::Start(error.to_string());
+    let (from, to) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| started(error.into()))?;
+    let numbers = [library.as_fd(), to.as_fd()].map(|fd| fd.as_raw_fd());
+    let [image, answer] = numbers;
+    let mut command = Command::new(&trial.program);
+    command.args(&trial.arguments).env_clear();
+    command.env(LIBRARY_VARIABLE, format!("{image},{answer}"));
+    command.env(LIBRARY_ORDER, format!("{seconds},{order}"));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match followed(command, numbers, (from, to), seconds.saturating_mul(5))? {
+        Record::Done(detail) => Ok(clean(&detail, LONGEST)),
+        _ => Err(TrialError::Answer("the end".to_owned())),
+    }
 }
 
 /// Start the command with these descriptors and no others, and read what it says until it ends.

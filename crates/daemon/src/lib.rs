@@ -12,6 +12,7 @@
 mod audit_log;
 mod capture;
 pub mod classes;
+mod components;
 pub mod datapath;
 pub mod denials;
 pub mod detach;

@@ -3,29 +3,19 @@
 
 use std::ffi::CStr;
 use std::fs::File;
-use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-
-use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::child::{Answer, described, descriptors, fit, keep_memory};
 use super::filter::Filter;
-use super::record::Record;
-use super::{LONGEST, Trial, clean, followed};
+use super::record::{LIBRARY_ORDER, LIBRARY_VARIABLE, Record};
 use crate::confined::{Limits, outside};
 use crate::library::Mapped;
 use crate::maps::Maps;
 use crate::sealed::Sealed;
-use crate::shared::{MappedLibrary, SharedLibrary};
-use crate::trial_error::TrialError;
+use crate::shared::MappedLibrary;
 
-/// The variable that names the descriptors of a child with a library that is no cipher.
-pub const LIBRARY_VARIABLE: &str = "RAVELIN_LIBRARY_TRIAL";
-/// The variable that says what the child does with it.
-const ORDER: &str = "RAVELIN_LIBRARY_ORDER";
 /// Octets of address space.
 const MEMORY: u64 = 1 << 30;
 
@@ -33,33 +23,7 @@ const MEMORY: u64 = 1 << 30;
 /// answers with what it found, or with the name of a check and what was wrong.
 pub type AnyTask = fn(&MappedLibrary, &str, &dyn Fn(&str)) -> Result<String, (&'static str, String)>;
 
-/// Have a child map a library and do its task. It has so many seconds of processor time, and five times as many may
-/// pass. `order` is for the task.
-///
-/// # Errors
-/// [`TrialError`]: what the library did that it must not do, or what was wrong with it.
-pub fn run_library(
-    trial: &Trial,
-    library: &SharedLibrary,
-    order: &str,
-    seconds: u64,
-) -> Result<String, TrialError> {
-    let started = |error: io::Error| TrialError::Start(error.to_string());
-    let (from, to) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| started(error.into()))?;
-    let numbers = [library.as_fd(), to.as_fd()].map(|fd| fd.as_raw_fd());
-    let [image, answer] = numbers;
-    let mut command = Command::new(&trial.program);
-    command.args(&trial.arguments).env_clear();
-    command.env(LIBRARY_VARIABLE, format!("{image},{answer}"));
-    command.env(ORDER, format!("{seconds},{order}"));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    match followed(command, numbers, (from, to), seconds.saturating_mul(5))? {
-        Record::Done(detail) => Ok(clean(&detail, LONGEST)),
-        _ => Err(TrialError::Answer("the end".to_owned())),
-    }
-}
-
-/// The child's side of [`run_library`]: the hidden command calls it first thing, before it starts threads. It ends the
+/// The child's side of [`super::run_library`]: the hidden command calls it first thing, before it starts threads. It ends the
 /// process.
 pub fn library_child_main(symbol: &'static CStr, task: AnyTask) -> ! {
     static ONCE: AtomicBool = AtomicBool::new(false);
@@ -82,7 +46,7 @@ pub fn library_child_main(symbol: &'static CStr, task: AnyTask) -> ! {
 fn tried(library: OwnedFd, symbol: &'static CStr, answer: &Answer, task: AnyTask) -> Result<Record, Record> {
     let system = |what: &str, error: &dyn std::fmt::Display| Record::System(format!("{what}: {error}"));
     let library = Sealed::inherited(library).map_err(|error| system("the library", &error))?;
-    let order = std::env::var(ORDER).unwrap_or_default();
+    let order = std::env::var(LIBRARY_ORDER).unwrap_or_default();
     let (seconds, order) = order.split_once(',').unwrap_or_default();
     let seconds: u64 = seconds.parse().map_err(|error| system("the order", &error))?;
     outside(&library, symbol).map_err(|error| system("the libraries outside", &error))?;

@@ -22,6 +22,8 @@ pub(crate) struct GraphInForce {
     pub(crate) queues: Option<SplitQueues>,
     /// Sentences about rules that match nothing on this gateway.
     pub(crate) notes: Vec<String>,
+    /// The components from outside that were detached, of which the log has been told.
+    pub(crate) detached: Vec<String>,
 }
 
 impl GraphInForce {

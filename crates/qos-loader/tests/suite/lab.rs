@@ -42,7 +42,18 @@ impl Folder {
 
     /// A folder with the component of `component.c`, compiled with these arguments.
     pub fn with(arguments: &[&str]) -> Folder {
-        let folder = Folder::new();
+        Folder::new().compiled(arguments)
+    }
+
+    /// The same in a folder that only root can change, as all above it.
+    pub fn of_root(arguments: &[&str]) -> Folder {
+        let path = PathBuf::from(format!("/run/ravelin-component-{}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Folder(path).compiled(arguments)
+    }
+
+    fn compiled(self, arguments: &[&str]) -> Folder {
+        let folder = self;
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/component.c");
         let mut all =
             ["-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w"].map(OsStr::new).to_vec();

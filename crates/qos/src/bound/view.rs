@@ -6,7 +6,7 @@ use super::arrival::Arrival;
 use crate::Direction;
 use crate::graph::description::Description;
 use crate::graph::house::House;
-use crate::graph::kinds::{Component, Kind, Value};
+use crate::graph::kinds::{Component, FOREIGN_BUDGET, Kind, Value};
 
 /// The octets of the smallest packet that bounds count with: an IPv4 header with its UDP header.
 pub const SMALLEST: u64 = 28;
@@ -26,9 +26,6 @@ pub struct View<'d> {
 
 /// What classes ask for, by their names; `None` for one that nobody polices.
 pub type Arrivals = BTreeMap<String, Option<Arrival>>;
-
-/// The nanoseconds that a component from outside may take of each packet, unless the graph says another number.
-pub const FOREIGN_BUDGET: u64 = 10_000;
 
 /// What a component may take of a packet, if it is one from outside.
 fn foreign_budget(component: &Component) -> Option<u64> {

@@ -265,6 +265,8 @@ pub const USERS: &[&str] = &["association", "peer", "source", "application", "ui
 const AWARE: SettingRow = may("aware", Form::Flag);
 const ECN: SettingRow = may("ecn", Form::Flag);
 const MOST: u64 = 1 << 32;
+/// The nanoseconds that a component from outside may take of each packet, unless the graph says another number.
+pub const FOREIGN_BUDGET: u64 = 10_000;
 /// The longest text of parameters for a component from outside, in octets.
 const MOST_PARAMETERS: usize = 4096;
 /// The most ports of a component from outside.

@@ -2,6 +2,7 @@
 //! graph that the daemon has in force.
 
 mod change;
+mod component;
 mod graph;
 mod plan;
 mod simulate;
@@ -29,6 +30,8 @@ pub enum Qos {
     Confirm(change::Confirm),
     Rollback(change::Rollback),
     Simulate(simulate::Simulate),
+    #[command(subcommand)]
+    Component(component::Component),
 }
 
 /// Check a graph of classes; exit status 2 if it has errors.
@@ -84,6 +87,7 @@ impl Qos {
             Qos::Confirm(confirm) => confirm.execute(),
             Qos::Rollback(rollback) => rollback.execute(),
             Qos::Simulate(simulate) => simulate.execute(),
+            Qos::Component(component) => component.execute(),
         }
     }
 }
@@ -221,6 +225,7 @@ fn text(state: &QosState) -> String {
         let rows: Vec<_> = direction.units.iter().map(row).collect();
         out += "\n";
         out += &output::table(&["UNIT", "COMMITTED", "WAIT", "WORK THAT WAITS", "MARKS"], &rows);
+        out += &component::table(&direction.components);
     }
     out
 }

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Answer, Call, Detached, Instance, Seen, Times};
+use super::answer::Answer;
+use super::instance::{Detached, Instance, Times};
+use super::seen::{Call, Seen};
 
 /// What attaches components of one library.
 pub trait Maker: Send + Sync {

@@ -1,6 +1,6 @@
 //! What a component from outside has done, for `ravelin qos show`, health and metrics.
 
-use super::{Detached, OnFault};
+use super::instance::{Detached, OnFault};
 
 /// What a component has done since it was attached, and whether it is still called.
 #[derive(Clone, Debug, PartialEq, Eq)]

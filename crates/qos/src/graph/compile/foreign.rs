@@ -2,13 +2,12 @@
 
 use super::super::chain::Link;
 use super::super::fault::{Code, Fault};
-use super::super::kinds::Component;
+use super::super::kinds::{Component, FOREIGN_BUDGET};
 use super::Build;
 use crate::behaviour::AggregateSet;
 use crate::behaviour::foreign::{
     Absent, Foreign, ForeignSettings, Instance, Library, LibraryState, OnFault, SharedMaker,
 };
-use crate::bound::view::FOREIGN_BUDGET;
 
 /// The constant by which the secret of a component is kept apart from what else comes of the graph's seed.
 const SECRET: u64 = 0x9e37_79b9_7f4a_7c15;
