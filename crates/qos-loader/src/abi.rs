@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use cipher_loader::shared::MappedLibrary;
-use qos::behaviour::foreign::{Answer, Call, Seen};
+use qos::behaviour::foreign::{Answer, Call, PacketView};
 
 use crate::error::AbiError;
 
@@ -36,7 +36,8 @@ pub(crate) struct Settings {
 
 pub(crate) type Create = unsafe extern "C" fn(*const Settings, *mut *mut c_void, *mut c_char, usize) -> i32;
 pub(crate) type Destroy = unsafe extern "C" fn(*mut c_void);
-pub(crate) type Run = unsafe extern "C" fn(*mut c_void, *const Call, *const Seen, *mut Answer, usize) -> i32;
+pub(crate) type Run =
+    unsafe extern "C" fn(*mut c_void, *const Call, *const PacketView, *mut Answer, usize) -> i32;
 type Describe = unsafe extern "C" fn() -> usize;
 
 /// The functions of a component, each of them code of the library.

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
 use std::time::Instant;
 
-use qos::behaviour::foreign::{Answer, Call, Detached, Instance, Seen, Times};
+use qos::behaviour::foreign::{Answer, Call, Detached, Instance, PacketView, Times};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::abi::{Functions, OK, Settings};
@@ -84,7 +84,7 @@ fn processor_ns() -> u64 {
 }
 
 impl Instance for Attached {
-    fn judge(&mut self, call: &Call, seen: &[Seen], answers: &mut [Answer]) -> Result<(), Detached> {
+    fn judge(&mut self, call: &Call, seen: &[PacketView], answers: &mut [Answer]) -> Result<(), Detached> {
         let count = seen.len().min(answers.len());
         if self.abandoned || count == 0 {
             return Err(Detached::Failed(-1));

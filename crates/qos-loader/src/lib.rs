@@ -23,4 +23,4 @@ mod timer;
 pub mod trial;
 
 pub use error::{AbiError, LoadError};
-pub use load::{Component, Request, load};
+pub use load::{Component, Request, load, load_named};

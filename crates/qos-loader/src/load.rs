@@ -1,11 +1,12 @@
 //! The way of a library from its file to calls: examined, tried, mapped.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use cipher_loader::shared::SharedLibrary;
 use cipher_loader::{Trial, Trust};
 use cipher_manifest::Digest;
-use qos::behaviour::foreign::{Instance, Maker};
+use qos::behaviour::foreign::{Instance, Library, LibraryState, Maker, SharedMaker};
 
 use crate::abi::{self, Description, SYMBOL};
 use crate::attached::Attached;
@@ -53,6 +54,22 @@ impl Component {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Load a library that the configuration names, as a daemon does: the file and the folders above it are root's, and the
+/// program that runs now has the hidden command [`trial::COMMAND`].
+///
+/// # Errors
+/// [`LoadError`]: the first rule that is broken, with a remedy.
+pub fn load_named(name: &str, path: &Path, sha256: Digest) -> Result<Library, LoadError> {
+    let loaded = load(&Request {
+        path: path.to_owned(),
+        sha256: Some(sha256),
+        trust: Trust::Root,
+        trial: Trial::own([trial::COMMAND]),
+    })?;
+    let state = LibraryState::Loaded(SharedMaker(Arc::new(loaded)));
+    Ok(Library { name: name.to_owned(), state })
 }
 
 impl Maker for Component {

@@ -5,7 +5,7 @@
 
 use cipher_loader::shared::{MappedLibrary, SharedLibrary};
 use cipher_loader::{Trial, TrialError};
-use qos::behaviour::foreign::{Action, Answer, Call, Instance, MOST_PACKETS, Seen};
+use qos::behaviour::foreign::{Action, Answer, Call, Instance, MOST_PACKETS, PacketView};
 use serde::{Deserialize, Serialize};
 
 pub use crate::abi::SYMBOL;
@@ -123,7 +123,7 @@ fn conduct(library: &MappedLibrary, order: &Order, stage: &dyn Fn(&str)) -> Resu
         // Mostly single packets, as in a chain, and all lengths of arrays.
         let count = if random.below(4) == 0 { 1 + random.below(MOST_PACKETS as u64) as usize } else { 1 };
         now_ns += random.below(200_000);
-        let seen: Vec<Seen> = (0..count).map(|_| packet(&mut random, now_ns)).collect();
+        let seen: Vec<PacketView> = (0..count).map(|_| packet(&mut random, now_ns)).collect();
         let call = Call { now_ns, random: random.next() };
         let (same_seen, same_call) = (seen.clone(), call);
         // One more behind the end, which must stay as it is.
@@ -159,10 +159,10 @@ fn conduct(library: &MappedLibrary, order: &Order, stage: &dyn Fn(&str)) -> Resu
 }
 
 /// Metadata of a packet: some of few users, so that they meet their limits, and now and then the ends of each range.
-fn packet(random: &mut Random, now_ns: u64) -> Seen {
+fn packet(random: &mut Random, now_ns: u64) -> PacketView {
     let is_edge = random.below(32) == 0;
     let any = |random: &mut Random| if is_edge { u32::MAX } else { random.next() as u32 };
-    Seen {
+    PacketView {
         arrived_ns: now_ns.saturating_sub(random.below(1_000_000)),
         cost_ns: if is_edge { u64::MAX } else { random.below(100_000) },
         packets: if is_edge { u32::MAX } else { 1 + random.below(44) as u32 },

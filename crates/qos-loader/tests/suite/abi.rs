@@ -4,7 +4,7 @@ use std::fs;
 use std::mem::offset_of;
 use std::process::Command;
 
-use qos::behaviour::foreign::{Answer, Call, Seen};
+use qos::behaviour::foreign::{Answer, Call, PacketView};
 
 use crate::lab::{Folder, root};
 
@@ -25,7 +25,7 @@ fn every_field_stands_where_the_header_has_it() {
     fields!(
         lines,
         "ravelin_qos_meta",
-        Seen,
+        PacketView,
         [
             "arrived_ns" = arrived_ns,
             "cost_ns" = cost_ns,

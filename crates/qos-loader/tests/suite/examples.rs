@@ -1,11 +1,11 @@
 //! The two examples: what they are for, and that they keep the rules.
 
-use qos::behaviour::foreign::{Answer, Call, Instance, Maker, Seen};
+use qos::behaviour::foreign::{Answer, Call, Instance, Maker, PacketView};
 use qos_loader::Component;
 
 use crate::lab::Folder;
 
-fn judge(instance: &mut dyn Instance, now_ns: u64, random: u64, seen: Seen) -> Answer {
+fn judge(instance: &mut dyn Instance, now_ns: u64, random: u64, seen: PacketView) -> Answer {
     let mut answers = [Answer::NONE];
     instance.judge(&Call { now_ns, random }, &[seen], &mut answers).unwrap();
     answers[0]
@@ -27,20 +27,23 @@ fn the_example_in_c_gives_each_user_a_quota() {
     assert_eq!((component.name(), component.version()), ("quota", "1.0"));
     assert_eq!((component.digest(), component.path()), (folder.digest(), &*folder.library()));
     let mut quota = make(&component, "packets=3 window=1000", 0);
-    let mut of = |user, ms: u64| judge(&mut *quota, ms * MS, 0, Seen { user, packets: 1, ..Seen::default() });
+    let mut of = |user, ms: u64| {
+        judge(&mut *quota, ms * MS, 0, PacketView { user, packets: 1, ..PacketView::default() })
+    };
     assert_eq!([of(1, 5), of(1, 6), of(2, 6), of(1, 7)], [PASS; 4]);
     assert_eq!([of(1, 8), of(1, 1004)], [POLICED; 2]);
     assert_eq!([of(2, 9), of(1, 1005)], [PASS; 2]);
     // A super-packet is as many as its pieces.
-    let mut large = |packets| judge(&mut *quota, 5 * MS, 0, Seen { user: 9, packets, ..Seen::default() });
+    let mut large =
+        |packets| judge(&mut *quota, 5 * MS, 0, PacketView { user: 9, packets, ..PacketView::default() });
     assert_eq!([large(4), large(3)], [POLICED, PASS]);
     for (parameters, ports, excess) in [
         ("packets=1 window=1 excess=red", 0, Answer { changes: 1, colour: 2, ..PASS }),
         ("excess=port packets=1 window=1", 1, Answer { action: 3, ..PASS }),
     ] {
         let mut quota = make(&component, parameters, ports);
-        assert_eq!(judge(&mut *quota, 0, 0, Seen { user: 1, ..Seen::default() }), PASS);
-        assert_eq!(judge(&mut *quota, 0, 0, Seen { user: 1, ..Seen::default() }), excess);
+        assert_eq!(judge(&mut *quota, 0, 0, PacketView { user: 1, ..PacketView::default() }), PASS);
+        assert_eq!(judge(&mut *quota, 0, 0, PacketView { user: 1, ..PacketView::default() }), excess);
     }
     let why = component.make("packets=1 window=1 excess=port", 0, 0, 0).err().unwrap();
     assert_eq!(why, "excess=port needs a port: write ports = [\"CLASS\"] in the graph");
@@ -64,7 +67,12 @@ fn the_example_in_rust_drops_at_random_beyond_a_rate() {
     let mut second = |at: u64, octets: u32, ecn: u8| {
         let answers = (0..1_000).map(|ms| {
             random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            judge(&mut *gentle, (at * 1_000 + ms) * MS, random, Seen { octets, ecn, ..Seen::default() })
+            judge(
+                &mut *gentle,
+                (at * 1_000 + ms) * MS,
+                random,
+                PacketView { octets, ecn, ..PacketView::default() },
+            )
         });
         answers.filter(|answer| *answer != PASS).collect::<Vec<_>>()
     };

@@ -1,7 +1,7 @@
 //! A behaviour whose code comes from outside of the tree: what it is shown, what it may answer, and what becomes of it
 //! if it answers something else.
 //!
-//! What enters: packets as [`Seen`], in the layout of the C header `include/ravelin-qos.h`. What leaves: an [`Answer`]
+//! What enters: packets as [`PacketView`], in the layout of the C header `include/ravelin-qos.h`. What leaves: an [`Answer`]
 //! for each, which is judged here before anything follows from it. The call itself is an [`Instance`]'s, which the room
 //! `qos-loader` has for shared libraries. A component that breaks a rule is detached: it is not called again, and its
 //! packets pass or end, as the description says.
@@ -9,15 +9,15 @@
 mod answer;
 mod instance;
 mod library;
+mod packet_view;
 mod report;
-mod seen;
 
 pub use answer::{Action, Answer, BrokenRule, Judged};
 pub use instance::{Detached, Instance, MOST_PACKETS, OnFault, Times};
 pub(crate) use library::Absent;
 pub use library::{Libraries, Library, LibraryState, Maker, SharedMaker};
+pub use packet_view::{Call, PacketView};
 pub use report::Report;
-pub use seen::{Call, Seen};
 
 use super::only::AggregateSet;
 use crate::component::{About, Behaviour, Cause, Context, Entry, Verdict};
@@ -48,12 +48,12 @@ pub struct Foreign {
     dropped: u64,
     /// Packets that came when the component was detached.
     unjudged: u64,
-    seen: Vec<Seen>,
+    seen: Vec<PacketView>,
     answers: Vec<Answer>,
 }
 
 impl Foreign {
-    /// Attach an instance.
+    /// Attach an instance with these settings.
     pub fn new(settings: ForeignSettings, instance: Box<dyn Instance>) -> Foreign {
         Foreign {
             settings,
@@ -95,7 +95,7 @@ impl Foreign {
         self.answers.clear();
         for entry in batch.iter() {
             if self.is_mine(entry) {
-                self.seen.push(Seen::of(&entry.meta));
+                self.seen.push(PacketView::of(&entry.meta));
                 self.answers.push(Answer::NONE);
             }
         }

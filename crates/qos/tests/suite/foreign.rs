@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use qos::behaviour::AggregateSet;
 use qos::behaviour::foreign::{
     Answer, BrokenRule, Call, Detached, Foreign, ForeignSettings, Instance, Libraries, Library, LibraryState,
-    MOST_PACKETS, Maker, OnFault, Seen, SharedMaker, Times,
+    MOST_PACKETS, Maker, OnFault, PacketView, SharedMaker, Times,
 };
 use qos::graph::description::HookPoint;
 use qos::graph::{Code, Graph, House, check_compiled, compile, print, read};
@@ -25,8 +25,8 @@ struct Scripted<F> {
     calls: Arc<AtomicU32>,
 }
 
-impl<F: FnMut(&Seen) -> Result<Answer, Detached> + Send> Instance for Scripted<F> {
-    fn judge(&mut self, _: &Call, seen: &[Seen], answers: &mut [Answer]) -> Result<(), Detached> {
+impl<F: FnMut(&PacketView) -> Result<Answer, Detached> + Send> Instance for Scripted<F> {
+    fn judge(&mut self, _: &Call, seen: &[PacketView], answers: &mut [Answer]) -> Result<(), Detached> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         assert!(seen.len() <= MOST_PACKETS && seen.len() == answers.len());
         for (seen, to) in seen.iter().zip(answers) {
@@ -53,7 +53,7 @@ fn settings() -> ForeignSettings {
 
 fn foreign(
     settings: ForeignSettings,
-    answer: impl FnMut(&Seen) -> Result<Answer, Detached> + Send + 'static,
+    answer: impl FnMut(&PacketView) -> Result<Answer, Detached> + Send + 'static,
 ) -> (Foreign, Arc<AtomicU32>) {
     let calls = Arc::new(AtomicU32::new(0));
     let scripted = Scripted { answer, calls: Arc::clone(&calls) };
@@ -128,7 +128,7 @@ fn packets_of_a_detached_component_end_if_the_graph_says_so() {
 fn what_a_slow_call_answered_is_carried_out_before_the_component_is_detached() {
     struct Slow;
     impl Instance for Slow {
-        fn judge(&mut self, _: &Call, _: &[Seen], answers: &mut [Answer]) -> Result<(), Detached> {
+        fn judge(&mut self, _: &Call, _: &[PacketView], answers: &mut [Answer]) -> Result<(), Detached> {
             answers.fill(Answer { action: 3, value: 0, ..PASS });
             Err(Detached::Slow { calls: 4, budget_ns: 10, took_ns: 11 })
         }
@@ -195,7 +195,7 @@ fn a_component_is_shown_every_field_but_no_octet() {
         index: 15,
         amount: qos::Amount { packets: 16, octets: u64::MAX, ns: 17 },
     };
-    let seen = Seen {
+    let seen = PacketView {
         arrived_ns: 11,
         cost_ns: 17,
         packets: 16,
@@ -219,17 +219,17 @@ fn a_component_is_shown_every_field_but_no_octet() {
         direction: 1,
         index: 15,
     };
-    assert_eq!(Seen::of(&meta), seen);
-    assert_eq!((size_of::<Seen>(), size_of::<Answer>(), size_of::<Call>()), (64, 16, 16));
+    assert_eq!(PacketView::of(&meta), seen);
+    assert_eq!((size_of::<PacketView>(), size_of::<Answer>(), size_of::<Call>()), (64, 16, 16));
 }
 
 /// A gateway with one library, whose instances drop what has an odd SPI.
-struct Odd;
+struct OddMaker;
 
-impl Maker for Odd {
+impl Maker for OddMaker {
     fn make(&self, parameters: &str, _: u32, _: u64, _: u64) -> Result<Box<dyn Instance>, String> {
         let calls = Arc::default();
-        let answer = |seen: &Seen| match seen.spi % 2 {
+        let answer = |seen: &PacketView| match seen.spi % 2 {
             0 => Ok(PASS),
             _ => Ok(Answer { action: 2, value: 1, ..PASS }),
         };
@@ -246,7 +246,7 @@ fn house(state: LibraryState) -> House {
 }
 
 fn loaded() -> House {
-    house(LibraryState::Loaded(SharedMaker(Arc::new(Odd))))
+    house(LibraryState::Loaded(SharedMaker(Arc::new(OddMaker))))
 }
 
 fn graph(parameters: &str) -> String {

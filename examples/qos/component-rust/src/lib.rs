@@ -14,14 +14,14 @@ const WHOLE: u64 = 1 << 32;
 
 // The records of include/ravelin-qos.h, in its order.
 
-/// `struct ravelin_qos_call`.
+/// The record `struct ravelin_qos_call` of the C header.
 #[repr(C)]
 pub struct Call {
     now_ns: u64,
     random: u64,
 }
 
-/// `struct ravelin_qos_meta`.
+/// The record `struct ravelin_qos_meta` of the C header.
 #[repr(C)]
 pub struct Meta {
     arrived_ns: u64,
@@ -48,7 +48,7 @@ pub struct Meta {
     index: u8,
 }
 
-/// `struct ravelin_qos_verdict`.
+/// The record `struct ravelin_qos_verdict` of the C header.
 #[repr(C)]
 pub struct Verdict {
     action: u32,
@@ -59,7 +59,7 @@ pub struct Verdict {
     reserved: u16,
 }
 
-/// `struct ravelin_qos_settings`.
+/// The record `struct ravelin_qos_settings` of the C header.
 #[repr(C)]
 pub struct Settings {
     parameters: *const c_char,
@@ -69,7 +69,7 @@ pub struct Settings {
     reserved: u32,
 }
 
-/// `struct ravelin_qos_component`.
+/// The record `struct ravelin_qos_component` of the C header.
 #[repr(C)]
 pub struct Component {
     abi_major: u32,

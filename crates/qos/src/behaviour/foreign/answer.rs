@@ -20,7 +20,7 @@ pub struct Answer {
     pub colour: u8,
     /// The new DSCP of the outer header, 0 to 63; 0 if it is not changed.
     pub dscp: u8,
-    /// Reserved: 0.
+    /// The reserved field, which is 0.
     pub reserved: u16,
 }
 
@@ -39,7 +39,7 @@ pub enum Action {
     Pass,
     /// The packet goes on, marked as having met congestion.
     Mark,
-    /// The packet ends.
+    /// The packet ends for this cause.
     Drop(Cause),
     /// The packet goes on in the class of this port.
     To(usize),

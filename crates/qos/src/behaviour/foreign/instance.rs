@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::answer::{Answer, BrokenRule};
-use super::seen::{Call, Seen};
+use super::packet_view::{Call, PacketView};
 
 /// The most packets of one call.
 pub const MOST_PACKETS: usize = 64;
@@ -15,7 +15,7 @@ pub trait Instance: Send {
     ///
     /// # Errors
     /// The component must not be called again. Answers that are there nevertheless are carried out if they are sound.
-    fn judge(&mut self, call: &Call, seen: &[Seen], answers: &mut [Answer]) -> Result<(), Detached>;
+    fn judge(&mut self, call: &Call, seen: &[PacketView], answers: &mut [Answer]) -> Result<(), Detached>;
 
     /// The calls that took longer than the component may, and the longest time of a call in nanoseconds.
     fn times(&self) -> Times;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::answer::Answer;
 use super::instance::{Detached, Instance, Times};
-use super::seen::{Call, Seen};
+use super::packet_view::{Call, PacketView};
 
 /// What attaches components of one library.
 pub trait Maker: Send + Sync {
@@ -94,7 +94,7 @@ impl Libraries {
 pub(crate) struct Absent;
 
 impl Instance for Absent {
-    fn judge(&mut self, _: &Call, _: &[Seen], _: &mut [Answer]) -> Result<(), Detached> {
+    fn judge(&mut self, _: &Call, _: &[PacketView], _: &mut [Answer]) -> Result<(), Detached> {
         Err(Detached::Failed(-1))
     }
 

@@ -1,7 +1,6 @@
 //! `ravelin qos component check`: whether a library with a component keeps the rules, and what it does with packets.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use api::{QosComponentCheck, QosComponentChecked, QosComponentState, QosComponentTrial};
 use cipher_loader::shared::SharedLibrary;
@@ -9,10 +8,10 @@ use cipher_loader::{Trial, Trust};
 use cipher_manifest::Digest;
 use clap::{Args, Subcommand};
 use config::ComponentConfig;
-use qos::behaviour::foreign::{Library, LibraryState, SharedMaker};
+use qos::behaviour::foreign::Library;
 use qos::graph::quantity;
+use qos_loader::LoadError;
 use qos_loader::trial::{self, Order, SYMBOL, Tried};
-use qos_loader::{LoadError, Request};
 
 use crate::exit::{Failure, Kind};
 use crate::output;
@@ -36,7 +35,7 @@ Examples:
 
 The exit status is 1 if a check fails.")]
 pub struct Check {
-    /// The shared library.
+    /// The path of the shared library.
     file: PathBuf,
     /// The text that a graph gives the component.
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -176,16 +175,8 @@ pub(super) fn table(components: &[QosComponentState]) -> String {
 
 /// A library that the configuration names, loaded into this process.
 pub(super) fn loaded(component: &ComponentConfig) -> anyhow::Result<Library> {
-    let request = Request {
-        path: component.path.clone(),
-        sha256: Some(component.sha256),
-        trust: Trust::Root,
-        trial: Trial::own([trial::COMMAND]),
-    };
-    let loaded = qos_loader::load(&request).map_err(|error| {
-        let text = format!("the component {:?}: {error}", component.name);
-        Failure::with_remedy(Kind::BadInput, text, error.remedy())
-    })?;
-    let state = LibraryState::Loaded(SharedMaker(Arc::new(loaded)));
-    Ok(Library { name: component.name.clone(), state })
+    let ComponentConfig { name, path, sha256 } = component;
+    qos_loader::load_named(name, path, *sha256).map_err(|error| {
+        Failure::with_remedy(Kind::BadInput, format!("the component {name:?}: {error}"), error.remedy())
+    })
 }

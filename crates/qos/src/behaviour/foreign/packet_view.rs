@@ -15,7 +15,7 @@ pub struct Call {
 /// What is known of a packet: the C header's `struct ravelin_qos_meta`, 64 octets. Each field is one of [`Meta`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct PacketView {
     /// The time of arrival, in nanoseconds of the monotonic clock.
     pub arrived_ns: u64,
     /// The nanoseconds of a processor that the packet is expected to cost.
@@ -62,11 +62,11 @@ pub struct Seen {
     pub index: u8,
 }
 
-impl Seen {
+impl PacketView {
     /// What is shown of a packet. A number that is too large for its field is shown as the largest.
-    pub fn of(meta: &Meta) -> Seen {
+    pub fn of(meta: &Meta) -> PacketView {
         let short = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        Seen {
+        PacketView {
             arrived_ns: meta.arrived.0,
             cost_ns: meta.amount.ns,
             packets: short(meta.amount.packets),
