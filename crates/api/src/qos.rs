@@ -19,6 +19,9 @@ pub struct QosCheck {
     pub classes: Vec<String>,
     /// What is wrong, in the order of the text.
     pub findings: Vec<Finding>,
+    /// Sentences about what could not be checked here.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// The answer of `ravelin qos presets`.

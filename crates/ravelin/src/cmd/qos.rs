@@ -94,8 +94,9 @@ impl Qos {
 
 impl Check {
     fn execute(self) -> anyhow::Result<()> {
-        let report = match self.graph.outcome(&self.graph.house()?)? {
-            Outcome::Sound(graph) => qos_plan::sound(&graph),
+        let house = self.graph.house()?;
+        let report = match self.graph.outcome(&house)? {
+            Outcome::Sound(graph) => qos_plan::sound(&graph, &house),
             Outcome::Broken(broken) => {
                 if !self.json {
                     eprintln!("{broken}");
@@ -122,7 +123,9 @@ fn summary(report: &api::QosCheck) -> String {
             } else {
                 format!("{} classes", report.classes.len())
             };
-            format!("{}: {classes} ({}), {errors}\n", report.file, report.classes.join(", "))
+            let mut out = format!("{}: {classes} ({}), {errors}\n", report.file, report.classes.join(", "));
+            report.notes.iter().for_each(|note| out += &format!("note: {note}\n"));
+            out
         }
         false => format!("{}: {errors}\n", report.file),
     }
