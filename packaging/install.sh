@@ -93,6 +93,7 @@ for file in "$here"/schema/*.json; do
 	place 644 "$file" "$prefix/share/ravelin/schema/${file##*/}"
 done
 place 644 "$here/include/ravelin.h" "$prefix/include/ravelin.h"
+place 644 "$here/include/ravelin-qos.h" "$prefix/include/ravelin-qos.h"
 for file in "$here"/doc/*; do
 	[ -f "$file" ] && place 644 "$file" "$doc/${file##*/}"
 done

@@ -16,7 +16,7 @@ $xtask man "$tree/man" --program "$program"
 "$program" completions fish > "$tree/completions/ravelin.fish"
 "$program" schema --write "$tree/schema"
 cp "$root"/crates/ravelin/src/cmd/init/*.service "$tree/systemd/"
-cp "$root/include/ravelin.h" "$tree/include/"
+cp "$root"/include/{ravelin.h,ravelin-qos.h} "$tree/include/"
 cp "$root"/{README.md,CHANGELOG.md,SECURITY.md,LICENSE-MIT,LICENSE-APACHE} "$tree/doc/"
 # A program that needs no shared library has all of them inside.
 static=()

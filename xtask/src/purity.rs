@@ -15,7 +15,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms that talk to the kernel or the processor in its own words.
-const UNSAFE_ROOMS: &[&str] = &["cipher-loader", "cipher-worker", "crypto-mb", "lab", "netio", "sockmon"];
+const UNSAFE_ROOMS: &[&str] =
+    &["cipher-loader", "cipher-worker", "crypto-mb", "lab", "netio", "qos-loader", "sockmon"];
 
 /// The highest level without effects.
 const PURE: u8 = 4;

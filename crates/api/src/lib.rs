@@ -28,6 +28,7 @@ mod pin;
 mod policy;
 mod policy_change;
 mod qos;
+mod qos_component;
 mod qos_reservation;
 mod qos_sojourn;
 mod qos_top;
@@ -95,6 +96,7 @@ pub use qos::{
     QosPathCost, QosPlan, QosPreset, QosPresets, QosSimulation, QosSimulationEnd, QosState, QosSuiteCost,
     QosTerms, QosUnit, QosUnitState, QosVerdict, QosWindow,
 };
+pub use qos_component::{QosComponentCheck, QosComponentChecked, QosComponentState, QosComponentTrial};
 pub use qos_reservation::{
     QosFlow, QosHolder, QosRefresh, QosReservation, QosReservationRemoved, QosReservations, QosReserve,
     QosReserved, QosResource, QosResourceKind, QosTaken,

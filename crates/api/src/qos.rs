@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Finding, QosResource, QosSojourn, Waiting};
+use crate::{Finding, QosComponentState, QosResource, QosSojourn, Waiting};
 
 /// The answer of `ravelin qos check`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -19,6 +19,9 @@ pub struct QosCheck {
     pub classes: Vec<String>,
     /// What is wrong, in the order of the text.
     pub findings: Vec<Finding>,
+    /// Sentences about what could not be checked here.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// The answer of `ravelin qos presets`.
@@ -141,6 +144,9 @@ pub struct QosDirectionState {
     pub classes: Vec<QosClassCounts>,
     /// The crypto units of the graph.
     pub units: Vec<QosUnitState>,
+    /// The components from outside in its chains.
+    #[serde(default)]
+    pub components: Vec<QosComponentState>,
 }
 
 /// What came of a class at one queue. What arrived has left, was dropped, was given back in an exchange of graphs, or

@@ -93,6 +93,7 @@ documents! {
     PolicyReload "policy-reload" ["policy reload --json"],
     QosApplied "qos-applied" ["qos apply --json", "qos confirm --json", "qos rollback --json"],
     QosCheck "qos-check" ["qos check --json"],
+    QosComponentChecked "qos-component-check" ["qos component check --json"],
     QosGraph "qos-graph" ["qos show --graph --json"],
     QosPacket "qos-packet" ["qos simulate --json"],
     QosPlan "qos-plan" ["qos plan --json"],

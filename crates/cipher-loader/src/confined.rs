@@ -4,6 +4,7 @@
 //! only then the library is mapped, so that its constructors run under it (docs/design/0035). Behind the mapping a
 //! second filter takes away what the dynamic loader needed.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -68,7 +69,7 @@ fn mapped(library: OwnedFd, manifest: OwnedFd, answer: &Answer, memory: u64) -> 
     let manifest = Sealed::inherited(manifest).and_then(|sealed| sealed.octets());
     let manifest = manifest.map_err(|error| system("the manifest", &error))?;
     let manifest = Manifest::parse(&manifest).map_err(|error| system("the manifest", &error))?;
-    outside(&library).map_err(|error| system("the libraries outside", &error))?;
+    outside(&library, elf::SYMBOL).map_err(|error| system("the libraries outside", &error))?;
     // The first call asks the kernel, which the filter would refuse.
     let _ = rustix::param::page_size();
     // Closing it would need one call more.
@@ -78,7 +79,7 @@ fn mapped(library: OwnedFd, manifest: OwnedFd, answer: &Answer, memory: u64) -> 
         .map_err(|error| system("the filter", &error))?;
     answer.stage("constructors");
     filter.begin().map_err(|error| system("the filter", &error))?;
-    let mapped = Mapped::open(library, &manifest, &maps).map_err(|error| described(&error))?;
+    let mapped = Mapped::open(library, &manifest.library.file, &maps).map_err(|error| described(&error))?;
     filter.close().map_err(|error| system("the second filter", &error))?;
     answer.stage("description");
     let cipher = mapped.cipher(&manifest).map_err(|error| described(&error))?;
@@ -87,9 +88,9 @@ fn mapped(library: OwnedFd, manifest: OwnedFd, answer: &Answer, memory: u64) -> 
 }
 
 /// Load what the library may need from outside while files can still be opened.
-pub(crate) fn outside(library: &Sealed) -> Result<(), String> {
+pub(crate) fn outside(library: &Sealed, symbol: &'static CStr) -> Result<(), String> {
     let octets = library.octets().map_err(|error| error.to_string())?;
-    for name in elf::check(&octets).map_err(|error| error.to_string())? {
+    for name in elf::check(&octets, symbol).map_err(|error| error.to_string())? {
         // SAFETY: these are the C library's own files, and the names are this program's.
         let loaded = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) };
         // It stays.

@@ -41,8 +41,8 @@ pub enum ElfError {
     #[error("it has a segment that is both written and executed")]
     WritableCode,
     /// The file does not export the one symbol.
-    #[error("it does not export the function ravelin_cipher_v1")]
-    Symbol,
+    #[error("it does not export the function {0}")]
+    Symbol(&'static str),
 }
 
 impl ElfError {
@@ -53,7 +53,7 @@ impl ElfError {
             ElfError::Machine(_) => "build the library on or for this processor",
             ElfError::Kind(_) | ElfError::Interpreter => "link with -shared",
             ElfError::Needed(_) => {
-                "link what the cipher needs into the library; only libc, libm and libgcc_s may be outside"
+                "link what it needs into the library; only libc, libm and libgcc_s may be outside"
             }
             ElfError::SearchPath => "link without -rpath",
             ElfError::TextRelocations => "compile with -fPIC, and link with -z text",
@@ -63,14 +63,14 @@ impl ElfError {
             ElfError::WritableCode => {
                 "link without -N and without sections that are both written and executed"
             }
-            ElfError::Symbol => {
-                "define ravelin_cipher_v1 with RAVELIN_CIPHER_EXPORT and, in C++, extern \"C\""
+            ElfError::Symbol(_) => {
+                "define it with the macro of the header whose name ends in EXPORT and, in C++, extern \"C\""
             }
         }
     }
 }
 
-/// The one symbol that a library exports.
+/// The one symbol that the library of a cipher exports.
 pub(crate) const SYMBOL: &CStr = c"ravelin_cipher_v1";
 
 /// The libraries that may stay outside: those that this program has itself.
@@ -113,11 +113,11 @@ pub(crate) fn written(octets: &[u8]) -> Vec<std::ops::Range<u64>> {
     read().unwrap_or_default()
 }
 
-/// The libraries outside that these octets name; other rules that they break are errors.
+/// The libraries outside that the octets of a library name, which must export the symbol.
 ///
 /// # Errors
 /// [`ElfError`]: the first rule that is broken.
-pub(crate) fn check(octets: &[u8]) -> Result<Vec<&'static str>, ElfError> {
+pub(crate) fn check(octets: &[u8], symbol: &'static CStr) -> Result<Vec<&'static str>, ElfError> {
     let header = Header::parse(octets).map_err(|_| ElfError::Damaged("its header is none"))?;
     let endian = header.endian().map_err(|_| ElfError::Damaged("its byte order is none"))?;
     if header.e_machine(endian) != MACHINE {
@@ -137,7 +137,7 @@ pub(crate) fn check(octets: &[u8]) -> Result<Vec<&'static str>, ElfError> {
     let file = Image { octets, endian, segments };
     file.segments()?;
     let needed = file.dynamic()?;
-    file.symbol(header)?;
+    file.symbol(header, symbol)?;
     Ok(needed)
 }
 
@@ -224,7 +224,7 @@ impl<'a> Image<'a> {
     }
 
     /// Whether the symbol is there, as far as sections say; the dynamic loader has the last word.
-    fn symbol(&self, header: &Header) -> Result<(), ElfError> {
+    fn symbol(&self, header: &Header, wanted: &'static CStr) -> Result<(), ElfError> {
         let damaged = |_| ElfError::Damaged("its symbols are none");
         let sections = header.sections(self.endian, self.octets).map_err(damaged)?;
         let symbols = sections.symbols(self.endian, self.octets, elf::SHT_DYNSYM).map_err(damaged)?;
@@ -232,9 +232,13 @@ impl<'a> Image<'a> {
             let name = symbol.name(self.endian, symbols.strings());
             !symbol.is_undefined(self.endian)
                 && symbol.st_type() == elf::STT_FUNC
-                && name == Ok(SYMBOL.to_bytes())
+                && name == Ok(wanted.to_bytes())
         });
-        if found || symbols.is_empty() && sections.is_empty() { Ok(()) } else { Err(ElfError::Symbol) }
+        if found || symbols.is_empty() && sections.is_empty() {
+            Ok(())
+        } else {
+            Err(ElfError::Symbol(wanted.to_str().unwrap_or("?")))
+        }
     }
 }
 

@@ -199,13 +199,12 @@ impl LoadError {
     pub fn remedy(&self) -> &'static str {
         match self {
             LoadError::File { why, .. } => match why {
-                FileFault::Path => "write the whole path of the manifest, from / on",
+                FileFault::Path => "write the whole path, from / on",
                 FileFault::Owner(_) => {
-                    "have root copy the cipher to a folder of root's own, or `chown root` it"
+                    "have root copy the file to a folder of root's own, or `chown root` it"
                 }
                 FileFault::Writable(_) => {
-                    "install the cipher below folders that only root can write, as /etc/ravelin/ciphers; its own files \
-                     need `chmod go-w`"
+                    "install it below folders that only root can write, as /etc/ravelin; its own files need `chmod go-w`"
                 }
                 FileFault::Link => "write the path that the link leads to",
                 FileFault::Kind => "name a file; devices, pipes and folders are not read",
@@ -216,7 +215,7 @@ impl LoadError {
                 "if the file is the right one, write its digest into the manifest (`sha256sum`), else copy the file again"
             }
             LoadError::Digest { .. } => {
-                "if the manifest is the right one, write its digest into the configuration"
+                "if the file is the right one, write its digest into the configuration (`sha256sum`)"
             }
             LoadError::NoDigest { .. } => "write the digest that `sha256sum` prints into the configuration",
             LoadError::Document { why, .. } => why.remedy(),

@@ -83,7 +83,8 @@ pub fn examine(manifest: &Path, sha256: Option<Digest>, trust: Trust) -> Result<
     let library = folder.seal(parsed.library.file.as_ref())?;
     let octets = library.octets().map_err(|error| LoadError::System("cannot read sealed memory", error))?;
     let library_digest = same(&parsed.library.file, parsed.library.sha256, Digest::of(&octets))?;
-    elf::check(&octets).map_err(|why| LoadError::Elf { file: folder.path(&parsed.library.file), why })?;
+    elf::check(&octets, elf::SYMBOL)
+        .map_err(|why| LoadError::Elf { file: folder.path(&parsed.library.file), why })?;
     Ok(Examined {
         digests: Digests { manifest: got, library: library_digest, vectors: vectors_digest },
         manifest: parsed,

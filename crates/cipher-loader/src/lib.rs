@@ -14,6 +14,7 @@
 //! | `library` | calls |
 //! | [`confined`] | a process that runs a library and can do nothing else |
 //! | [`cycles`] | the time stamp counter, for those who measure |
+//! | [`shared`] | a library that is no cipher, under the same rules of files, memory and trial: for other rooms |
 //! | [`valgrind`] | which octets count as never written, for the check of constant time |
 //!
 //! A library that was loaded is code of this process, and can do what the process can. The trial finds mistakes, and it
@@ -33,6 +34,7 @@ mod load;
 mod maps;
 mod registers;
 mod sealed;
+pub mod shared;
 pub mod subject;
 pub mod trial;
 mod trial_error;

@@ -9,7 +9,7 @@ mod block;
 mod form;
 mod stream;
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -64,8 +64,8 @@ pub(crate) struct Mapped {
 
 impl Mapped {
     /// Map a sealed library; its constructors run.
-    pub(crate) fn open(sealed: Sealed, manifest: &Manifest, maps: &Maps) -> Result<Mapped, LoadError> {
-        let refused = |why: String| LoadError::Link { library: manifest.library.file.clone(), why };
+    pub(crate) fn open(sealed: Sealed, name: &str, maps: &Maps) -> Result<Mapped, LoadError> {
+        let refused = |why: String| LoadError::Link { library: name.to_owned(), why };
         let path = sealed.path();
         // Without `_sealed` the path could name another library while this one is mapped.
         let sealed = ManuallyDrop::new(sealed);
@@ -80,6 +80,18 @@ impl Mapped {
             return Err(refused("it gave another library".to_owned()));
         }
         Ok(Mapped { library, _sealed: sealed, ranges })
+    }
+
+    /// The address of a symbol, if it is code of the library.
+    pub(crate) fn code(&self, symbol: &CStr) -> Option<usize> {
+        // SAFETY: the symbol is only looked up; its address is a number until it is known to be code of the library.
+        let found = unsafe { self.library.get::<*const c_void>(symbol.to_bytes_with_nul()) }.ok()?;
+        Some(*found as usize).filter(|address| self.ranges.is_code(*address))
+    }
+
+    /// The places of the library in the memory of this process.
+    pub(crate) fn ranges(&self) -> &Ranges {
+        &self.ranges
     }
 
     /// The places of the library that it may write.
@@ -128,7 +140,7 @@ impl LoadedCipher {
     /// Map a sealed library that passed its trial, and find the manifest's cipher in it.
     pub(crate) fn open(sealed: Sealed, manifest: &Manifest) -> Result<LoadedCipher, LoadError> {
         let maps = Maps::open().map_err(|error| LoadError::System("cannot open /proc/self/maps", error))?;
-        Mapped::open(sealed, manifest, &maps)?.cipher(manifest)
+        Mapped::open(sealed, &manifest.library.file, &maps)?.cipher(manifest)
     }
 
     /// Prepare a key, and let the library judge its length.

@@ -6,6 +6,7 @@
 //! and ends the child at a deadline. A library that fails, ends the process or asks the kernel for something is named
 //! with what it did.
 
+mod any;
 mod child;
 pub(crate) mod filter;
 mod record;
@@ -13,7 +14,7 @@ mod record;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
@@ -27,9 +28,11 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::examined::Examined;
 use crate::sealed::Sealed;
+use crate::shared::SharedLibrary;
 use crate::trial_error::TrialError;
-use record::{MOST, TASK, VARIABLE};
+use record::{LIBRARY_ORDER, LIBRARY_VARIABLE, MOST, TASK, VARIABLE};
 
+pub use any::{AnyTask, library_child_main};
 pub(crate) use child::{Answer, described, short};
 pub use child::{Task, child_main, child_main_with};
 pub(crate) use record::Record;
@@ -143,6 +146,43 @@ fn child(
             command.stderr(errors.try_clone().map_err(started)?);
         }
     }
+    followed(command, numbers, (from, to), seconds)
+}
+
+/// Have a child map a library and do its task. It has so many seconds of processor time, and five times as many may
+/// pass. `order` is for the task.
+///
+/// # Errors
+/// [`TrialError`]: what the library did that it must not do, or what was wrong with it.
+pub fn run_library(
+    trial: &Trial,
+    library: &SharedLibrary,
+    order: &str,
+    seconds: u64,
+) -> Result<String, TrialError> {
+    let started = |error: io::Error| TrialError::Start(error.to_string());
+    let (from, to) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| started(error.into()))?;
+    let numbers = [library.as_fd(), to.as_fd()].map(|fd| fd.as_raw_fd());
+    let [image, answer] = numbers;
+    let mut command = Command::new(&trial.program);
+    command.args(&trial.arguments).env_clear();
+    command.env(LIBRARY_VARIABLE, format!("{image},{answer}"));
+    command.env(LIBRARY_ORDER, format!("{seconds},{order}"));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match followed(command, numbers, (from, to), seconds.saturating_mul(5))? {
+        Record::Done(detail) => Ok(clean(&detail, LONGEST)),
+        _ => Err(TrialError::Answer("the end".to_owned())),
+    }
+}
+
+/// Start the command with these descriptors and no others, and read what it says until it ends.
+fn followed<const N: usize>(
+    mut command: Command,
+    numbers: [i32; N],
+    (from, to): (OwnedFd, OwnedFd),
+    seconds: u64,
+) -> Result<Record, TrialError> {
+    let started = |error: io::Error| TrialError::Start(error.to_string());
     // SAFETY: between fork and exec only close_range and fcntl are called, which are safe there.
     unsafe { command.pre_exec(move || inherit(&numbers)) };
     let child = command.spawn().map_err(started)?;

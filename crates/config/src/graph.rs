@@ -6,10 +6,11 @@ use std::io::Read as _;
 use std::path::Path;
 
 use crypto::Suites;
+use qos::behaviour::foreign::{Libraries, Library, LibraryState};
 use qos::graph::{self, Aggregates, Description, Fault, House, PRESETS};
 
 use super::report::Report;
-use super::{Config, GraphSource, QosConfig};
+use super::{ComponentConfig, Config, GraphSource, QosConfig};
 
 /// The longest text of a graph, in octets.
 pub const MAX_GRAPH: usize = 1 << 20;
@@ -172,7 +173,16 @@ pub fn house(suites: &Suites, kernel_queues: Option<u8>) -> House {
 /// The gateway as a configuration describes it.
 pub fn house_of(config: &Config) -> House {
     let kernel_queues = config.qos.as_ref().map_or(QosConfig::KERNEL_QUEUES, |qos| qos.kernel_queues);
-    house(&config.crypto.ciphers.suites, Some(kernel_queues))
+    let libraries = libraries_of(config);
+    House { libraries, ..house(&config.crypto.ciphers.suites, Some(kernel_queues)) }
+}
+
+/// The libraries of components that a configuration names. None is loaded.
+pub fn libraries_of(config: &Config) -> Libraries {
+    let named = config.qos.iter().flat_map(|qos| &qos.components);
+    let library =
+        |component: &ComponentConfig| Library { name: component.name.clone(), state: LibraryState::Named };
+    Libraries::Named(named.map(library).collect())
 }
 
 /// The graph that `[qos]` names, checked against the gateway that the configuration describes; `None` without `[qos]`.

@@ -28,7 +28,7 @@ pub mod scrub_text;
 mod suggestion;
 mod translation;
 
-pub use self::qos::{GraphSource, QosConfig};
+pub use self::qos::{ComponentConfig, GraphSource, QosConfig};
 pub use self::scrub::ScrubConfig;
 pub use audit::{AuditConfig, RemoteAudit};
 pub use ciphers::{CipherConfig, CipherSource, CiphersConfig, Isolation, RefusedCipher};
@@ -36,7 +36,8 @@ pub use costs::{load_costs, read_costs};
 pub use flows::FlowsConfig;
 pub use gateway::GatewayConfig;
 pub use graph::{
-    BrokenGraph, GraphError, LoadedGraph, MAX_GRAPH, classes_of, house, house_of, load_graph, load_graph_for,
+    BrokenGraph, GraphError, LoadedGraph, MAX_GRAPH, classes_of, house, house_of, libraries_of, load_graph,
+    load_graph_for,
 };
 pub use icmp::IcmpConfig;
 pub use io::OuterIo;

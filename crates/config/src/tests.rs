@@ -511,7 +511,7 @@ fn tables_of_ciphers_that_contradict_are_faults() {
 #[test]
 fn the_graph_of_classes_is_a_preset_or_stands_in_a_file() {
     let qos = |lines: &str| parse(&format!("policy = \"p\"\n[qos]\n{lines}"));
-    let want = |graph, kernel_queues| Some(QosConfig { graph, kernel_queues });
+    let want = |graph, kernel_queues| Some(QosConfig { graph, kernel_queues, components: Vec::new() });
     assert_eq!(qos("preset = \"voice\"").unwrap().qos, want(GraphSource::Preset("voice"), 4));
     let file = GraphSource::File(PathBuf::from("/etc/ravelin/qos.toml"));
     assert_eq!(qos("file = \"qos.toml\"\nkernel_queues = 16").unwrap().qos, want(file, 16));
@@ -554,6 +554,40 @@ fn the_graph_of_classes_is_a_preset_or_stands_in_a_file() {
     }
     let report = parse("policy = \"p\"\nqos = \"voice\"").unwrap_err().to_string();
     assert!(report.contains(":2:7: error: `qos` must be a table, not string"), "{report}");
+}
+
+#[test]
+fn libraries_of_components_are_named_with_their_digests() {
+    use ::qos::behaviour::foreign::{Libraries, LibraryState};
+    let digest = "ab".repeat(32);
+    let one = format!("name = \"quota\"\npath = \"/usr/lib/quota.so\"\nsha256 = \"{digest}\"\n");
+    let with = |tables: &str| parse(&format!("policy = \"p\"\n[qos]\npreset = \"voice\"\n{tables}"));
+    let config = with(&format!("[[qos.component]]\n{one}")).unwrap();
+    let named = ComponentConfig {
+        name: "quota".to_owned(),
+        path: PathBuf::from("/usr/lib/quota.so"),
+        sha256: digest.parse().unwrap(),
+    };
+    assert_eq!(config.qos.as_ref().unwrap().components, [named]);
+    let libraries = libraries_of(&config);
+    assert_eq!(libraries.find("quota").unwrap().state, LibraryState::Named);
+    assert_eq!(libraries_of(&parse("policy = \"p\"").unwrap()), Libraries::Named(Vec::new()));
+    for (tables, wants) in [
+        (format!("[[qos.component]]\n{one}[[qos.component]]\n{one}"), "two components are called \"quota\""),
+        (format!("[qos.component]\n{one}"), "`component` must be a list of tables"),
+        ("[[qos.component]]\nname = \"a\"\npath = \"/b\"".to_owned(), "a component needs `sha256`"),
+        (format!("[[qos.component]]\npath = \"/b\"\nsha256 = \"{digest}\""), "a component needs `name`"),
+        (
+            format!("[[qos.component]]\n{}", one.replace("quota\"", "quo ta\"")),
+            "\"quo ta\" is no name of a component",
+        ),
+        (format!("[[qos.component]]\n{}", one.replace("abab", "ab")), "`sha256sum FILE`"),
+        (format!("[[qos.component]]\n{one}size = 1"), "unknown key `size`"),
+        (format!("[[qos.component]]\n{one}").repeat(33), "there are 33 components"),
+    ] {
+        let report = with(&tables).unwrap_err().to_string();
+        assert!(report.contains(wants), "{tables}: {report}");
+    }
 }
 
 #[test]
@@ -667,5 +701,5 @@ fn the_examples_of_the_manual_that_are_no_graphs_are_read() {
             }
         }
     }
-    assert_eq!(read, 3);
+    assert_eq!(read, 5);
 }

@@ -9,6 +9,7 @@ use engine::{InboundGraph, OutboundGraph, Ticket};
 use netio::clock;
 use policy::Compiled;
 use qos::Direction;
+use qos::behaviour::foreign::Libraries;
 use qos::graph::compile::suites;
 use qos::graph::house::{Line, SuiteCost, Used};
 use qos::graph::rules::Field;
@@ -83,8 +84,8 @@ pub struct GraphMaker {
 impl GraphMaker {
     /// The maker of a gateway with this configuration. Suites are measured for it, which takes some hundred milliseconds
     /// where legacy suites are allowed.
-    pub fn new(config: &Config, registry: &Registry) -> GraphMaker {
-        let mut house = house_of(config);
+    pub fn new(config: &Config, registry: &Registry, libraries: Libraries) -> GraphMaker {
+        let mut house = House { libraries, ..house_of(config) };
         house.costs = costs(registry);
         let suites = registry.suites().all().map(|suite| (suite.to_string(), suite)).collect();
         GraphMaker { house, suites, queue_len: config.tun.queue }

@@ -13,6 +13,7 @@ mod audit_log;
 mod capture;
 mod class_queues;
 pub mod classes;
+mod components;
 pub mod datapath;
 pub mod denials;
 pub mod detach;

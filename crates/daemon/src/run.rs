@@ -5,7 +5,7 @@ use crypto::Registry;
 use crate::keys::KeysError;
 use crate::start::{RunError, RunOptions};
 use crate::workers::ChangeReceiver;
-use crate::{serve, start, workers};
+use crate::{components, serve, start, workers};
 use config::Config;
 use control::{harden, privileges};
 
@@ -34,13 +34,15 @@ fn run_to_the_end(
     registry: Registry,
     changes: ChangeReceiver,
 ) -> Result<(), RunError> {
+    // Both need what is given up next: the start of a program for a trial, and executable memory.
+    let libraries = components::load_all(&config);
     harden::harden();
     privileges::begin().map_err(|source| RunError::System { doing: "giving up privileges", source })?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|source| RunError::System { doing: "starting the control plane", source })?;
-    let daemon = start::start(config, options, registry)?;
+    let daemon = start::start(config, options, registry, libraries)?;
     privileges::settle()
         .map_err(|source| RunError::System { doing: "closing system calls that nothing needs", source })?;
     runtime.block_on(serve::serve(daemon, changes))

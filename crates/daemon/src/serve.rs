@@ -97,6 +97,9 @@ pub(crate) async fn serve(daemon: Daemon, mut changes: ChangeReceiver) -> Result
                 if let Err(refused) = plane.look_after_health().await {
                     tracing::debug!("it is not known whether what must be protected gets through: {refused}");
                 }
+                if let Err(refused) = plane.follow_components().await {
+                    tracing::debug!("it is not known whether components from outside are called: {refused}");
+                }
                 plane.expire_promises(netio::clock::monotonic()).await;
                 plane.expire_reservations(netio::clock::monotonic()).await;
                 report_names(plane.tend_names(netio::clock::monotonic()).await);

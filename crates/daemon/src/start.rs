@@ -17,6 +17,7 @@ use netio::cgroup::Cgroup;
 use netio::clear::ClearSender;
 use netio::tun::{Queues, Tun, TunConfig, TunOptions};
 use netio::udp::UdpTransport;
+use qos::behaviour::foreign::Libraries;
 use qos::graph::Aggregates;
 use sadb::handover::HandOver;
 use sadb::sa::DEFAULT_PATH_MTU;
@@ -105,7 +106,12 @@ pub(crate) struct ProcessParts {
     pub(crate) heard: tokio::sync::mpsc::Receiver<crate::names::ResolvedName>,
 }
 
-pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> Result<Daemon, RunError> {
+pub(crate) fn start(
+    config: Config,
+    options: RunOptions,
+    registry: Registry,
+    libraries: Libraries,
+) -> Result<Daemon, RunError> {
     fit(doctor::quick_checks(Some(&config)))?;
     // Before a daemon that works is ended: programs that this kernel does not take must not be found out behind it.
     if options.take_over {
@@ -116,7 +122,7 @@ pub(crate) fn start(config: Config, options: RunOptions, registry: Registry) -> 
     // A daemon that runs goes on with its policy, where the one that would take over has none.
     let fall_back = !options.take_over;
     // Made before a daemon that works is ended, too: what of it the engine does not carry out is told here.
-    let graph = FirstGraph::prepare(&config, &run_dir, &registry)?;
+    let graph = FirstGraph::prepare(&config, &run_dir, &registry, libraries)?;
     let classes = ClassCatalogue::new(
         graph.as_ref().map_or_else(Aggregates::without_graph, |graph| graph.prepared.loaded.classes()),
     );
@@ -330,7 +336,16 @@ fn bring_up(
         out_half.exchange = Some(GraphExchange { graph: outbound, classes: planned.classes() });
         in_half.exchange = Some(GraphExchange { graph: inbound, classes: wanted.classes() });
         let booking = Booking::new(&loaded, key);
-        GraphInForce { loaded, store, maker, queues: split.clone(), sockets, notes, booking }
+        GraphInForce {
+            loaded,
+            store,
+            maker,
+            queues: split.clone(),
+            sockets,
+            notes,
+            booking,
+            detached: Vec::new(),
+        }
     });
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());

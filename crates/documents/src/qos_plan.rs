@@ -3,12 +3,15 @@
 //! What enters: a graph that was read (`config::LoadedGraph`), and the gateway that it is for (`qos::graph::House`).
 //! What leaves: the documents of `ravelin qos`, which need neither a daemon nor root.
 
+use std::collections::BTreeSet;
+
 use api::{
     Finding, Place, Position, QosCapability, QosCheck, QosCostSource, QosCosts, QosDelay, QosDirection,
     QosKernelQueue, QosPathCost, QosPlan, QosPreset, QosPresets, QosSuiteCost, QosTerms, QosUnit, QosWindow,
 };
 use config::{BrokenGraph, LoadedGraph};
 use qos::Direction;
+use qos::behaviour::foreign::{Library, LibraryState};
 use qos::bound::{Bound, Bounds, Terms, bounds, unproved};
 use qos::graph::description::{Description, UnitKind};
 use qos::graph::fault::Place as FaultPlace;
@@ -24,9 +27,30 @@ const ONE_SOCKET: &str = "inbound kernel queues are UDP sockets: bare ESP and AH
                           socket for all classes, which is part of no delay";
 
 /// The document that says that a graph is sound.
-pub fn sound(graph: &LoadedGraph) -> QosCheck {
+pub fn sound(graph: &LoadedGraph, house: &House) -> QosCheck {
     let classes = class_names(&graph.description);
-    QosCheck { ok: true, file: graph.source.clone(), classes, findings: Vec::new() }
+    let notes = unchecked(&graph.description, house);
+    QosCheck { ok: true, file: graph.source.clone(), classes, findings: Vec::new(), notes }
+}
+
+/// A sentence for each library of components that a graph names and that is not loaded here.
+fn unchecked(description: &Description, house: &House) -> Vec<String> {
+    let parts = description.hooks.iter().flat_map(|hook| &hook.chain);
+    let names: BTreeSet<&str> = parts
+        .filter(|part| part.kind.value == Kind::Foreign)
+        .filter_map(|part| part.word("library"))
+        .collect();
+    let sentence = |name: &str| match house.libraries.find(name) {
+        Some(Library { state: LibraryState::Loaded(_), .. }) => None,
+        Some(_) => Some(format!(
+            "the library `{name}` is in the configuration and not loaded here, so its file and parameters are not checked; \
+             add --load"
+        )),
+        None => Some(format!(
+            "no configuration is read, so it is not known whether there is a library `{name}`; add --config FILE --load"
+        )),
+    };
+    names.into_iter().filter_map(sentence).collect()
 }
 
 /// The document that says what is wrong with a graph.
@@ -49,7 +73,13 @@ pub fn broken(graph: &BrokenGraph) -> QosCheck {
             related: Vec::new(),
         }
     });
-    QosCheck { ok: false, file: graph.source.clone(), classes: Vec::new(), findings: findings.collect() }
+    QosCheck {
+        ok: false,
+        file: graph.source.clone(),
+        classes: Vec::new(),
+        findings: findings.collect(),
+        notes: Vec::new(),
+    }
 }
 
 /// The graphs that come with the program.
@@ -98,6 +128,7 @@ pub fn plan(graph: &LoadedGraph, house: &House, measured: bool) -> QosPlan {
             unit.name.value
         ));
     }
+    notes.extend(unchecked(description, house));
     QosPlan {
         file: graph.source.clone(),
         costs,

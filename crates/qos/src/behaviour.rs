@@ -17,10 +17,12 @@
 //! | [`users`] | weight, limit and class of each user in one bounded table | |
 //! | [`auth_budget`] | nanoseconds of failed authentication of each source | |
 //! | [`only`] | another behaviour, for some aggregates | |
+//! | [`foreign`] | a behaviour whose code comes from outside of the tree | paper 002 section III.A |
 
 pub mod auth_budget;
 pub mod classify;
 pub mod dscp;
+pub mod foreign;
 pub mod limit;
 pub mod mark;
 pub mod only;
@@ -37,6 +39,7 @@ pub mod users;
 
 pub use auth_budget::{AuthBudget, Demotion};
 pub use classify::{Classifier, Condition, Field, Rule, Target};
+pub use foreign::{Foreign, ForeignSettings};
 pub use limit::AggregateLimit;
 pub use mark::{Codepoints, Headers, Marker};
 pub use only::{AggregateSet, Only};

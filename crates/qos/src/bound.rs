@@ -250,7 +250,7 @@ fn kernel(view: &View<'_>, class: &str) -> u64 {
         }
     }
     let packets = own.unwrap_or(KERNEL_PACKETS).saturating_add(others.saturating_mul(path.batch));
-    packets.saturating_mul(path.receive.ns(path.mtu))
+    packets.saturating_mul(path.receive.ns(path.mtu).saturating_add(view.foreign()))
 }
 
 /// The work in units that a packet waits for: of those that may serve it, and of those on its thread.

@@ -1,8 +1,11 @@
-//! In steady state nothing allocates: neither stores nor disciplines nor the dispatcher.
+//! In steady state nothing allocates: neither stores nor disciplines nor the dispatcher, nor the way to a component from
+//! outside.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use qos::behaviour::foreign::{Answer, Call, Detached, Instance, PacketView, Times};
+use qos::behaviour::{Foreign, ForeignSettings};
 use qos::cost::{CostModel, Line};
 use qos::discipline::{
     DeficitRoundRobin, EarliestDeadline, Guard, RoundRobin, StrictPriority, WeightedFairQueueing,
@@ -156,4 +159,33 @@ fn nothing_allocates_in_steady_state() {
     let cut = drive(&mut dispatcher, &mut ended, 20_000..60_000);
     assert_eq!(ALLOCATIONS.get() - before, 0);
     assert!(cut > 100, "super-packets were cut: {cut}");
+}
+
+/// An instance that passes every packet until the last one, which it answers out of range.
+struct Passing(u32);
+
+impl Instance for Passing {
+    fn judge(&mut self, _: &Call, seen: &[PacketView], answers: &mut [Answer]) -> Result<(), Detached> {
+        self.0 = self.0.saturating_sub(seen.len() as u32);
+        answers.fill(Answer { action: if self.0 == 0 { 9 } else { 0 }, ..Answer::NONE });
+        Ok(())
+    }
+
+    fn times(&self) -> Times {
+        Times::default()
+    }
+
+    fn abandon(&mut self) {}
+}
+
+#[test]
+fn a_component_from_outside_allocates_nothing_for_a_packet_nor_when_it_is_detached() {
+    let mut foreign = Foreign::new(ForeignSettings::default(), Box::new(Passing(1_000)));
+    let mut batch = [Entry { meta: Meta::default(), verdict: Verdict::Pass }; 150];
+    let before = ALLOCATIONS.get();
+    for round in 0..20 {
+        foreign.run(&mut batch, &Context { now: Time(round), random: round });
+    }
+    assert_eq!(ALLOCATIONS.get(), before);
+    assert!(foreign.report().detached.is_some());
 }

@@ -27,6 +27,10 @@ fn main() -> ExitCode {
     if arguments.get(1).is_some_and(|argument| argument == documents::ciphers::TRIAL_COMMAND) {
         cipher_loader::trial::child_main_with(cmd::cipher::child_task);
     }
+    // A library of a component is tried here, in the same way.
+    if arguments.get(1).is_some_and(|argument| argument == qos_loader::trial::COMMAND) {
+        qos_loader::trial::child_main();
+    }
     // Started under valgrind only.
     if arguments.get(1).is_some_and(|argument| argument == cmd::cipher::UNDEFINED) {
         return cmd::cipher::undefined_main(arguments.get(2));

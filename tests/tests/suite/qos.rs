@@ -1,6 +1,8 @@
 //! A graph of classes in the daemon's outbound path (paper 002; docs/design/0040): every packet of a class is counted at
 //! each queue that it meets, both families and super-packets go through, and a broken graph stops the start.
 
+mod foreign;
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -14,6 +14,7 @@ use super::filter::{self, Filter};
 use super::record::{LONGEST_TEXT, MOST, Record, TASK, VARIABLE};
 use crate::checks::{Checks, Memory};
 use crate::confined::{Limits, bare, outside};
+use crate::elf;
 use crate::error::LoadError;
 use crate::library::{KeyError, LoadedCipher, Mapped};
 use crate::maps::Maps;
@@ -41,7 +42,7 @@ pub fn child_main() -> ! {
 /// The same for a program that has checks of its own, which [`super::assign`] asks for.
 pub fn child_main_with(task: Task) -> ! {
     static ONCE: AtomicBool = AtomicBool::new(false);
-    let status = match descriptors() {
+    let status = match descriptors(VARIABLE) {
         // Twice would take descriptors that somebody else has by now.
         Some(numbers) if !ONCE.swap(true, Ordering::SeqCst) => {
             // SAFETY: the parent handed these descriptors over by number, and nothing else here knows of them.
@@ -57,10 +58,11 @@ pub fn child_main_with(task: Task) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-fn descriptors() -> Option<[RawFd; 4]> {
-    let text = std::env::var(VARIABLE).ok()?;
+/// The descriptors that the parent handed over, by the text of a variable.
+pub(super) fn descriptors<const N: usize>(variable: &str) -> Option<[RawFd; N]> {
+    let text = std::env::var(variable).ok()?;
     let numbers: Option<Vec<RawFd>> = text.split(',').map(|word| word.parse().ok()).collect();
-    let numbers = <[RawFd; 4]>::try_from(numbers?).ok()?;
+    let numbers = <[RawFd; N]>::try_from(numbers?).ok()?;
     // Not those of the program itself, and none twice.
     let apart =
         |(at, number): (usize, &RawFd)| *number > 2 && !numbers.iter().skip(at + 1).any(|n| n == number);
@@ -119,7 +121,7 @@ fn tried(
     let manifest =
         Manifest::parse(&text(manifest, "the manifest")?).map_err(|e| system("the manifest", &e))?;
     let vectors = Vectors::parse(&text(vectors, "the vectors")?).map_err(|e| system("the vectors", &e))?;
-    outside(&library).map_err(|error| system("the libraries outside", &error))?;
+    outside(&library, elf::SYMBOL).map_err(|error| system("the libraries outside", &error))?;
     let octets = library.octets().map_err(|error| system("the library", &error))?;
     keep_memory();
     // The first call asks the kernel, which the filter would refuse.
@@ -152,7 +154,7 @@ fn tried(
         // From here on the kernel does nothing for this process that `filter` does not list.
         filter.begin().map_err(|error| system("the filter", &error))?;
     }
-    let mapped = Mapped::open(library, &manifest, &maps).map_err(|error| described(&error))?;
+    let mapped = Mapped::open(library, &manifest.library.file, &maps).map_err(|error| described(&error))?;
     if let Some(filter) = &filter {
         filter.close().map_err(|error| system("the second filter", &error))?;
     }
@@ -240,7 +242,7 @@ pub(crate) fn short(text: &dyn std::fmt::Display) -> String {
 }
 
 /// Have the C library give no memory back: it looks at a file before it does so.
-fn keep_memory() {
+pub(super) fn keep_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: setting a threshold touches no memory of this program's.
     unsafe {
@@ -249,6 +251,6 @@ fn keep_memory() {
 }
 
 /// A text of a task, on one line.
-fn fit(text: &str) -> String {
+pub(super) fn fit(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_TEXT).collect()
 }

@@ -10,6 +10,10 @@ pub(super) const VARIABLE: &str = "RAVELIN_CIPHER_TRIAL";
 /// The variable that says what the child does in place of the trial: name, seconds of processor time, and `free` where
 /// no filter is to be in force.
 pub(super) const TASK: &str = "RAVELIN_CIPHER_TASK";
+/// The variable that names the descriptors of a child with a library that is no cipher.
+pub(super) const LIBRARY_VARIABLE: &str = "RAVELIN_LIBRARY_TRIAL";
+/// The variable that says what that child does: seconds of processor time, and an order for another room's task.
+pub(super) const LIBRARY_ORDER: &str = "RAVELIN_LIBRARY_ORDER";
 /// Characters of what a task says.
 pub(super) const LONGEST_TEXT: usize = 1024;
 /// The number of octets that the parent reads of the child.

@@ -27,7 +27,7 @@ fn what_a_library_is_linked_with_is_judged() {
         elf_error(&Folder::with(&["-Wl,-rpath,/opt/lib", "-Wl,--disable-new-dtags"])),
         ElfError::SearchPath
     );
-    assert_eq!(elf_error(&Folder::with(&["-DSYMBOL=another_name"])), ElfError::Symbol);
+    assert_eq!(elf_error(&Folder::with(&["-DSYMBOL=another_name"])), ElfError::Symbol("ravelin_cipher_v1"));
     assert_eq!(elf_error(&Folder::with(&["-Wl,-z,interpose,--filter=libother.so"])), needed("libother.so"));
     assert_eq!(
         elf_error(&Folder::with(&["-no-pie", "-fno-PIC", "-static", "-DMAIN", "-no-pie", "-r"])),

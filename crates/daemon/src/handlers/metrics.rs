@@ -6,7 +6,8 @@
 use std::fmt::Error;
 
 use api::{
-    QosClassCounts, QosDirection, QosKernelCounts, QosResource, QosResourceKind, QosState, QosUnitState, path,
+    QosClassCounts, QosComponentState, QosDirection, QosKernelCounts, QosResource, QosResourceKind, QosState,
+    QosUnitState, path,
 };
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -58,6 +59,7 @@ impl Collector for Families {
         self.classes(&mut encoder)?;
         self.kernel_queues(&mut encoder)?;
         self.units(&mut encoder)?;
+        self.components(&mut encoder)?;
         self.reservations(&mut encoder)
     }
 }
@@ -308,6 +310,38 @@ impl Families {
             family.gauge(encoder, &resources)?;
         }
         Ok(())
+    }
+
+    /// The components from outside.
+    fn components(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let components = self.samples(
+            |direction| &direction.components,
+            |of: &QosComponentState| vec![("hook", of.hook.as_str()), ("library", of.library.as_str())],
+        );
+        for family in [
+            family(
+                "ravelin_qos_component_packets",
+                "Packets that a component from outside judged",
+                |of: &QosComponentState| of.packets,
+            ),
+            family("ravelin_qos_component_dropped_packets", "Packets that it ended", |of| of.dropped),
+            family(
+                "ravelin_qos_component_unjudged_packets",
+                "Packets that came when it was detached",
+                |of| of.unjudged,
+            ),
+            family("ravelin_qos_component_over_budget_calls", "Calls beyond its budget of time", |of| {
+                of.over_budget
+            }),
+        ] {
+            family.counter(encoder, &components)?;
+        }
+        family(
+            "ravelin_qos_component_detached",
+            "1 if a component from outside is not called any more",
+            |of: &QosComponentState| u64::from(of.detached.is_some()),
+        )
+        .gauge(encoder, &components)
     }
 
     /// The crypto units with their marks.

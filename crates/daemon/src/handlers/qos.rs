@@ -1,11 +1,12 @@
 //! The graph of classes that is in force, and what it has done.
 
 use ::qos::AggregateId;
+use ::qos::behaviour::foreign::Report;
 use ::qos::graph::description::HookPoint;
 use ::qos::graph::{Graph, sojourn};
 use api::{
-    QosApplied, QosApply, QosClassCounts, QosDirection, QosDirectionState, QosKernelCounts, QosSojourn,
-    QosState, QosUnitState,
+    QosApplied, QosApply, QosClassCounts, QosComponentState, QosDirection, QosDirectionState,
+    QosKernelCounts, QosSojourn, QosState, QosUnitState,
 };
 use axum::extract::{ConnectInfo, State};
 use engine::{InboundGraph, OutboundGraph, Ticket};
@@ -137,6 +138,22 @@ fn kernel_queues(queues: &[ClassQueue], table: &QueueTable) -> Vec<QosKernelCoun
     queues.iter().enumerate().map(counts).collect()
 }
 
+/// What a component from outside has done at a hook.
+fn component(hook: HookPoint, report: Report) -> QosComponentState {
+    QosComponentState {
+        hook: hook.name().to_owned(),
+        library: report.library,
+        detached: report.detached.map(|why| why.to_string()),
+        on_fault: report.on_fault.word().to_owned(),
+        calls: report.calls,
+        packets: report.packets,
+        dropped: report.dropped,
+        unjudged: report.unjudged,
+        over_budget: report.over_budget,
+        longest_ns: report.longest_ns,
+    }
+}
+
 /// What the graph of a thread has done, in which so many packets wait and can.
 fn direction(
     direction: QosDirection,
@@ -183,5 +200,6 @@ fn direction(
         kernel_queues: Vec::new(),
         classes,
         units: dispatcher.units().map(unit).collect(),
+        components: graph.foreign().map(|(hook, report)| component(hook, report)).collect(),
     }
 }

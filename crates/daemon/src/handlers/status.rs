@@ -150,6 +150,10 @@ fn problems(plane: &Plane, [outbound, inbound]: [&ThreadState; 2]) -> HostProble
         let remedy = "find that process (`fuser -v /dev/net/tun`) and end it";
         problems.push(problem("failed", fault, remedy));
     }
+    for detached in [outbound, inbound].into_iter().flat_map(|half| &half.detached) {
+        let remedy = "`ravelin qos component check FILE` tries the library; `ravelin qos apply` attaches the component anew";
+        problems.push(problem("failed", detached.clone(), remedy));
+    }
     for fault in faults {
         let remedy = "restart the daemon if this does not end; protected traffic is refused meanwhile";
         problems.push(problem("failed", fault.clone(), remedy));

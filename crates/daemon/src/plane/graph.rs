@@ -28,6 +28,8 @@ pub(crate) struct GraphInForce {
     pub(crate) notes: Vec<String>,
     /// The reservations over it.
     pub(crate) booking: Booking,
+    /// The components from outside that were detached, of which the log has been told.
+    pub(crate) detached: Vec<String>,
 }
 
 impl GraphInForce {

@@ -177,6 +177,27 @@ impl Plane {
         }
     }
 
+    /// Look for components from outside that were detached since the last look, and tell of them.
+    ///
+    /// # Errors
+    /// If a data thread does not answer.
+    pub(crate) async fn follow_components(&mut self) -> Result<(), ApiError> {
+        let Some(graph) = &self.graph else { return Ok(()) };
+        if !graph.loaded.description.has_foreign() {
+            return Ok(());
+        }
+        let [outbound, inbound] = self.halves.states().await?;
+        let detached = [outbound.detached, inbound.detached].concat();
+        let graph = self.graph_mut()?;
+        let fresh: Vec<String> =
+            detached.iter().filter(|one| !graph.detached.contains(one)).cloned().collect();
+        graph.detached = detached;
+        for one in fresh {
+            self.audit(control::asker::Asker::myself(), "component_detached", one);
+        }
+        Ok(())
+    }
+
     /// Compile a text for what this gateway has and names.
     async fn prepare_graph(&mut self, text: &GraphText) -> Result<PreparedGraph, ApiError> {
         let used = self.used_classes().await?;
@@ -208,6 +229,7 @@ impl Plane {
         let graph = self.graph_mut()?;
         let ended = graph.booking.exchange(&loaded);
         (graph.loaded, graph.notes) = (loaded, notes);
+        graph.detached.clear();
         graph.store.adopt(text);
         let mut queues = graph.queues.take();
         if let Some(queues) = &mut queues

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{InboundGraph, OutboundGraph, Stats};
+use engine::{InboundGraph, OutboundGraph, Stats, Ticket};
+use qos::behaviour::foreign::{OnFault, Report};
 use sadb::InboundSa;
 use sadb::rules::Snapshot;
 use sadb::spd::{Action, Spd, Terms};
@@ -52,10 +53,35 @@ pub(crate) struct ThreadState {
     pub(crate) sas: usize,
     /// What is wrong with its devices, if anything.
     pub(crate) fault: Option<String>,
+    /// The components from outside in its graph that are not called any more, with the reasons.
+    pub(crate) detached: Vec<String>,
+}
+
+/// A sentence for each component from outside that is not called any more.
+pub(super) fn detached(graph: &qos::graph::Graph<Ticket>) -> Vec<String> {
+    let sentence = |(hook, report): (qos::graph::description::HookPoint, Report)| {
+        let Report { library, detached: Some(why), on_fault, .. } = report else { return None };
+        let hook = hook.name();
+        let direction = match graph.direction() {
+            qos::Direction::Outbound => "outbound",
+            qos::Direction::Inbound => "inbound",
+        };
+        let now = match on_fault {
+            OnFault::Pass => "its packets pass as if it were not there",
+            OnFault::Drop => "its packets are dropped (component_refused)",
+        };
+        Some(format!("the component `{library}` at hook {hook}, {direction}, is detached: {why}; {now}"))
+    };
+    graph.foreign().filter_map(sentence).collect()
 }
 
 impl ThreadState {
-    fn of(tally: &Stats, losses: &DeviceStats, sas: usize) -> ThreadState {
+    fn of(
+        tally: &Stats,
+        losses: &DeviceStats,
+        sas: usize,
+        graph: Option<&qos::graph::Graph<Ticket>>,
+    ) -> ThreadState {
         // What waits for the rest of its packet has not ended.
         let ended = |(reason, _): &(DropReason, u64)| *reason != DropReason::FragmentHeld;
         let traffic = api::Traffic {
@@ -64,7 +90,8 @@ impl ThreadState {
             clear: tally.clear.packets,
             dropped: tally.drops().chain(losses.drops()).filter(ended).map(|(_, count)| count).sum(),
         };
-        ThreadState { traffic, sas, fault: losses.fault.clone() }
+        let detached = graph.map(detached).unwrap_or_default();
+        ThreadState { traffic, sas, fault: losses.fault.clone(), detached }
     }
 }
 
@@ -172,10 +199,14 @@ impl Halves {
     /// # Errors
     /// If a data thread does not answer.
     pub(crate) async fn states(&self) -> Result<[ThreadState; 2], AskError> {
-        let outbound = self
-            .ask_outbound(|half| ThreadState::of(half.engine.stats(), &half.losses, half.engine.sad().len()));
-        let inbound = self
-            .ask_inbound(|half| ThreadState::of(half.engine.stats(), &half.losses, half.engine.sad().len()));
+        let outbound = self.ask_outbound(|half| {
+            let graph = half.engine.graph().map(engine::OutboundGraph::graph);
+            ThreadState::of(half.engine.stats(), &half.losses, half.engine.sad().len(), graph)
+        });
+        let inbound = self.ask_inbound(|half| {
+            let graph = half.engine.graph().map(engine::InboundGraph::graph);
+            ThreadState::of(half.engine.stats(), &half.losses, half.engine.sad().len(), graph)
+        });
         Ok([outbound.await?, inbound.await?])
     }
 

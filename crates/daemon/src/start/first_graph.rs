@@ -6,6 +6,7 @@ use config::Config;
 use crypto::Registry;
 use netio::clock;
 use policy::Compiled;
+use qos::behaviour::foreign::Libraries;
 use qos::graph::Aggregates;
 
 use super::RunError;
@@ -35,13 +36,14 @@ impl FirstGraph {
         config: &Config,
         run_dir: &Path,
         registry: &Registry,
+        libraries: Libraries,
     ) -> Result<Option<FirstGraph>, RunError> {
         let store = GraphStore::open(config, run_dir).map_err(|source| RunError::System {
             doing: "reading the graph that an earlier daemon left",
             source,
         })?;
         let Some(store) = store else { return Ok(None) };
-        let maker = GraphMaker::new(config, registry);
+        let maker = GraphMaker::new(config, registry, libraries);
         FirstGraph::load(store, maker, &Aggregates::default(), &Surroundings::default()).map(Some)
     }
 

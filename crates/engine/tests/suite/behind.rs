@@ -1,7 +1,7 @@
 //! Queues behind cryptography (hooks 4 and 2 of paper 002): what a unit has finished waits, is dropped, marked and shaped
 //! there, in both directions.
 
-use crate::inbound_queued::{self, burst_of, raw_sealed};
+use crate::inbound_queued::{self, burst, sealed};
 use crate::queued;
 use crate::support::*;
 
@@ -183,7 +183,7 @@ fn an_opened_packet_is_policed_in_front_of_the_host() {
     let mut delivery = Delivery::new();
     for n in 0..9 {
         let tos = if n % 3 == 0 { inbound_queued::EF } else { 0 };
-        inbound_queued::receive(&mut bob, &raw_sealed(&mut alice, tos, 1000));
+        inbound_queued::receive(&mut bob, &sealed(&mut alice, tos, 1000));
         inbound_queued::work(&mut bob, NOW, &mut delivery);
     }
     let tos = inbound_queued::tos(&delivery);
@@ -231,9 +231,9 @@ fn a_mark_in_front_of_the_host_stands_in_the_inner_header() {
     let (mut alice, mut bob) = inbound_queued::ends();
     let mark = "{ kind = \"mark\", class = \"be\", dscp = \"AF11\" }";
     inbound_queued::set(&mut bob, Some(inbound_queued::graph(&at_2a(mark))));
-    let packets: Vec<_> = (0..4).map(|_| raw_sealed(&mut alice, 2, 300)).collect();
-    let mut delivery = burst_of(&mut bob, &packets);
-    inbound_queued::receive(&mut bob, &raw_sealed(&mut alice, inbound_queued::EF, 300));
+    let packets: Vec<_> = (0..4).map(|_| sealed(&mut alice, 2, 300)).collect();
+    let mut delivery = burst(&mut bob, &packets);
+    inbound_queued::receive(&mut bob, &sealed(&mut alice, inbound_queued::EF, 300));
     inbound_queued::work(&mut bob, NOW, &mut delivery);
     let mut tos = inbound_queued::tos(&delivery);
     tos.sort_unstable();
@@ -250,7 +250,7 @@ fn inbound_copies_come_with_the_outcomes_that_waited() {
     let (mut alice, mut bob) = inbound_queued::ends();
     inbound_queued::set(&mut bob, Some(every_hook().1));
     bob.engine.copy_packets(true);
-    let packets: Vec<_> = (0..3).map(|_| raw_sealed(&mut alice, 0, 300)).collect();
+    let packets: Vec<_> = (0..3).map(|_| sealed(&mut alice, 0, 300)).collect();
     let (mut out, mut delivery) = (Vec::new(), Delivery::new());
     let Receiver { engine, pool } = &mut bob;
     for packet in [&packets[0], &packets[1], &packets[1], &packets[2]] {
@@ -277,7 +277,7 @@ fn an_inbound_shaper_loses_nothing() {
     inbound_queued::set(&mut bob, Some(inbound_queued::graph(&at_2b(shape))));
     let mut delivery = Delivery::new();
     for _ in 0..10 {
-        inbound_queued::receive(&mut bob, &raw_sealed(&mut alice, 0, 1000));
+        inbound_queued::receive(&mut bob, &sealed(&mut alice, 0, 1000));
         inbound_queued::turn(&mut bob, NOW, &mut delivery);
     }
     let first = delivery.len();

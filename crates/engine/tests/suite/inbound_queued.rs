@@ -105,7 +105,7 @@ fn gcm() -> SaConfig {
 }
 
 /// The sealed packet of a datagram with this type of service, which holds `len` octets of it.
-pub fn raw_sealed(alice: &mut Sender, tos: u8, len: usize) -> Vec<u8> {
+pub fn sealed(alice: &mut Sender, tos: u8, len: usize) -> Vec<u8> {
     let (here, there) = hosts(false);
     let packet = stamped(APP, &udp_packet((here, 40000), (there, 53), tos, true, &vec![tos; len]));
     let packets = alice.send(packet);
@@ -125,7 +125,7 @@ pub fn receive(bob: &mut Receiver, bytes: &[u8]) -> Delivery {
 }
 
 /// Datagrams as one burst, all of one length but the last.
-pub fn burst_of(bob: &mut Receiver, packets: &[Vec<u8>]) -> Delivery {
+pub fn burst(bob: &mut Receiver, packets: &[Vec<u8>]) -> Delivery {
     let (mut out, mut delivery) = (Vec::new(), Delivery::new());
     let headers = Headers::parse(&packets[0]).unwrap();
     let header = OuterHeader {
@@ -166,14 +166,14 @@ pub fn counted(bob: &Receiver, class: &str) -> u64 {
 fn an_expedited_packet_is_opened_before_those_that_wait() {
     let (mut alice, mut bob) = ends();
     set(&mut bob, Some(graph(TWO)));
-    let packets: Vec<_> = (0..500).map(|_| raw_sealed(&mut alice, 0, 1000)).collect();
+    let packets: Vec<_> = (0..500).map(|_| sealed(&mut alice, 0, 1000)).collect();
     for packet in &packets {
         assert!(receive(&mut bob, packet).is_empty());
     }
     let mut first = Delivery::new();
     turn(&mut bob, NOW, &mut first);
     assert!(!first.is_empty() && first.len() < 20, "{}", first.len());
-    let expedited = raw_sealed(&mut alice, EF, 100);
+    let expedited = sealed(&mut alice, EF, 100);
     receive(&mut bob, &expedited);
     let mut second = Delivery::new();
     turn(&mut bob, NOW, &mut second);
@@ -190,7 +190,7 @@ fn an_expedited_packet_is_opened_before_those_that_wait() {
 fn what_names_no_association_ends_in_front_of_the_queues() {
     let (mut alice, mut bob) = ends();
     set(&mut bob, Some(graph(TWO)));
-    let good = raw_sealed(&mut alice, EF, 100);
+    let good = sealed(&mut alice, EF, 100);
     let (mut unknown, mut stranger, mut keepalive, mut ike) =
         (good.clone(), good.clone(), good[..29].to_vec(), good.clone());
     unknown[28..32].copy_from_slice(&[9, 8, 7, 6]);
@@ -208,7 +208,7 @@ fn what_names_no_association_ends_in_front_of_the_queues() {
         receive(&mut bob, packet);
     }
     // And in bursts.
-    burst_of(&mut bob, &[unknown.clone(), unknown.clone()]);
+    burst(&mut bob, &[unknown.clone(), unknown.clone()]);
     assert_eq!(bob.engine.graph().unwrap().waiting().0, 0);
     assert_eq!(counted(&bob, "ef") + counted(&bob, "be"), 0);
     let want = [
@@ -236,14 +236,14 @@ fn a_burst_of_several_associations_is_taken_apart() {
     bob.engine.add_sa(InboundSa::new(theirs, registry()).unwrap()).unwrap();
     let mut joined = Vec::new();
     for _ in 0..4 {
-        joined.push(raw_sealed(&mut alice, 0, 500));
-        joined.push(raw_sealed(&mut alice, 0, 500));
-        joined.push(raw_sealed(&mut other, 0, 500));
-        let mut unknown = raw_sealed(&mut alice, 0, 500);
+        joined.push(sealed(&mut alice, 0, 500));
+        joined.push(sealed(&mut alice, 0, 500));
+        joined.push(sealed(&mut other, 0, 500));
+        let mut unknown = sealed(&mut alice, 0, 500);
         unknown[28..32].copy_from_slice(&[9, 8, 7, 6]);
         joined.push(unknown);
     }
-    burst_of(&mut bob, &joined);
+    burst(&mut bob, &joined);
     // Its own class counts for an association that has one, whatever the outer header says.
     assert_eq!((counted(&bob, "be"), counted(&bob, "ef")), (8, 4));
     assert_eq!(drops(&bob), [(DropReason::UnknownSpi, 4)]);
@@ -259,12 +259,12 @@ fn a_burst_of_several_associations_is_taken_apart() {
 fn a_burst_is_cut_where_the_turn_ends_and_its_order_is_kept() {
     let (mut alice, mut bob) = ends();
     set(&mut bob, Some(graph(TWO)));
-    let joined: Vec<_> = (0..40).map(|_| raw_sealed(&mut alice, 0, 1000)).collect();
-    burst_of(&mut bob, &joined);
+    let joined: Vec<_> = (0..40).map(|_| sealed(&mut alice, 0, 1000)).collect();
+    burst(&mut bob, &joined);
     let mut first = Delivery::new();
     turn(&mut bob, NOW, &mut first);
     assert!((1..20).contains(&first.len()), "{} in a turn", first.len());
-    let expedited = raw_sealed(&mut alice, EF, 100);
+    let expedited = sealed(&mut alice, EF, 100);
     receive(&mut bob, &expedited);
     let mut second = Delivery::new();
     turn(&mut bob, NOW, &mut second);
@@ -279,7 +279,7 @@ fn a_burst_is_cut_where_the_turn_ends_and_its_order_is_kept() {
 fn forgers_are_demoted_until_a_packet_of_theirs_is_authentic() {
     let (mut alice, mut bob) = ends();
     set(&mut bob, Some(graph(TWO)));
-    let good = raw_sealed(&mut alice, EF, 200);
+    let good = sealed(&mut alice, EF, 200);
     let forged = || {
         let mut bytes = good.clone();
         *bytes.last_mut().unwrap() ^= 1;
@@ -303,7 +303,7 @@ fn forgers_are_demoted_until_a_packet_of_theirs_is_authentic() {
     receive(&mut bob, &good);
     work(&mut bob, NOW, &mut delivery);
     assert_eq!((tos(&delivery), counted(&bob, "ef")), (vec![EF], before));
-    receive(&mut bob, &raw_sealed(&mut alice, EF, 200));
+    receive(&mut bob, &sealed(&mut alice, EF, 200));
     assert_eq!(counted(&bob, "ef"), before + 1);
     assert!(bob.engine.stats().drops_for(DropReason::AuthFailed) > 100);
 }
@@ -313,9 +313,9 @@ fn what_waits_is_decided_about_by_what_holds_when_it_is_opened() {
     for looked_up in [false, true] {
         let (mut alice, mut bob) = ends();
         set(&mut bob, Some(graph(TWO)));
-        let packets: Vec<_> = (0..3).map(|_| raw_sealed(&mut alice, 0, 300)).collect();
+        let packets: Vec<_> = (0..3).map(|_| sealed(&mut alice, 0, 300)).collect();
         receive(&mut bob, &packets[0]);
-        burst_of(&mut bob, &packets[1..]);
+        burst(&mut bob, &packets[1..]);
         let (mut out, mut delivery) = (Vec::new(), Delivery::new());
         if looked_up {
             bob.engine.look_up(NOW, 10, &mut bob.pool, &mut out, &mut delivery);
@@ -340,11 +340,11 @@ fn what_waits_is_decided_about_by_what_holds_when_it_is_opened() {
 fn a_class_that_is_full_loses_its_own_packets_alone() {
     let (mut alice, mut bob) = ends();
     set(&mut bob, Some(graph(TWO)));
-    let be: Vec<_> = (0..700).map(|_| raw_sealed(&mut alice, 0, 50)).collect();
+    let be: Vec<_> = (0..700).map(|_| sealed(&mut alice, 0, 50)).collect();
     for packet in &be {
         receive(&mut bob, packet);
     }
-    receive(&mut bob, &raw_sealed(&mut alice, EF, 50));
+    receive(&mut bob, &sealed(&mut alice, EF, 50));
     assert_eq!(drops(&bob), [(DropReason::QueueFull, 100)]);
     let last = *bob.engine.stats().last_drops().last().unwrap();
     assert_eq!((last.spi, last.sequence), (SPI, 700), "the drop tells which packet it was");
@@ -352,9 +352,9 @@ fn a_class_that_is_full_loses_its_own_packets_alone() {
     work(&mut bob, NOW, &mut delivery);
     assert_eq!(delivery.len(), 601);
     // A burst counts as its datagrams.
-    let more: Vec<_> = (0..40).map(|_| raw_sealed(&mut alice, 0, 50)).collect();
+    let more: Vec<_> = (0..40).map(|_| sealed(&mut alice, 0, 50)).collect();
     for joined in more.chunks(20) {
-        burst_of(&mut bob, joined);
+        burst(&mut bob, joined);
     }
     assert_eq!(counted(&bob, "be"), 740);
 }
@@ -365,9 +365,9 @@ fn more_long_bursts_than_there_are_large_places_are_taken_apart_and_not_lost() {
     set(&mut bob, Some(graph(TWO)));
     let mut sent = 0;
     for _ in 0..70 {
-        let joined: Vec<_> = (0..4).map(|_| raw_sealed(&mut alice, 0, 1000)).collect();
+        let joined: Vec<_> = (0..4).map(|_| sealed(&mut alice, 0, 1000)).collect();
         sent += joined.len();
-        burst_of(&mut bob, &joined);
+        burst(&mut bob, &joined);
     }
     assert_eq!(bob.engine.graph().unwrap().waiting().0, 64 + 6 * 4);
     let mut delivery = Delivery::new();
@@ -380,7 +380,7 @@ fn an_exchange_keeps_packets_by_queue_and_leaving_the_graph_opens_them() {
     let (mut alice, mut bob) = ends();
     set(&mut bob, Some(graph(TWO)));
     for n in 0..100 {
-        let packet = raw_sealed(&mut alice, if n % 10 == 0 { EF } else { 0 }, 200);
+        let packet = sealed(&mut alice, if n % 10 == 0 { EF } else { 0 }, 200);
         receive(&mut bob, &packet);
     }
     let (mut out, mut delivery) = (Vec::new(), Delivery::new());
@@ -393,7 +393,7 @@ fn an_exchange_keeps_packets_by_queue_and_leaving_the_graph_opens_them() {
     assert!(bob.engine.graph().is_none());
     assert_eq!((count, drops(&bob)), (100, vec![]));
     // And without a graph packets are opened at once.
-    assert!(bob.handle(&raw_sealed(&mut alice, 0, 10)).is_ok());
+    assert!(bob.handle(&sealed(&mut alice, 0, 10)).is_ok());
 }
 
 #[test]
@@ -401,7 +401,7 @@ fn what_waited_comes_with_a_copy_for_those_who_capture() {
     let (mut alice, mut bob) = ends();
     set(&mut bob, Some(graph(TWO)));
     bob.engine.copy_packets(true);
-    let packets: Vec<_> = (0..3).map(|_| raw_sealed(&mut alice, 0, 300)).collect();
+    let packets: Vec<_> = (0..3).map(|_| sealed(&mut alice, 0, 300)).collect();
     let (mut out, mut delivery) = (Vec::new(), Delivery::new());
     let Receiver { engine, pool } = &mut bob;
     engine.receive(NOW, raw(&packets[0]), pool, &mut out, &mut delivery);
@@ -440,12 +440,12 @@ fn congestion_that_a_queue_marks_reaches_the_inner_header() {
         let (mut alice, mut bob) = ends();
         set(&mut bob, Some(graph(text)));
         // ECT(0).
-        let packets: Vec<_> = (0..200).map(|_| raw_sealed(&mut alice, 2, 100)).collect();
+        let packets: Vec<_> = (0..200).map(|_| sealed(&mut alice, 2, 100)).collect();
         for packet in &packets {
             let at_once = if singly {
                 receive(&mut bob, packet)
             } else {
-                burst_of(&mut bob, std::slice::from_ref(packet))
+                burst(&mut bob, std::slice::from_ref(packet))
             };
             assert!(at_once.is_empty());
         }
@@ -488,7 +488,7 @@ proptest! {
         set(&mut bob, Some(graph(TWO)));
         let mut delivery = Delivery::new();
         for (at, expedited) in classes.iter().enumerate() {
-            let packet = raw_sealed(&mut alice, if *expedited { EF } else { 0 }, 40);
+            let packet = sealed(&mut alice, if *expedited { EF } else { 0 }, 40);
             receive(&mut bob, &packet);
             if at % pace == 0 {
                 turn(&mut bob, NOW, &mut delivery);
@@ -511,7 +511,7 @@ fn memory_does_not_grow_with_what_passes() {
     let mut after = 0;
     for round in 0..20 {
         for _ in 0..50 {
-            let (packet, meta) = (raw_sealed(&mut alice, 0, 900), Meta::default());
+            let (packet, meta) = (sealed(&mut alice, 0, 900), Meta::default());
             let mut buf: Buf = bob.pool.take();
             buf.push_back(packet.len()).unwrap().copy_from_slice(&packet);
             let mut out = Vec::new();

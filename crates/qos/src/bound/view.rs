@@ -6,7 +6,7 @@ use super::arrival::Arrival;
 use crate::Direction;
 use crate::graph::description::Description;
 use crate::graph::house::House;
-use crate::graph::kinds::{Component, Value};
+use crate::graph::kinds::{Component, FOREIGN_BUDGET, Kind, Value};
 
 /// The octets of the smallest packet that bounds count with: an IPv4 header with its UDP header.
 pub const SMALLEST: u64 = 28;
@@ -27,12 +27,25 @@ pub struct View<'d> {
 /// What classes ask for, by their names; `None` for one that nobody polices.
 pub type Arrivals = BTreeMap<String, Option<Arrival>>;
 
+/// What a component may take of a packet, if it is one from outside.
+fn foreign_budget(component: &Component) -> Option<u64> {
+    let is_foreign = component.kind.value == Kind::Foreign;
+    is_foreign.then(|| component.number("budget").unwrap_or(FOREIGN_BUDGET))
+}
+
 impl View<'_> {
     /// The cost of a packet from its receiving to its sending, in nanoseconds.
     pub fn cost(&self, octets: u64) -> u64 {
         let path = &self.house.path;
         let io = path.receive.ns(octets).saturating_add(path.send.ns(octets));
-        io.saturating_add(self.house.costliest(self.direction, octets))
+        let work = io.saturating_add(self.house.costliest(self.direction, octets));
+        work.saturating_add(self.foreign())
+    }
+
+    /// What components from outside may take of a packet together, in nanoseconds.
+    pub fn foreign(&self) -> u64 {
+        let parts = self.description.chain(self.direction).into_iter().map(|(_, part)| part);
+        parts.filter_map(foreign_budget).fold(0, u64::saturating_add)
     }
 
     /// The cost of the cheapest packet.

@@ -1,7 +1,8 @@
 //! The behaviours of a hook in their order, and the steering of packets to the children of a scheduler.
 
 use crate::amount::Amount;
-use crate::behaviour::{AggregateLimit, AuthBudget, Classifier, Target};
+use crate::behaviour::foreign::Report;
+use crate::behaviour::{AggregateLimit, AuthBudget, Classifier, Foreign, Target};
 use crate::component::{About, Behaviour, Cause, Context, Entry, Verdict};
 use crate::meta::{AggregateId, Meta};
 
@@ -13,6 +14,8 @@ pub enum Link {
     Limit(AggregateLimit),
     /// A budget, which is told what failed to authenticate.
     Budget(AuthBudget),
+    /// A component from outside, which is asked for what it has done.
+    Foreign(Box<Foreign>),
 }
 
 impl Link {
@@ -21,6 +24,7 @@ impl Link {
             Link::Any(behaviour) => behaviour.as_mut(),
             Link::Limit(limit) => limit,
             Link::Budget(budget) => budget,
+            Link::Foreign(foreign) => foreign.as_mut(),
         }
     }
 
@@ -30,6 +34,7 @@ impl Link {
             Link::Any(behaviour) => behaviour.about(),
             Link::Limit(limit) => limit.about(),
             Link::Budget(budget) => budget.about(),
+            Link::Foreign(foreign) => foreign.about(),
         }
     }
 }
@@ -103,7 +108,7 @@ impl Chain {
     pub(super) fn spare(&self, aggregate: AggregateId, each: Amount) -> u64 {
         let limits = self.links.iter().filter_map(|link| match link {
             Link::Limit(limit) => Some(limit.spare(aggregate, each)),
-            Link::Any(_) | Link::Budget(_) => None,
+            Link::Any(_) | Link::Budget(_) | Link::Foreign(_) => None,
         });
         limits.min().unwrap_or(u64::MAX)
     }
@@ -112,7 +117,15 @@ impl Chain {
     pub(super) fn budgets(&mut self) -> impl Iterator<Item = &mut AuthBudget> {
         self.links.iter_mut().filter_map(|link| match link {
             Link::Budget(budget) => Some(budget),
-            Link::Any(_) | Link::Limit(_) => None,
+            Link::Any(_) | Link::Limit(_) | Link::Foreign(_) => None,
+        })
+    }
+
+    /// What the components from outside have done.
+    pub(super) fn reports(&self) -> impl Iterator<Item = Report> {
+        self.links.iter().filter_map(|link| match link {
+            Link::Foreign(foreign) => Some(foreign.report()),
+            Link::Any(_) | Link::Limit(_) | Link::Budget(_) => None,
         })
     }
 
@@ -120,11 +133,11 @@ impl Chain {
     pub(super) fn inherit(&mut self, before: &Chain) {
         let old = before.links.iter().filter_map(|link| match link {
             Link::Limit(limit) => Some(limit),
-            Link::Any(_) | Link::Budget(_) => None,
+            Link::Any(_) | Link::Budget(_) | Link::Foreign(_) => None,
         });
         let new = self.links.iter_mut().filter_map(|link| match link {
             Link::Limit(limit) => Some(limit),
-            Link::Any(_) | Link::Budget(_) => None,
+            Link::Any(_) | Link::Budget(_) | Link::Foreign(_) => None,
         });
         for (new, old) in new.zip(old) {
             new.inherit(old);

@@ -1,6 +1,6 @@
 //! A text read and checked in one step.
 
-use super::compile::compile;
+use super::compile::compile_for_check;
 use super::description::Description;
 use super::fault::Fault;
 use super::house::House;
@@ -19,7 +19,8 @@ pub fn check(text: &str, house: &House) -> Result<Description, Vec<Fault>> {
     if faults.is_empty() { Ok(description) } else { Err(faults) }
 }
 
-/// Read a graph, check it, and make it once for each direction, so that nothing is left that could refuse it.
+/// Read a graph, check it, and make it once for each direction, so that nothing is left that could refuse it but a
+/// library of a component from outside that is not loaded here.
 ///
 /// # Errors
 ///
@@ -27,7 +28,7 @@ pub fn check(text: &str, house: &House) -> Result<Description, Vec<Fault>> {
 pub fn check_compiled(text: &str, house: &House) -> Result<Description, Vec<Fault>> {
     let description = check(text, house)?;
     for direction in [Direction::Outbound, Direction::Inbound] {
-        compile::<()>(&description, house, direction, 0)?;
+        compile_for_check(&description, house, direction)?;
     }
     Ok(description)
 }

@@ -5,6 +5,7 @@
 //! for each graph of an instance, so that packets keep theirs over an exchange.
 
 mod behaviours;
+mod foreign;
 mod matching;
 mod parts;
 mod trees;
@@ -47,6 +48,26 @@ pub fn compile<T: Send + 'static>(
     direction: Direction,
     seed: u64,
 ) -> Result<Graph<T>, Vec<Fault>> {
+    compiled(description, house, direction, seed, false)
+}
+
+/// Make a graph of one direction and forget it, to find what would refuse it. Libraries of components that are not
+/// loaded here refuse nothing.
+pub(super) fn compile_for_check(
+    description: &Description,
+    house: &House,
+    direction: Direction,
+) -> Result<(), Vec<Fault>> {
+    compiled::<()>(description, house, direction, 0, true).map(drop)
+}
+
+fn compiled<T: Send + 'static>(
+    description: &Description,
+    house: &House,
+    direction: Direction,
+    seed: u64,
+    only_check: bool,
+) -> Result<Graph<T>, Vec<Fault>> {
     let faults = lint(description, house);
     if !faults.is_empty() {
         return Err(faults);
@@ -65,6 +86,7 @@ pub fn compile<T: Send + 'static>(
         suites: suites(house),
         aggregates,
         peers: Peers::of(description),
+        only_check,
     };
     build.graph().map_err(|fault| vec![fault])
 }
@@ -87,6 +109,8 @@ struct Build<'d> {
     suites: Vec<String>,
     aggregates: Aggregates,
     peers: Peers,
+    /// Whether the graph is made to be checked alone, and runs no packet.
+    only_check: bool,
 }
 
 impl Build<'_> {

@@ -87,6 +87,8 @@ codes! {
     TooMany = 203,
     /// A part that nothing leads to.
     Unreached = 204,
+    /// A library that the configuration does not name, or that is not loaded.
+    NoLibrary = 205,
     /// A class whose packets an earlier class takes.
     SameMatch = 301,
     /// A class that no packet can match.
@@ -111,6 +113,8 @@ codes! {
     TwoHooks = 406,
     /// A queue or scheduler with two parents.
     TwoParents = 407,
+    /// Parameters that a library refuses.
+    RefusedParameters = 408,
     /// Strict priority without a policer.
     UnpolicedPriority = 501,
     /// Shares that add up to more than the whole.

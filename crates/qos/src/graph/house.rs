@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::aggregates::Aggregates;
 use crate::Direction;
+use crate::behaviour::foreign::Libraries;
 
 /// A name that something outside of the graph uses, and what uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +109,8 @@ pub struct House {
     pub associations: Vec<Association>,
     /// The applications that rules can name, with their numbers.
     pub applications: Vec<(String, u16)>,
+    /// The libraries from which components can be attached.
+    pub libraries: Libraries,
     /// The times of the packet path.
     pub path: Path,
 }

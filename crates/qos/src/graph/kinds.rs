@@ -1,6 +1,7 @@
 //! The kinds of components by name, and the settings of each. A component of a description is one of these kinds.
 
 use super::spanned::{Limits, Name, Span, Spanned};
+use crate::behaviour::foreign::OnFault;
 
 /// The place where a component of a kind can stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,6 +64,12 @@ pub enum Form {
     Curve,
     /// A list of user profiles.
     Profiles,
+    /// The name of a library with a component.
+    Library,
+    /// Any text, up to this many octets.
+    Text(usize),
+    /// A list of names of classes, up to this many.
+    Classes(usize),
 }
 
 /// The value of a setting.
@@ -88,6 +95,8 @@ pub enum Value {
     Curve(Curve),
     /// A list of user profiles.
     Profiles(Vec<Profile>),
+    /// A list of names.
+    Names(Vec<Name>),
 }
 
 /// A curve of early drops: none below `low`, then more and more up to `most` at `high`, everything beyond.
@@ -177,6 +186,15 @@ impl Component {
         }
     }
 
+    /// The names in a setting that is a list of them.
+    pub fn names(&self, name: &str) -> impl Iterator<Item = &Name> {
+        let list = match self.get(name).map(|value| &value.value) {
+            Some(Value::Names(list)) => list.as_slice(),
+            _ => &[],
+        };
+        list.iter()
+    }
+
     /// The octets where a setting stands, or the kind if the setting is absent.
     pub fn place(&self, name: &str) -> Span {
         self.get(name).map_or_else(|| self.kind.span.clone(), |value| value.span.clone())
@@ -247,6 +265,12 @@ pub const USERS: &[&str] = &["association", "peer", "source", "application", "ui
 const AWARE: SettingRow = may("aware", Form::Flag);
 const ECN: SettingRow = may("ecn", Form::Flag);
 const MOST: u64 = 1 << 32;
+/// The nanoseconds that a component from outside may take of each packet, unless the graph says another number.
+pub const FOREIGN_BUDGET: u64 = 10_000;
+/// The longest text of parameters for a component from outside, in octets.
+const MOST_PARAMETERS: usize = 4096;
+/// The most ports of a component from outside.
+const MOST_PORTS: usize = 16;
 
 kinds! {
     /// The classifier: it gives each packet its class, and so its queue.
@@ -276,6 +300,10 @@ kinds! {
     /// The budget for work on packets that fail to authenticate.
     AuthBudget, "auth_budget", Behaviour, [must("rate", Form::Share), must("burst", Form::Time),
         may("class", Form::Class)];
+    /// A component whose code comes from a library that the configuration names.
+    Foreign, "foreign", Behaviour, [must("library", Form::Library), may("class", Form::Class),
+        may("parameters", Form::Text(MOST_PARAMETERS)), may("ports", Form::Classes(MOST_PORTS)),
+        may("budget", Form::Time), may("on_fault", Form::Word(OnFault::WORDS))];
     /// A packet that finds the queue full is dropped.
     Tail, "tail", Enqueue, [];
     /// A packet that finds the queue full drops the oldest one.

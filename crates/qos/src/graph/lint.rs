@@ -2,6 +2,7 @@
 
 mod classes;
 mod faults;
+mod foreign;
 mod hooks;
 mod meters;
 mod names;
@@ -24,6 +25,7 @@ pub fn lint(description: &Description, house: &House) -> Vec<Fault> {
     classes::check(description, house, &mut faults);
     hooks::check(description, &mut faults);
     meters::check(description, house, &mut faults);
+    foreign::check(description, house, &mut faults);
     schedulers::check(description, house, &mut faults);
     queues::check(description, house, &mut faults);
     units::check(description, house, &mut faults);

@@ -263,6 +263,7 @@ fn show(value: &Value) -> String {
             format!("{{ low = {}, high = {}, most = {most} }}", show(&curve.low), show(&curve.high))
         }
         Value::Profiles(profiles) => list(profiles.iter().map(profile)),
+        Value::Names(list) => names(list),
     }
 }
 

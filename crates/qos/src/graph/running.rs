@@ -27,6 +27,7 @@ use super::counts::Counts;
 use super::description::HookPoint;
 use super::peers::Peers;
 use crate::amount::Amount;
+use crate::behaviour::foreign::Report;
 use crate::behaviour::{Classifier, Target};
 use crate::component::Context;
 use crate::dispatcher::Dispatcher;
@@ -211,6 +212,13 @@ impl<T: 'static> Graph<T> {
     /// The dispatcher, to be asked.
     pub const fn dispatcher(&self) -> &Dispatcher<T> {
         &self.dispatcher
+    }
+
+    /// What the components from outside have done, with the hooks in which they stand.
+    pub fn foreign(&self) -> impl Iterator<Item = (HookPoint, Report)> {
+        let fronts = FRONTS.into_iter().zip(self.slots.iter().map(|slot| &slot.before));
+        let chains = fronts.chain([(HookPoint::In5a, &self.before_units)]);
+        chains.flat_map(|(at, chain)| chain.reports().map(move |report| (at, report)))
     }
 
     /// Whether no component is described for the queue that a point belongs to.

@@ -82,7 +82,10 @@ fn value(form: Form) -> BoxedStrategy<Value> {
         Form::Burst => prop_oneof![number().prop_map(Value::Time), number().prop_map(Value::Octets)].boxed(),
         Form::Share => share().prop_map(Value::Share).boxed(),
         Form::Length => length().boxed(),
-        Form::Class | Form::Excess | Form::Uplink => text().prop_map(Value::Word).boxed(),
+        Form::Class | Form::Excess | Form::Uplink | Form::Library | Form::Text(_) => {
+            text().prop_map(Value::Word).boxed()
+        }
+        Form::Classes(most) => distinct(text(), most + 1).prop_map(Value::Names).boxed(),
         Form::Word(words) => select(words).prop_map(|word| Value::Word(word.to_owned())).boxed(),
         Form::Dscp => vec(0..64_u8, 0..4).prop_map(Value::Dscp).boxed(),
         Form::Curve => curve().prop_map(Value::Curve).boxed(),
@@ -377,7 +380,19 @@ fn every_kind_of_component_of_the_issue_is_there() {
     };
     assert_eq!(
         kinds(Part::Behaviour),
-        ["classify", "srtcm", "trtcm", "rfc4115", "mark", "police", "shape", "limit", "users", "auth_budget"]
+        [
+            "classify",
+            "srtcm",
+            "trtcm",
+            "rfc4115",
+            "mark",
+            "police",
+            "shape",
+            "limit",
+            "users",
+            "auth_budget",
+            "foreign"
+        ]
     );
     assert_eq!(kinds(Part::Enqueue), ["tail", "drop_head", "longest_flow", "red", "wred"]);
     assert_eq!(kinds(Part::Store), ["fifo", "flows", "rank"]);

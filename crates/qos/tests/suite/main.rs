@@ -15,6 +15,7 @@ mod discipline;
 mod dispatcher;
 mod dualpi2;
 mod exchange;
+mod foreign;
 mod give;
 mod graph;
 mod lint;

@@ -2,6 +2,7 @@
 //! graph that the daemon has in force.
 
 mod change;
+mod component;
 mod graph;
 mod plan;
 mod reserve;
@@ -32,6 +33,8 @@ pub enum Qos {
     Simulate(simulate::Simulate),
     #[command(subcommand)]
     Reserve(reserve::Reserve),
+    #[command(subcommand)]
+    Component(component::Component),
 }
 
 /// Check a graph of classes; exit status 2 if it has errors.
@@ -88,14 +91,16 @@ impl Qos {
             Qos::Rollback(rollback) => rollback.execute(),
             Qos::Simulate(simulate) => simulate.execute(),
             Qos::Reserve(reserve) => reserve.execute(),
+            Qos::Component(component) => component.execute(),
         }
     }
 }
 
 impl Check {
     fn execute(self) -> anyhow::Result<()> {
-        let report = match self.graph.outcome(&self.graph.house()?)? {
-            Outcome::Sound(graph) => qos_plan::sound(&graph),
+        let house = self.graph.house()?;
+        let report = match self.graph.outcome(&house)? {
+            Outcome::Sound(graph) => qos_plan::sound(&graph, &house),
             Outcome::Broken(broken) => {
                 if !self.json {
                     eprintln!("{broken}");
@@ -122,7 +127,9 @@ fn summary(report: &api::QosCheck) -> String {
             } else {
                 format!("{} classes", report.classes.len())
             };
-            format!("{}: {classes} ({}), {errors}\n", report.file, report.classes.join(", "))
+            let mut out = format!("{}: {classes} ({}), {errors}\n", report.file, report.classes.join(", "));
+            report.notes.iter().for_each(|note| out += &format!("note: {note}\n"));
+            out
         }
         false => format!("{}: {errors}\n", report.file),
     }
@@ -229,6 +236,7 @@ fn text(state: &QosState) -> String {
         let rows: Vec<_> = direction.units.iter().map(row).collect();
         out += "\n";
         out += &output::table(&["UNIT", "COMMITTED", "WAIT", "WORK THAT WAITS", "MARKS"], &rows);
+        out += &component::table(&direction.components);
     }
     out += &format!("\nreservations: {}\n", state.reservations);
     out + &reserve::left(&state.resources)

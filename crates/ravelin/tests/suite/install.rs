@@ -21,6 +21,7 @@ fn tree(folder: &Folder) -> PathBuf {
         ("completions/ravelin.fish", "a script"),
         ("schema/status.json", "a schema"),
         ("include/ravelin.h", "a header"),
+        ("include/ravelin-qos.h", "a header"),
         ("doc/LICENSE-MIT", "a licence"),
         ("doc/examples/main.policy", "a policy"),
         ("doc/design/0001-packet.md", "a record"),
@@ -75,6 +76,7 @@ fn what_is_installed_is_where_it_belongs_and_goes_without_a_trace() {
         let mut expected: Vec<String> = [
             "bin/ravelin",
             "include/ravelin.h",
+            "include/ravelin-qos.h",
             "share/bash-completion/completions/ravelin",
             "share/doc/ravelin/LICENSE-MIT",
             "share/doc/ravelin/design/0001-packet.md",

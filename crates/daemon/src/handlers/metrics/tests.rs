@@ -143,6 +143,18 @@ fn direction(direction: QosDirection) -> QosDirectionState {
             low_ns: 125_000,
             high_ns: 250_000,
         }],
+        components: vec![QosComponentState {
+            hook: "1a".into(),
+            library: "quota".into(),
+            detached: Some("it answered 7 to a call, which says that it failed".into()),
+            on_fault: "pass".into(),
+            calls: 11,
+            packets: 12,
+            dropped: 13,
+            unjudged: 14,
+            over_budget: 15,
+            longest_ns: 16,
+        }],
     }
 }
 
@@ -212,6 +224,13 @@ fn every_figure_of_the_document_is_in_the_text() {
         assert_eq!((unit("busy_seconds_total"), unit("backlog_packets")), (2.5, 4.0));
         assert_eq!((unit("backlog_seconds"), unit("committed_seconds")), (2e-6, 1e-6));
         assert_eq!((unit("low_mark_seconds"), unit("high_mark_seconds")), (0.000_125, 0.000_25));
+        let component = |name: &str| {
+            let labels = [own, ("hook", "1a"), ("library", "quota")];
+            read.value(&format!("ravelin_qos_component_{name}"), &labels)
+        };
+        let packets = ["packets_total", "dropped_packets_total", "unjudged_packets_total"].map(component);
+        assert_eq!(packets, [12.0, 13.0, 14.0]);
+        assert_eq!((component("over_budget_calls_total"), component("detached")), (15.0, 1.0));
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn graph(config: &Config, outbound: &mut Outbound, inbound: &mut Inbo
     let registry = crypto_std::registry().unwrap();
     let folder = config.control_socket.parent().unwrap().to_owned();
     let mut store = GraphStore::open(config, &folder).unwrap()?;
-    let maker = GraphMaker::new(config, &registry);
+    let maker = GraphMaker::new(config, &registry, Default::default());
     let text = store.configured().unwrap();
     let prepared = maker.make(&text, &Default::default(), Surroundings::default()).unwrap();
     store.adopt(text);
@@ -28,7 +28,16 @@ pub(super) fn graph(config: &Config, outbound: &mut Outbound, inbound: &mut Inbo
     outbound.set_graph(Time(0), Some(out), &mut pool(), &mut Vec::new());
     inbound.set_graph(Time(0), Some(back), &mut pool(), &mut Vec::new(), &mut Delivery::new());
     let booking = Booking::new(&loaded, [7; 16]);
-    Some(GraphInForce { loaded, store, maker, queues: None, sockets: None, notes, booking })
+    Some(GraphInForce {
+        loaded,
+        store,
+        maker,
+        queues: None,
+        sockets: None,
+        notes,
+        booking,
+        detached: Vec::new(),
+    })
 }
 
 fn pool() -> Pool {

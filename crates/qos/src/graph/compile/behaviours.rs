@@ -42,6 +42,9 @@ impl Build<'_> {
         if component.kind.value == Kind::Classify {
             self.rules_are_known()?;
         }
+        if component.kind.value == Kind::Foreign {
+            return self.foreign(component).map(|link| vec![link]);
+        }
         let Some((_, make)) = MAKES.iter().find(|(kind, _)| *kind == component.kind.value) else {
             return Ok(Vec::new());
         };
@@ -180,7 +183,7 @@ impl Build<'_> {
         Pacer::new(shape).map(Some).map_err(|error| settings(component, error))
     }
 
-    fn own_class(&self, component: &Component) -> AggregateId {
+    pub(super) fn own_class(&self, component: &Component) -> AggregateId {
         component.word("class").map_or(AggregateId::DEFAULT, |class| self.class(class))
     }
 

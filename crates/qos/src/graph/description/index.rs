@@ -132,6 +132,12 @@ impl Description {
         hooks.iter().flat_map(|hook| hook.chain.iter().map(|part| (hook.at.value, part))).collect()
     }
 
+    /// Whether a component from outside stands in a chain.
+    pub fn has_foreign(&self) -> bool {
+        let mut parts = self.hooks.iter().flat_map(|hook| &hook.chain);
+        parts.any(|part| part.kind.value == Kind::Foreign)
+    }
+
     /// The policer of a class in a direction.
     pub fn policer(&self, class: &str, direction: Direction) -> Option<&Component> {
         let mut parts = self.chain(direction).into_iter().map(|(_, component)| component);
@@ -154,7 +160,9 @@ impl Description {
                 Some(Value::Profiles(profiles)) => {
                     profiles.iter().any(|profile| profile.class.as_ref().is_some_and(|to| to.value == class))
                 }
-                _ => part.word("excess") == Some(class),
+                _ => {
+                    part.word("excess") == Some(class) || part.names("ports").any(|port| port.value == class)
+                }
             };
             moves && part.word("class") != Some(class)
         };

@@ -145,6 +145,7 @@ impl Look<'_> {
                         faults,
                     );
                 }
+                (Value::Names(names), _) => names.iter().for_each(|name| self.class(name, faults)),
                 (Value::Profiles(profiles), _) => {
                     profiles.iter().filter_map(|profile| profile.class.as_ref()).for_each(|class| {
                         self.class(class, faults);

@@ -116,7 +116,7 @@ impl Reader {
                 _ => into(self.measure(value, what, OCTETS)?, Value::Octets),
             },
             Form::Length => self.length(value, what)?,
-            Form::Class | Form::Excess | Form::Uplink => {
+            Form::Class | Form::Excess | Form::Uplink | Form::Library => {
                 let name = self.text(value, what)?;
                 Spanned::at(Value::Word(name.value), name.span)
             }
@@ -127,12 +127,42 @@ impl Reader {
             }
             Form::Dscp => Spanned::at(Value::Dscp(self.dscps(value, what)?), self.of(value)),
             Form::Curve => Spanned::at(Value::Curve(self.curve(value, what)?), self.of(value)),
+            Form::Text(most) => self.any_text(value, what, most)?,
+            Form::Classes(most) => {
+                let array = self.array(value, what)?;
+                if array.len() > most {
+                    let message = format!("`{what}` has {} names", array.len());
+                    self.fault(self.of(value), Code::TooMany, message, format!("leave {most} at most"));
+                    return None;
+                }
+                let names = array.iter().filter_map(|item| self.text(item, what)).collect();
+                Spanned::at(Value::Names(names), self.of(value))
+            }
             Form::Profiles => {
                 let array = self.array(value, what)?;
                 let profiles = array.iter().filter_map(|item| self.profile(item)).collect();
                 Spanned::at(Value::Profiles(profiles), self.of(value))
             }
         })
+    }
+
+    /// A text of at most so many octets. It ends at none of its own: a NUL has no place in it.
+    fn any_text(&mut self, value: &Node<'_>, what: &str, most: usize) -> Option<Spanned<Value>> {
+        let Some(text) = value.get_ref().as_str() else {
+            self.wrong_type(value, what, "a text", format!("write: {what} = \"...\""));
+            return None;
+        };
+        let span = self.of(value);
+        if text.len() > most {
+            let message = format!("`{what}` has {} octets", text.len());
+            self.fault(span, Code::TooMany, message, format!("write {most} octets at most"));
+            return None;
+        }
+        if text.contains('\0') {
+            self.fault(span, Code::OutOfRange, format!("`{what}` has a NUL in it"), "remove the NUL");
+            return None;
+        }
+        Some(Spanned::at(Value::Word(text.to_owned()), span))
     }
 
     /// A share of at most the whole.
@@ -248,7 +278,10 @@ fn example(kind: Kind, name: &str) -> String {
         Some(Form::Curve) => "{ low = \"2ms\", high = \"8ms\", most = \"10%\" }".to_owned(),
         Some(Form::Word(words)) => format!("{:?}", words.first().unwrap_or(&"")),
         Some(Form::Profiles) => "[]".to_owned(),
-        Some(Form::Class | Form::Excess | Form::Uplink) | None => "\"...\"".to_owned(),
+        Some(Form::Classes(_)) => "[]".to_owned(),
+        Some(Form::Class | Form::Excess | Form::Uplink | Form::Library | Form::Text(_)) | None => {
+            "\"...\"".to_owned()
+        }
     };
     format!("{name} = {value}")
 }

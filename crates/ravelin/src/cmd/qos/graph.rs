@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use config::{BrokenGraph, Config, GraphError, LoadedGraph, QosConfig};
+use qos::behaviour::foreign::Libraries;
 use qos::graph::{House, PRESETS};
 
+use super::component;
 use crate::catalogue::Catalogue;
 use crate::cmd::run::bad_config;
-use crate::exit::Failure;
+use crate::exit::{Failure, Kind};
 
 /// The answer where the daemon has no graph.
 pub const NONE: &str =
@@ -26,6 +28,8 @@ pub struct GraphArguments {
     pub preset: PresetArgument,
     #[command(flatten)]
     pub catalogue: Catalogue,
+    #[command(flatten)]
+    pub load: LoadArgument,
 }
 
 /// The arguments that may name a graph.
@@ -45,7 +49,8 @@ impl GraphChoice {
     pub fn graph(&self) -> Option<GraphArguments> {
         let GraphChoice { file, preset, catalogue } = self.clone();
         let is_named = file.is_some() || preset.preset.is_some();
-        is_named.then_some(GraphArguments { file, preset, catalogue })
+        let load = LoadArgument::default();
+        is_named.then_some(GraphArguments { file, preset, catalogue, load })
     }
 }
 
@@ -57,6 +62,36 @@ pub struct PresetArgument {
     preset: Option<String>,
 }
 
+/// The option that loads libraries of components.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct LoadArgument {
+    /// Load the libraries that [[qos.component]] of the configuration names into this process, and have them look at
+    /// their parameters; without it their names alone are compared. They are trusted code.
+    #[arg(long)]
+    load: bool,
+}
+
+impl LoadArgument {
+    /// Load what the configuration names, if that is asked for.
+    pub fn put(self, catalogue: &Catalogue, house: &mut House) -> anyhow::Result<()> {
+        if !self.load {
+            return Ok(());
+        }
+        let Some(file) = catalogue.file() else {
+            let remedy = "name one with --config";
+            return Err(Failure::with_remedy(
+                Kind::BadInput,
+                "no configuration names libraries".to_owned(),
+                remedy,
+            ));
+        };
+        let config = Config::load(file).map_err(|error| bad_config(&error))?;
+        let components = config.qos.iter().flat_map(|qos| &qos.components);
+        house.libraries = Libraries::Named(components.map(component::loaded).collect::<anyhow::Result<_>>()?);
+        Ok(())
+    }
+}
+
 /// A graph, or what is wrong with it.
 pub enum Outcome {
     Sound(Box<LoadedGraph>),
@@ -66,7 +101,9 @@ pub enum Outcome {
 impl GraphArguments {
     /// The gateway that the graph is checked against.
     pub fn house(&self) -> anyhow::Result<House> {
-        house(&self.catalogue)
+        let mut house = house(&self.catalogue)?;
+        self.load.put(&self.catalogue, &mut house)?;
+        Ok(house)
     }
 
     /// The graph, or what is wrong with it.
@@ -83,17 +120,20 @@ impl GraphArguments {
 /// The gateway that a configuration file describes; without one nothing is known of it but the standard suites.
 pub fn house(catalogue: &Catalogue) -> anyhow::Result<House> {
     let suites = catalogue.suites()?;
-    let kernel_queues = match catalogue.file().map(Config::load) {
-        None => None,
-        Some(Ok(config)) => Some(config.qos.map_or(QosConfig::KERNEL_QUEUES, |qos| qos.kernel_queues)),
+    let (kernel_queues, libraries) = match catalogue.file().map(Config::load) {
+        None => (None, Libraries::Unknown),
+        Some(Ok(config)) => {
+            let libraries = config::libraries_of(&config);
+            (Some(config.qos.map_or(QosConfig::KERNEL_QUEUES, |qos| qos.kernel_queues)), libraries)
+        }
         Some(Err(error)) if catalogue.is_named() => return Err(bad_config(&error)),
         // The file may be meant for somebody else, and the other commands say more of it.
         Some(Err(error)) => {
-            eprintln!("ravelin: warning: kernel queues are not compared: {error}");
-            None
+            eprintln!("ravelin: warning: kernel queues and libraries are not compared: {error}");
+            (None, Libraries::Unknown)
         }
     };
-    Ok(config::house(&suites, kernel_queues))
+    Ok(House { libraries, ..config::house(&suites, kernel_queues) })
 }
 
 /// The graph of a file or preset, or what is wrong with it.

@@ -10,7 +10,7 @@ use offline::replay::HalfChoice;
 use offline::simulation::{self, SimulationError, SimulationOptions};
 use qos::graph::quantity::show_about;
 
-use super::graph::{CostArgument, PresetArgument, house, sound};
+use super::graph::{CostArgument, LoadArgument, PresetArgument, house, sound};
 use crate::catalogue::Catalogue;
 use crate::exit::{Failure, Kind};
 use crate::output;
@@ -36,6 +36,8 @@ pub struct Simulate {
     preset: PresetArgument,
     #[command(flatten)]
     catalogue: Catalogue,
+    #[command(flatten)]
+    load: LoadArgument,
     #[command(flatten)]
     cost: CostArgument,
     /// The suite whose work every packet costs [default: the costliest one of the file of costs].
@@ -65,6 +67,7 @@ enum DirectionChoice {
 impl Simulate {
     pub fn execute(self) -> anyhow::Result<()> {
         let mut house = house(&self.catalogue)?;
+        self.load.put(&self.catalogue, &mut house)?;
         self.cost.put(&self.catalogue, &mut house)?;
         let graph = sound(self.file.as_deref(), &self.preset, &house)?;
         let suite = match &self.suite {

@@ -219,6 +219,7 @@ mod tests {
                     low_ns: 1,
                     high_ns: 2,
                 }],
+                components: Vec::new(),
             }],
             ..QosState::default()
         }
