@@ -24,6 +24,7 @@ mod control;
 mod delivery;
 mod entries;
 mod graph;
+mod opened;
 mod outcome;
 mod permit;
 mod queued;

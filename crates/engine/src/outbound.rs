@@ -22,6 +22,7 @@
 mod control;
 mod decider;
 mod fast_path;
+mod finished;
 mod graph;
 mod origin;
 mod outcome;

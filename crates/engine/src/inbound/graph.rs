@@ -16,7 +16,7 @@ use sadb::InboundSa;
 use wire::stage::Raw;
 use wire::{AggregateId, Burst, Packet, Time};
 
-use super::results::{Collected, Opened};
+use super::opened::{Collected, Opened};
 use crate::queued::{GraphError, GraphState, Reserved, Ticket, Wait, header_kind, outer_name};
 
 /// The nanoseconds that packets of one source may cost in an association without being authentic, until others go first.

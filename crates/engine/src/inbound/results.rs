@@ -4,73 +4,20 @@
 //! What enters: the packets for the host of one job, together. What leaves: the same, in the order of the graph. A graph
 //! without components at these hooks does not come here: its packets leave at once.
 
-use qos::Amount;
 use qos::graph::description::HookPoint;
 use wire::{DropReason, Time};
 
 use super::graph::{Name, Waiting, WaitingEntry};
+use super::opened::Opened;
 use super::{Delivery, InboundOutcome, Stages};
 use crate::cx::Cx;
-use crate::queued::CopiedPacket;
 use crate::stats::{About, Dropped};
-
-/// The packets for the host of one job, which wait behind cryptography in one place.
-pub(super) struct Opened {
-    delivery: Delivery,
-    /// The outcomes while packets are copied, with the copies, whose places count from the first one.
-    outcomes: Vec<InboundOutcome>,
-    copies: Vec<CopiedPacket>,
-}
-
-/// What is collected of a job until it is offered.
-#[derive(Default)]
-pub(super) struct Collected {
-    /// Whether components hang at hooks 4 or 2, or headers are to be marked.
-    pub(super) is_wanted: bool,
-    /// The number of places that are taken by what waits behind cryptography.
-    waiting: usize,
-    /// The amount that the job had.
-    amount: Amount,
-    /// Deliveries with nothing in them, for the next jobs.
-    spare: Vec<Delivery>,
-}
-
-impl Collected {
-    /// Nothing is collected; `is_wanted`: components hang at hooks 4 or 2, or headers are to be marked.
-    pub(super) fn new(is_wanted: bool) -> Collected {
-        Collected { is_wanted, ..Collected::default() }
-    }
-
-    /// What waits in the graph before waits here too.
-    pub(super) fn adopt(&mut self, before: Collected) {
-        (self.waiting, self.spare) = (before.waiting, before.spare);
-    }
-
-    /// A delivery for the packets of a job, if they do not leave at once.
-    #[inline]
-    pub(super) fn begin(&mut self) -> Option<Delivery> {
-        self.is_wanted.then(|| self.spare.pop().unwrap_or_default())
-    }
-
-    /// Note so much work, which has left cryptography. Returns whether it goes on to queues behind.
-    #[inline]
-    pub(super) fn note(&mut self, done: Amount) -> bool {
-        if self.is_wanted {
-            let Amount { packets, octets, ns } = &mut self.amount;
-            *packets += done.packets;
-            *octets += done.octets;
-            *ns = ns.saturating_add(done.ns);
-        }
-        self.is_wanted
-    }
-}
 
 impl Stages {
     /// Offer the packets of a job at 4a: those in `delivery`, and while packets are copied the outcomes from `from` on.
     pub(super) fn offer_opened(
         &mut self,
-        name: Name,
-        meta: &qos::Meta,
+        (name, meta): (Name, &qos::Meta),
         from: usize,
         now: Time,
         delivery: Delivery,
@@ -189,39 +136,6 @@ impl Stages {
     pub(super) fn free_opened(&mut self) {
         if let Some(queues) = &mut self.queues {
             queues.collected.waiting = queues.collected.waiting.saturating_sub(1);
-        }
-    }
-}
-
-impl Opened {
-    /// The octets of the packets.
-    pub(super) fn octets(&self) -> usize {
-        let length = |outcome: &InboundOutcome| match outcome {
-            InboundOutcome::Deliver(packet, _) => packet.bytes().len(),
-            InboundOutcome::Drop(_) => 0,
-        };
-        let opened: usize = self.delivery.packets().map(|(bytes, _)| bytes.len()).sum();
-        opened + self.outcomes.iter().map(length).sum::<usize>()
-    }
-
-    /// Write what components noted into the headers: another DSCP, and that packets which can be told so met congestion
-    /// (RFC 3168).
-    fn write_marks(&mut self, meta: &qos::Meta) {
-        // Outer and inner are told alike at first, and the header that is left is the inner one.
-        let dscp = (meta.dscp[0] != meta.dscp[1]).then_some(meta.dscp[0]);
-        let is_congested = meta.ecn & 3 == 3;
-        if dscp.is_none() && !is_congested {
-            return;
-        }
-        let change = |tos: u8| {
-            let ecn = if is_congested && tos & 3 != 0 { 3 } else { tos & 3 };
-            dscp.map_or(tos & !3, |dscp| dscp << 2) | ecn
-        };
-        self.delivery.change_tos(change);
-        for outcome in &mut self.outcomes {
-            if let InboundOutcome::Deliver(packet, _) = outcome {
-                super::delivery::change_tos(packet.bytes_mut(), change);
-            }
         }
     }
 }

@@ -13,7 +13,7 @@ use sadb::OutboundSa;
 use wire::stage::{Inner, Selected};
 use wire::{AggregateId, Packet, SegmentPosition, Time};
 
-use super::results::{Collected, Finished};
+use super::finished::{Collected, Finished};
 use super::selection::Selection;
 use crate::queued::{GraphError, GraphState, Reserved, Ticket, Wait, header_kind, inner_name, outer_name};
 

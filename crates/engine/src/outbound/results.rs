@@ -9,76 +9,11 @@ use qos::graph::description::HookPoint;
 use wire::{Burst, DropReason, Meta, Time, ip, stage};
 
 use super::Stages;
+use super::finished::Finished;
 use super::graph::Waiting;
 use super::outcome::Outcome;
 use crate::cx::Cx;
-use crate::queued::{CopiedPacket, Wait};
 use crate::stats::{About, Dropped};
-
-/// Outcomes that wait behind cryptography in one place.
-pub(super) struct Finished {
-    outcome: Outcome,
-    /// Outcomes of the same packet, such as its further IP fragments.
-    more: Vec<Outcome>,
-    /// The copies of their packets, for those who capture.
-    copies: Vec<CopiedPacket>,
-}
-
-impl Wait for Finished {
-    fn octets(&self) -> usize {
-        octets(&self.outcome)
-    }
-}
-
-impl Finished {
-    pub(super) fn outcomes(self) -> impl Iterator<Item = Outcome> {
-        std::iter::once(self.outcome).chain(self.more)
-    }
-}
-
-/// What is collected of a turn until it is offered.
-#[derive(Default)]
-pub(super) struct Collected {
-    /// Whether components hang at hooks 4 or 2, or outer headers are to be marked.
-    pub(super) is_wanted: bool,
-    /// The number of places that are taken by what waits behind cryptography.
-    waiting: usize,
-    /// What is known of the packets whose outcomes are not offered yet, all of one class.
-    packets: Vec<qos::Meta>,
-    /// Outcomes on their way into the queues; empty between calls.
-    outcomes: Vec<Outcome>,
-}
-
-impl Collected {
-    /// Nothing is collected; `is_wanted`: components hang at hooks 4 or 2, or outer headers are to be marked.
-    pub(super) fn new(is_wanted: bool) -> Collected {
-        Collected { is_wanted, ..Collected::default() }
-    }
-
-    /// What waits in the graph before waits here too.
-    pub(super) fn adopt(&mut self, before: Collected) {
-        self.waiting = before.waiting;
-    }
-
-    /// A place is free, since what was there has left or ended.
-    pub(super) fn free(&mut self) {
-        self.waiting = self.waiting.saturating_sub(1);
-    }
-
-    /// Whether what is collected is of another class, association or mark than this packet, and is to be offered first.
-    #[inline]
-    pub(super) fn is_of_others(&self, meta: &qos::Meta) -> bool {
-        self.packets.last().is_some_and(|last| {
-            (last.aggregate, last.association, last.dscp) != (meta.aggregate, meta.association, meta.dscp)
-        })
-    }
-
-    /// Note a packet that has left cryptography. Its outcomes are offered with the next ones of its class.
-    #[inline]
-    pub(super) fn note(&mut self, meta: &qos::Meta) {
-        self.packets.push(*meta);
-    }
-}
 
 impl Stages {
     /// Offer the outcomes from this place on at a hook behind cryptography, for the packets that were noted. What is not
@@ -224,16 +159,6 @@ impl Stages {
                 Outcome::Reply(..) | Outcome::Held(_) | Outcome::Drop(_) => {}
             }
         }
-    }
-}
-
-/// The octets of what goes to the wire.
-fn octets(outcome: &Outcome) -> usize {
-    match outcome {
-        Outcome::Send(packet) => packet.bytes().len(),
-        Outcome::Clear(packet) => packet.bytes().len(),
-        Outcome::Burst(burst) => burst.bytes().len(),
-        Outcome::Reply(..) | Outcome::Held(_) | Outcome::Drop(_) => 0,
     }
 }
 

@@ -79,7 +79,7 @@ impl Stages {
         let Some(name) = waiting.map(|held| held.name) else { return };
         self.carry_on(now, assignment, cx, &mut own);
         self.deliver(cx, &mut own);
-        self.offer_opened(name, &meta, from, now, own, cx, delivery);
+        self.offer_opened((name, &meta), from, now, own, cx, delivery);
     }
 
     /// Open a packet or a burst, or so many datagrams of it, whose turn it is.
