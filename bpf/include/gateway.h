@@ -100,8 +100,6 @@ static __always_inline int to_engine(struct __sk_buff *skb, const struct rvl_con
 		return device_drop(RVL_C_GATEWAY_SOURCE_ROUTE);
 	if (!cfg->tun)
 		return device_drop(RVL_C_EGRESS_NO_TUN);
-	if (is_queue_full(skb, h))
-		return device_drop(RVL_C_TUN_QUEUE_FULL);
 	skb->mark = as_mark(fields);
 	count(counter);
 	return bpf_redirect(cfg->tun, 0);
@@ -163,6 +161,8 @@ static __always_inline int arriving_from_inside(struct __sk_buff *skb)
 		return TCX_NEXT;
 	if (is_over(skb, &h))
 		return over(&h);
+	if (is_queue_full(skb, &h))
+		return device_drop(RVL_C_TUN_QUEUE_FULL);
 	return to_engine(skb, cfg, &h, RVL_MARK_FORWARDED, RVL_C_GATEWAY_FORWARDED);
 }
 
