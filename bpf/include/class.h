@@ -109,6 +109,12 @@ int tun_steering(struct __sk_buff *skb)
 	return share->first + user_at_tun(skb, value) % share->count;
 }
 
+/* The packets that wait in a queue, as far as they are counted. */
+static __always_inline __s64 waiting_in(const struct rvl_tun_queue *queue)
+{
+	return queue->arrived - queue->lost - queue->gone - queue->taken;
+}
+
 /*
  * Whether a queue takes so many packets at once, counted. One that is empty takes any number. Two processors that count at once may let one
  * packet more in.
@@ -120,7 +126,7 @@ static __always_inline bool has_room(struct rvl_tun_queue *queue, __u64 packets)
 	if (!queue->limit)
 		return true;
 	__sync_fetch_and_add(&queue->arrived, packets);
-	waiting = queue->arrived - queue->lost - queue->gone - queue->taken;
+	waiting = waiting_in(queue);
 	if (waiting <= (__s64)queue->limit || waiting <= (__s64)packets)
 		return true;
 	__sync_fetch_and_add(&queue->lost, packets);
@@ -166,7 +172,7 @@ static __always_inline bool is_queue_full(struct __sk_buff *skb, const struct he
 	queue = bpf_map_lookup_elem(&tun_queues, &key);
 	if (!queue || !queue->limit)
 		return false;
-	if ((__s64)(queue->arrived - queue->lost - queue->taken) < (__s64)queue->limit)
+	if (waiting_in(queue) < (__s64)queue->limit)
 		return false;
 	/* One of a reserved flow may have another queue. */
 	if (is_reserved(h, dscp_of(head)))

@@ -217,10 +217,15 @@ impl Stages {
                 let packet: Packet<Scheduled> = seam::schedule(packet);
                 self.protector.protect(association, packet, headers, flow, cx);
             }
-            (None, Some(id)) if packet.bytes().len() > ipv6::MIN_MTU => {
-                protector::cut_again(packet, headers, id, flow, cx);
+            (None, joined) => {
+                let (held, from, now) =
+                    (self.describe_held(&packet, headers, flow), cx.out.len(), packet.meta.received);
+                match joined.filter(|_| packet.bytes().len() > ipv6::MIN_MTU) {
+                    Some(id) => protector::cut_again(packet, headers, id, flow, cx),
+                    None => protector::clear(packet, headers, flow, cx),
+                }
+                self.clear_held(held, from, now, cx);
             }
-            (None, _) => protector::clear(packet, headers, flow, cx),
         }
     }
 }

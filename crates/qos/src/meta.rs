@@ -99,6 +99,8 @@ pub struct Meta {
     pub colour: Colour,
     /// The DSCP of the outer and of the inner header, six bits each.
     pub dscp: [u8; 2],
+    /// A component has noted the DSCP that the header of the packet is to leave with: the first of the two.
+    pub is_marked: bool,
     /// The ECN field of the inner header, two bits.
     pub ecn: u8,
     /// What stands at its front.
@@ -110,6 +112,14 @@ pub struct Meta {
 }
 
 impl Meta {
+    /// The type of service of a header with what components noted: another DSCP, and that the packet met congestion where
+    /// it can be told so (RFC 3168).
+    pub const fn marked_tos(&self, before: u8) -> u8 {
+        let dscp = if self.is_marked { self.dscp[0] } else { before >> 2 };
+        let is_congested = self.ecn & 3 == 3 && before & 3 != 0;
+        dscp << 2 | if is_congested { 3 } else { before & 3 }
+    }
+
     /// Whether congestion can be told by marking instead of dropping (RFC 3168).
     pub const fn is_ecn_capable(&self) -> bool {
         self.ecn & 3 != 0

@@ -292,6 +292,17 @@ impl<S> Burst<S> {
         self.buf.as_slice().chunks(self.stride)
     }
 
+    /// Octets of the buffer that the burst is in.
+    pub fn capacity(&self) -> usize {
+        self.buf.capacity()
+    }
+
+    /// Moves the burst to a buffer that `copy` fills with its octets. The answer is the buffer that it was in; `None` if
+    /// there is no such buffer.
+    pub fn move_to(&mut self, copy: impl FnOnce(&[u8]) -> Option<Buf>) -> Option<Buf> {
+        copy(self.buf.as_slice()).map(|buf| std::mem::replace(&mut self.buf, buf))
+    }
+
     /// Takes the buffer out, to give it back to its [`Pool`].
     pub fn into_buf(self) -> Buf {
         self.buf

@@ -230,7 +230,7 @@ impl InboundThread {
                 until.map_or(HOUSEKEEPING, |until| until.since(clock::monotonic()).min(HOUSEKEEPING));
             let Ready { woken, udp, bare } = self.wait(half, inbox.wake().as_fd(), patience);
             if woken && inbox.run(half) == Next::End {
-                return;
+                return self.leave_graph(half, &mut work.split().1);
             }
             let now = clock::monotonic();
             let (queued, mut parts) = work.split();

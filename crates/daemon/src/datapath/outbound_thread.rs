@@ -197,7 +197,7 @@ impl OutboundThread {
             let patience = patience(half, until, clock::monotonic());
             let [woken, readable, heard @ ..] = self.wait(half, inbox.wake().as_fd(), patience);
             if woken && inbox.run(half) == Next::End {
-                return;
+                return self.leave_graph(half, &mut pool, &mut outcomes);
             }
             let now = clock::monotonic();
             if let Some(GraphExchange { graph, classes }) = half.exchange.take() {

@@ -154,6 +154,12 @@ impl Delivery {
         self.packets.append(&mut other.packets);
     }
 
+    /// The octets of each buffer that packets lie in.
+    pub(super) fn capacities(&self) -> impl Iterator<Item = usize> {
+        let bursts = self.bursts.iter().map(Burst::capacity);
+        bursts.chain(self.packets.iter().map(|packet| packet.buf().capacity()))
+    }
+
     /// Change the type of service in the header of each packet.
     pub(super) fn change_tos(&mut self, change: impl Fn(u8) -> u8 + Copy) {
         for item in &self.items {

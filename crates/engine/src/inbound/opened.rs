@@ -12,6 +12,8 @@ pub(super) struct Opened {
     /// The outcomes while packets are copied, with the copies, whose places count from the first one.
     pub(super) outcomes: Vec<InboundOutcome>,
     pub(super) copies: Vec<CopiedPacket>,
+    /// The place in the order in which jobs were opened.
+    pub(super) order: u64,
 }
 
 /// What is collected of a job until it is offered.
@@ -25,6 +27,8 @@ pub(super) struct Collected {
     pub(super) amount: Amount,
     /// Deliveries with nothing in them, for the next jobs.
     pub(super) spare: Vec<Delivery>,
+    /// The number of jobs that were offered.
+    pub(super) offered: u64,
 }
 
 impl Collected {
@@ -35,7 +39,7 @@ impl Collected {
 
     /// What waits in the graph before waits here too.
     pub(super) fn adopt(&mut self, before: Collected) {
-        (self.waiting, self.spare) = (before.waiting, before.spare);
+        (self.waiting, self.spare, self.offered) = (before.waiting, before.spare, before.offered);
     }
 
     /// A delivery for the packets of a job, if they do not leave at once.
@@ -58,29 +62,23 @@ impl Collected {
 }
 
 impl Opened {
-    /// The octets of the packets.
+    /// The octets that count for the room of what is long: those of buffers of full size, whatever is in them.
     pub(super) fn octets(&self) -> usize {
-        let length = |outcome: &InboundOutcome| match outcome {
-            InboundOutcome::Deliver(packet, _) => packet.bytes().len(),
+        let capacity = |outcome: &InboundOutcome| match outcome {
+            InboundOutcome::Deliver(packet, _) => packet.buf().capacity(),
             InboundOutcome::Drop(_) => 0,
         };
-        let opened: usize = self.delivery.packets().map(|(bytes, _)| bytes.len()).sum();
-        opened + self.outcomes.iter().map(length).sum::<usize>()
+        let capacities = self.delivery.capacities().chain(self.outcomes.iter().map(capacity));
+        capacities.filter(|capacity| *capacity >= crate::BUF_CAPACITY).sum()
     }
 
     /// Write what components noted into the headers: another DSCP, and that packets which can be told so met congestion
     /// (RFC 3168).
     pub(super) fn write_marks(&mut self, meta: &qos::Meta) {
-        // Outer and inner are told alike at first, and the header that is left is the inner one.
-        let dscp = (meta.dscp[0] != meta.dscp[1]).then_some(meta.dscp[0]);
-        let is_congested = meta.ecn & 3 == 3;
-        if dscp.is_none() && !is_congested {
+        if !meta.is_marked && meta.ecn & 3 != 3 {
             return;
         }
-        let change = |tos: u8| {
-            let ecn = if is_congested && tos & 3 != 0 { 3 } else { tos & 3 };
-            dscp.map_or(tos & !3, |dscp| dscp << 2) | ecn
-        };
+        let change = |tos: u8| meta.marked_tos(tos);
         self.delivery.change_tos(change);
         for outcome in &mut self.outcomes {
             if let InboundOutcome::Deliver(packet, _) = outcome {

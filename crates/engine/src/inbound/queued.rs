@@ -23,6 +23,7 @@ mod turn;
 
 use super::burst::{Run, hand_over};
 use super::graph::{InboundGraph, Name, Waiting, WaitingEntry};
+use super::opened::Opened;
 use super::{Delivery, Inbound, InboundOutcome, Stages, about, association, unknown};
 use crate::cx::Cx;
 use crate::queued::{
@@ -34,7 +35,7 @@ use ipsec::Outer;
 impl Inbound {
     /// Let packets wait in a graph from now on, or in none. Packets keep their queues by name; those whose queue is gone
     /// are classified again. Without a graph they are opened at once, in their order; what a shaper holds back is
-    /// dropped then.
+    /// dropped then, unless it is opened already: that is delivered.
     pub fn set_graph(
         &mut self,
         now: Time,
@@ -389,7 +390,7 @@ impl Stages {
     fn look_up_one(&mut self, now: Time, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) -> bool {
         let Some(queues) = &mut self.queues else { return false };
         let context = queues.state.context(now);
-        let due = queues.state.serve(&context);
+        let due = queues.state.take_at(HookPoint::Out1b, &context);
         if let Some(due) = due {
             self.select(now, due.item, due.meta, cx, delivery);
         }
@@ -410,7 +411,7 @@ impl Stages {
         let sa = name.and_then(|name| sad.find(Spi(name.spi), name.src, name.dst));
         let Some(sa) = sa else {
             // Its association was removed meanwhile.
-            queues.state.graph.pass(&before);
+            queues.state.graph.end_before(HookPoint::In3a, &before);
             let held = queues.state.take(item);
             if let Some(held) = held {
                 let reason = unknown(held.name.spi);
@@ -516,12 +517,15 @@ impl Stages {
         }
         let mut held = self.queues.as_mut().map(|queues| queues.state.waiting.drain().collect::<Vec<_>>());
         // What a shaper holds back.
+        let mut all = Vec::new();
         for held in held.iter_mut().flat_map(|held| held.drain(..)) {
             match held {
-                WaitingEntry { waiting: Waiting::Opened(opened), .. } => self.hand_out(opened, cx, delivery),
+                WaitingEntry { waiting: Waiting::Opened(opened), .. } => all.push(opened),
                 held => self.end(now, held, DropReason::ShapedOut, cx, delivery),
             }
         }
+        all.sort_by_key(|opened: &Opened| opened.order);
+        all.into_iter().for_each(|opened| self.hand_out(opened, cx, delivery));
         self.deliver(cx, delivery);
         self.queues = None;
         cx.pool.set_cells(0, 0, 0);

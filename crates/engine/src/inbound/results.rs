@@ -27,7 +27,9 @@ impl Stages {
         let Some(queues) = &mut self.queues else { return };
         let amount = std::mem::take(&mut queues.collected.amount);
         let meta = qos::Meta { amount, ..*meta };
-        let mut opened = Opened { delivery, outcomes: Vec::new(), copies: Vec::new() };
+        queues.collected.offered += 1;
+        let order = queues.collected.offered;
+        let mut opened = Opened { delivery, outcomes: Vec::new(), copies: Vec::new(), order };
         let is_delivered = |outcome: &InboundOutcome| matches!(outcome, InboundOutcome::Deliver(..));
         if queues.state.is_copying() && cx.out.iter().skip(from).any(is_delivered) {
             opened.copies = queues.state.take_copies_of(from);
@@ -35,7 +37,7 @@ impl Stages {
             opened.outcomes.extend(cx.out.drain(from..));
         }
         if opened.delivery.is_empty() && opened.outcomes.is_empty() || amount.packets == 0 {
-            queues.state.graph.pass(&meta);
+            queues.state.graph.end_before(HookPoint::In4a, &meta);
             return self.hand_out(opened, cx, host);
         }
         let context = queues.state.context(now);
@@ -46,7 +48,7 @@ impl Stages {
                 self.end_dropped(now, cx, host);
             }
             Err(held) => {
-                queues.state.graph.pass(&meta);
+                queues.state.graph.end_before(HookPoint::In4a, &meta);
                 self.end(now, held, DropReason::QueueFull, cx, host);
             }
         }

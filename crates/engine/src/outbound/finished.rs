@@ -1,5 +1,8 @@
 //! What waits behind cryptography in the outbound half, and what a turn has finished. The steps are in `results.rs`.
 
+use qos::Amount;
+use wire::Time;
+
 use super::outcome::Outcome;
 use crate::queued::{CopiedPacket, Wait};
 
@@ -10,11 +13,14 @@ pub(super) struct Finished {
     pub(super) more: Vec<Outcome>,
     /// The copies of their packets, for those who capture.
     pub(super) copies: Vec<CopiedPacket>,
+    /// The place in the order in which outcomes were finished.
+    pub(super) order: u64,
 }
 
 impl Wait for Finished {
     fn octets(&self) -> usize {
-        octets(&self.outcome)
+        // A buffer of full size counts as such, whatever is in it.
+        if capacity(&self.outcome) < crate::BUF_CAPACITY { 0 } else { crate::BUF_CAPACITY }
     }
 }
 
@@ -29,6 +35,10 @@ impl Finished {
 pub(super) struct Collected {
     /// Whether components hang at hooks 4 or 2, or outer headers are to be marked.
     pub(super) is_wanted: bool,
+    /// Whether components hang at hooks 4 or 2, which may tell flows apart.
+    is_by_flow: bool,
+    /// The number of outcomes that were offered.
+    offered: u64,
     /// The number of places that are taken by what waits behind cryptography.
     pub(super) waiting: usize,
     /// What is known of the packets whose outcomes are not offered yet, all of one class.
@@ -38,14 +48,20 @@ pub(super) struct Collected {
 }
 
 impl Collected {
-    /// Nothing is collected; `is_wanted`: components hang at hooks 4 or 2, or outer headers are to be marked.
-    pub(super) fn new(is_wanted: bool) -> Collected {
-        Collected { is_wanted, ..Collected::default() }
+    /// Nothing is collected. `is_by_flow`: components hang at hooks 4 or 2; `marks`: outer headers are to be marked.
+    pub(super) fn new(is_by_flow: bool, marks: bool) -> Collected {
+        Collected { is_wanted: is_by_flow || marks, is_by_flow, ..Collected::default() }
+    }
+
+    /// The place of the next outcome in the order in which they were finished.
+    pub(super) fn next_order(&mut self) -> u64 {
+        self.offered += 1;
+        self.offered
     }
 
     /// What waits in the graph before waits here too.
     pub(super) fn adopt(&mut self, before: Collected) {
-        self.waiting = before.waiting;
+        (self.waiting, self.offered) = (before.waiting, before.offered);
     }
 
     /// A place is free, since what was there has left or ended.
@@ -53,12 +69,14 @@ impl Collected {
         self.waiting = self.waiting.saturating_sub(1);
     }
 
-    /// Whether what is collected is of another class, association or mark than this packet, and is to be offered first.
+    /// Whether what is collected differs from this packet in what a component may ask for, and is to be offered first.
     #[inline]
     pub(super) fn is_of_others(&self, meta: &qos::Meta) -> bool {
-        self.packets.last().is_some_and(|last| {
-            (last.aggregate, last.association, last.dscp) != (meta.aggregate, meta.association, meta.dscp)
-        })
+        let asked = |of: &qos::Meta| {
+            let flow = if self.is_by_flow { of.flow } else { 0 };
+            qos::Meta { arrived: Time::default(), amount: Amount::default(), flow, ..*of }
+        };
+        self.packets.last().is_some_and(|last| asked(last) != asked(meta))
     }
 
     /// Note a packet that has left cryptography. Its outcomes are offered with the next ones of its class.
@@ -68,12 +86,12 @@ impl Collected {
     }
 }
 
-/// The octets of what goes to the wire.
-fn octets(outcome: &Outcome) -> usize {
+/// The octets of the buffer of what goes to the wire.
+fn capacity(outcome: &Outcome) -> usize {
     match outcome {
-        Outcome::Send(packet) => packet.bytes().len(),
-        Outcome::Clear(packet) => packet.bytes().len(),
-        Outcome::Burst(burst) => burst.bytes().len(),
+        Outcome::Send(packet) => packet.buf().capacity(),
+        Outcome::Clear(packet) => packet.buf().capacity(),
+        Outcome::Burst(burst) => burst.capacity(),
         Outcome::Reply(..) | Outcome::Held(_) | Outcome::Drop(_) => 0,
     }
 }

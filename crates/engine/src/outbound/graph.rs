@@ -71,7 +71,7 @@ impl OutboundGraph {
     ) -> Result<OutboundGraph, GraphError> {
         let is_plain = graph.is_plain(HookPoint::In4a) && graph.is_plain(HookPoint::In2a);
         // An outer header is written behind cryptography.
-        let collected = Collected::new(!is_plain || graph.marks());
+        let collected = Collected::new(!is_plain, graph.marks());
         Ok(OutboundGraph {
             state: GraphState::new(Direction::Outbound, graph, suites, seed)?,
             last: AggregateId::DEFAULT,

@@ -19,6 +19,7 @@ use wire::ip::{self, Headers};
 use wire::stage::{Inner, Selected};
 use wire::{AggregateId, DropReason, Flow, Packet, Pool, SegmentPosition, Time};
 
+use super::finished::Finished;
 use super::graph::{Chosen, OutboundGraph, Waiting};
 use super::outcome::Outcome;
 use super::protector::{LONGEST_COPY, Progress, clear};
@@ -34,7 +35,7 @@ use crate::seam;
 impl Outbound {
     /// Let packets wait in a graph from now on, or in none. Packets keep their queues by name; those whose queue is gone
     /// are classified again. Without a graph they are handled at once, in their order; what a shaper holds back is
-    /// dropped then.
+    /// dropped then, unless it is sealed already: that is sent.
     pub fn set_graph(
         &mut self,
         now: Time,
@@ -200,15 +201,15 @@ impl Stages {
     fn look_up_one(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) -> bool {
         let Some(queues) = &mut self.queues else { return false };
         let context = queues.state.context(now);
-        let due = queues.state.serve(&context);
+        let due = queues.state.take_at(HookPoint::Out1b, &context);
         let taken = due.and_then(|due| Some((due.meta, queues.state.take(due.item)?)));
         if queues.state.has_ended() {
             self.end(now, cx);
         }
-        let Some((mut meta, waiting)) = taken else { return false };
+        let Some((meta, waiting)) = taken else { return false };
         match waiting {
             Waiting::Received(mut packet, reserved) => {
-                write_marks(&mut packet, &mut meta);
+                write_marks(&mut packet, &meta);
                 if let Some(queues) = &mut self.queues {
                     queues.entering = Some((meta, reserved));
                     queues.state.copy(&packet, cx.out.len());
@@ -220,10 +221,7 @@ impl Stages {
                     queues.state.forget_copy(cx.out.len());
                     // It did not go on to 3a: it goes in clear, has ended, or waits elsewhere.
                     if let Some((meta, _)) = queues.entering.take() {
-                        let goes_on = self.leave(&meta);
-                        if goes_on {
-                            self.offer_results(HookPoint::In2a, from, now, cx);
-                        }
+                        self.go_in_clear(&meta, from, now, cx);
                     }
                 }
             }
@@ -278,9 +276,6 @@ impl Stages {
         (meta.association, meta.spi) = (sa.spi().0, sa.spi().0);
         (meta.suite, meta.units, meta.header) = (suite, units, header);
         // What was noted so far stands in the header, and a scrubber may have changed it.
-        if meta.dscp[0] == meta.dscp[1] {
-            meta.dscp[0] = headers.tos >> 2;
-        }
         (meta.dscp[1], meta.ecn) = (headers.tos >> 2, headers.tos & 3);
         if let Some(before) = &before
             && named == AggregateId::DEFAULT
@@ -302,7 +297,7 @@ impl Stages {
                 }
             }
             Err(waiting) => {
-                queues.state.graph.pass(&meta);
+                queues.state.graph.end_before(HookPoint::In3a, &meta);
                 self.end_waiting(waiting, DropReason::QueueFull, cx);
             }
         }
@@ -349,6 +344,57 @@ impl Stages {
         any
     }
 
+    /// What became of a packet that needs no protection: in clear it goes by 2a, if components hang there.
+    fn go_in_clear(&mut self, meta: &qos::Meta, from: usize, now: Time, cx: &mut Cx<'_, Outcome>) {
+        let Some(queues) = &mut self.queues else { return };
+        let is_clear = cx.out.iter().skip(from).any(|outcome| matches!(outcome, Outcome::Clear(_)));
+        if !is_clear {
+            // It has ended, or waits elsewhere.
+            queues.state.graph.end_before(HookPoint::In3a, meta);
+        } else if queues.leave(meta) {
+            queues.state.graph.pass_over(HookPoint::In1a, HookPoint::In2a, meta);
+            self.offer_results(HookPoint::In2a, from, now, cx);
+        }
+    }
+
+    /// A packet goes in clear that waited for its association or its entry, outside of the graph: by 2a, if components hang
+    /// there.
+    pub(super) fn clear_held(
+        &mut self,
+        meta: Option<qos::Meta>,
+        from: usize,
+        now: Time,
+        cx: &mut Cx<'_, Outcome>,
+    ) {
+        if let Some(meta) = meta
+            && let Some(queues) = &mut self.queues
+            && queues.leave(&meta)
+        {
+            queues.state.graph.recount(HookPoint::In2a, None, &meta);
+            self.offer_results(HookPoint::In2a, from, now, cx);
+            self.release_results(now, cx);
+        }
+    }
+
+    /// What a graph with components behind cryptography knows of a packet that did not wait in it.
+    pub(super) fn describe_held(
+        &mut self,
+        packet: &Packet<Selected>,
+        headers: &Headers,
+        flow: &Flow,
+    ) -> Option<qos::Meta> {
+        let queues = self.queues.as_mut().filter(|queues| queues.collected.is_wanted)?;
+        if queues.entering.is_some() {
+            return None;
+        }
+        let amount = Amount { packets: 1, octets: packet.bytes().len() as u64, ns: 0 };
+        let mut meta = describe(&packet.meta, headers, flow, Direction::Outbound, amount, &queues.state.hash);
+        if !queues.state.graph.has(meta.aggregate) || meta.aggregate == AggregateId::DEFAULT {
+            meta.aggregate = queues.state.graph.classify(&meta);
+        }
+        Some(meta)
+    }
+
     /// Close the burst that is open, and offer the outcomes from this place on at 4a if components hang there.
     fn finish_results(&mut self, from: &mut usize, now: Time, cx: &mut Cx<'_, Outcome>) {
         self.protector.flush(cx);
@@ -361,11 +407,11 @@ impl Stages {
     /// Protect a packet, or so many pieces of it, whose turn it is.
     fn carry_on(&mut self, now: Time, assignment: Assignment<Ticket>, cx: &mut Cx<'_, Outcome>) {
         let Some(queues) = &mut self.queues else { return };
-        let Assignment { grant, job, item, mut meta, budget, .. } = assignment;
+        let Assignment { grant, job, item, meta, budget, .. } = assignment;
         let Some(Waiting::Selected(mut chosen)) = queues.state.take(item) else { return };
         chosen.packet.meta.received = now;
         chosen.packet.meta.aggregate = meta.aggregate;
-        write_marks(&mut chosen.packet, &mut meta);
+        write_marks(&mut chosen.packet, &meta);
         queues.state.copy(&chosen.packet, cx.out.len());
         // A burst has packets of one class: where a unit fails, no class pays for another.
         if std::mem::replace(&mut queues.last, meta.aggregate) != meta.aggregate {
@@ -569,26 +615,23 @@ impl Stages {
             }
         }
         let Some(mut queues) = self.queues.take() else { return };
-        // What a shaper holds back.
+        // What a shaper holds back. Sealed packets have their numbers, and leave in their order.
+        let mut finished = Vec::new();
         for waiting in queues.state.waiting.drain() {
             match waiting {
-                Waiting::Finished(finished) => cx.out.extend(finished.outcomes()),
+                Waiting::Finished(held) => finished.push(held),
                 waiting => self.end_waiting(waiting, DropReason::ShapedOut, cx),
             }
         }
+        finished.sort_by_key(|held| held.order);
+        cx.out.extend(finished.into_iter().flat_map(Finished::outcomes));
         cx.pool.set_cells(0, 0, 0);
     }
 }
 
-/// Write what components noted into the header of the packet: its DSCP, and that it met congestion (RFC 3168). The outer
-/// header's DSCP follows, unless a component has noted another one for it.
+/// Write what components noted into the header of the packet: its DSCP, and that it met congestion (RFC 3168).
 #[inline]
-fn write_marks<S>(packet: &mut Packet<S>, meta: &mut qos::Meta) {
-    if let Some(before) = ip::tos(packet.bytes())
-        && meta.dscp[0] == before >> 2
-    {
-        meta.dscp[0] = meta.dscp[1];
-    }
+fn write_marks<S>(packet: &mut Packet<S>, meta: &qos::Meta) {
     write_tos(packet, meta.dscp[1] << 2 | meta.ecn & 3);
 }
 

@@ -6,13 +6,14 @@
 
 use qos::Amount;
 use qos::graph::description::HookPoint;
-use wire::{Burst, DropReason, Meta, Time, ip, stage};
+use wire::{Burst, DropReason, Meta, Pool, Time, ip, stage};
 
 use super::Stages;
 use super::finished::Finished;
 use super::graph::Waiting;
 use super::outcome::Outcome;
 use crate::cx::Cx;
+use crate::queued::{CELL_TAILROOM, LONGEST_IN_CELL, packet_in_cell};
 use crate::stats::{About, Dropped};
 
 impl Stages {
@@ -29,7 +30,7 @@ impl Stages {
         let mut left = packets.iter().fold(Amount::default(), |sum, meta| plus(sum, meta.amount));
         let mut count = results.iter().filter(|outcome| is_sent(outcome)).count() as u64;
         if count == 0 || packets.is_empty() {
-            packets.drain(..).for_each(|meta| queues.state.graph.pass(&meta));
+            packets.drain(..).for_each(|meta| queues.state.graph.end_before(at, &meta));
             for mut copy in copies {
                 copy.from = cx.out.len();
                 queues.state.copy_again(copy);
@@ -41,6 +42,8 @@ impl Stages {
         let template = packets.first().copied().unwrap_or_default();
         packets.clear();
         queues.collected.packets = packets;
+        // A packet that is copied has its outcomes in one place, beside its copy.
+        let is_together = !copies.is_empty();
         let mut last: Option<Finished> = None;
         for outcome in results.drain(..) {
             if !is_sent(&outcome) {
@@ -49,14 +52,15 @@ impl Stages {
             }
             // Each place has a packet at least: what is more than there are packets is with the last one.
             match &mut last {
-                Some(last) if left.packets <= 1 => last.more.push(outcome),
+                Some(last) if is_together || left.packets <= 1 => last.more.push(outcome),
                 _ => {
                     if let Some(finished) = last.take() {
                         self.offer_result(at, finished, &template, share(&mut left, count), now, cx);
                         count -= 1;
                     }
                     let copies = std::mem::take(&mut copies);
-                    last = Some(Finished { outcome, more: Vec::new(), copies });
+                    let outcome = in_cell(outcome, cx.pool);
+                    last = Some(Finished { outcome, more: Vec::new(), copies, order: 0 });
                 }
             }
         }
@@ -72,7 +76,7 @@ impl Stages {
     fn offer_result(
         &mut self,
         at: HookPoint,
-        finished: Finished,
+        mut finished: Finished,
         template: &qos::Meta,
         amount: Amount,
         now: Time,
@@ -81,10 +85,11 @@ impl Stages {
         let Some(queues) = &mut self.queues else { return };
         let context = queues.state.context(now);
         let mut meta = qos::Meta { amount, ..*template };
+        finished.order = queues.collected.next_order();
         if let Some(tos) = outer_tos(&finished.outcome) {
             meta.ecn = tos & 3;
-            // A marker in front of cryptography has told it already.
-            if meta.dscp[0] == meta.dscp[1] {
+            // Without a marker in front of cryptography, the header says which DSCP the packet has.
+            if !meta.is_marked {
                 meta.dscp[0] = tos >> 2;
             }
         }
@@ -97,7 +102,7 @@ impl Stages {
                 }
             }
             Err(waiting) => {
-                queues.state.graph.pass(&meta);
+                queues.state.graph.end_before(at, &meta);
                 if let Waiting::Finished(finished) = waiting {
                     self.end_result(finished, DropReason::QueueFull, cx);
                 }
@@ -122,8 +127,8 @@ impl Stages {
                         copy.from = cx.out.len();
                         queues.state.copy_again(copy);
                     }
-                    let tos = due.meta.dscp[0] << 2 | due.meta.ecn & 3;
-                    cx.out.extend(finished.outcomes().map(|outcome| with_tos(outcome, tos)));
+                    let marked = |outcome| with_marks(outcome, &due.meta);
+                    cx.out.extend(finished.outcomes().map(marked));
                 }
             } else {
                 if queues.state.has_ended() {
@@ -194,8 +199,28 @@ fn outer_tos(outcome: &Outcome) -> Option<u8> {
     }
 }
 
+/// Move what is short out of a buffer of full size.
+fn in_cell(outcome: Outcome, pool: &mut Pool) -> Outcome {
+    match outcome {
+        Outcome::Send(packet) => Outcome::Send(packet_in_cell(packet, pool)),
+        Outcome::Clear(packet) => Outcome::Clear(packet_in_cell(packet, pool)),
+        Outcome::Burst(mut burst) if burst.bytes().len() <= LONGEST_IN_CELL => {
+            if let Some(before) = burst.move_to(|octets| pool.cell(octets, CELL_TAILROOM)) {
+                pool.put(before);
+            }
+            Outcome::Burst(burst)
+        }
+        outcome => outcome,
+    }
+}
+
 /// Write what components noted into the outermost header: its DSCP, and that it met congestion (RFC 3168).
-fn with_tos(mut outcome: Outcome, tos: u8) -> Outcome {
+fn with_marks(mut outcome: Outcome, meta: &qos::Meta) -> Outcome {
+    let Some(before) = outer_tos(&outcome) else { return outcome };
+    let tos = meta.marked_tos(before);
+    if tos == before {
+        return outcome;
+    }
     match &mut outcome {
         Outcome::Send(packet) => super::queued::write_tos(packet, tos),
         Outcome::Clear(packet) => super::queued::write_tos(packet, tos),

@@ -91,8 +91,8 @@ pub(crate) fn describe(
         units: UnitMask(0),
         aggregate: meta.aggregate,
         colour: Colour::Green,
-        // The outer header will have the same, unless its association or a marker says another.
-        dscp: [headers.tos >> 2; 2],
+        dscp: [0, headers.tos >> 2],
+        is_marked: false,
         ecn: headers.tos & 3,
         header: HeaderKind::Clear,
         direction,

@@ -238,12 +238,6 @@ impl<W: Wait> GraphState<W> {
         self.graph.offer(at, ticket, meta, context, &mut self.ended);
     }
 
-    /// The next of the incoming main queue.
-    #[inline]
-    pub(crate) fn serve(&mut self, context: &Context) -> Option<Due<Ticket>> {
-        self.graph.serve(context, &mut self.ended)
-    }
-
     /// The packet whose turn it is behind a queue that is not one of units.
     #[inline]
     pub(crate) fn take_at(&mut self, at: HookPoint, context: &Context) -> Option<Due<Ticket>> {
@@ -309,7 +303,8 @@ impl<W: Wait> GraphState<W> {
         self.graph.adopt(graph, &mut back);
         let context = self.context(now);
         for Back { at, item, mut meta } in back {
-            if !self.graph.has(meta.aggregate) {
+            // Further on the graph does it, and tells its limits.
+            if at.queue() == 1 && !self.graph.has(meta.aggregate) {
                 meta.aggregate = self.graph.classify(&meta);
             }
             self.offer(at, item, meta, &context);

@@ -160,6 +160,70 @@ fn clear_packets_pass_the_outgoing_main_queue_alone() {
 }
 
 #[test]
+fn colours_of_one_class_are_told_apart_behind_cryptography() {
+    // The meter has room for three packets; those beyond it are red.
+    let text = "[class.be]\nmatch = \"rest\"\n\
+                [[hook]]\nat = \"1a\"\nchain = [{ kind = \"classify\", by = \"rules\" }, \
+                { kind = \"srtcm\", class = \"be\", cir = \"1kbit\", cbs = \"3500B\", ebs = \"0B\" }]\n\
+                [[hook]]\nat = \"2a\"\n\
+                chain = [{ kind = \"mark\", class = \"be\", dscp = [\"AF11\", \"AF12\", \"AF13\"] }]\n";
+    let mut alice = queued::sender(mandatory(), &[queued::gcm()], &with_unit(text));
+    for _ in 0..9 {
+        queued::receive(&mut alice, queued::datagram(0, 1000));
+    }
+    let mut out = Vec::new();
+    queued::work(&mut alice, NOW, &mut out);
+    let sent: Vec<u8> = queued::left(&out).iter().map(|(tos, _)| tos >> 2).collect();
+    assert_eq!(sent, [10, 10, 10, 14, 14, 14, 14, 14, 14]);
+}
+
+#[test]
+fn a_limit_behind_cryptography_counts_what_came_there_and_nothing_else() {
+    let limit = "{ kind = \"limit\", class = \"be\", most = 4 }";
+    let held = at_2a(limit)
+        + "[queue.slow]\nclasses = [\"ef\", \"be\"]\nlimit = { packets = 100 }\n\
+               shape = { rate = \"8kbit\", burst = \"1500B\" }\n[[hook]]\nat = \"2b\"\nfrom = \"slow\"\n";
+    let (mut alice, mut bob) = inbound_queued::ends();
+    inbound_queued::set(&mut bob, Some(inbound_queued::graph(&held)));
+    let mut delivery = Delivery::new();
+    let packets: Vec<_> = (0..16).map(|_| sealed(&mut alice, 0, 500)).collect();
+    inbound_queued::receive(&mut bob, &packets[0]);
+    inbound_queued::work(&mut bob, NOW, &mut delivery);
+    // Repeated ones authenticate, and end in front of 4a.
+    for _ in 0..20 {
+        inbound_queued::receive(&mut bob, &packets[0]);
+        inbound_queued::work(&mut bob, NOW, &mut delivery);
+    }
+    for packet in &packets[1..] {
+        inbound_queued::receive(&mut bob, packet);
+        inbound_queued::work(&mut bob, NOW, &mut delivery);
+    }
+    // The shaper lets a burst pass, four are held, and the others end.
+    let drops = inbound_queued::drops(&bob);
+    let ended = drops.iter().filter(|(reason, _)| *reason != DropReason::Replayed).map(|(_, count)| count);
+    assert_eq!(bob.engine.graph().unwrap().waiting().0, 4, "{drops:?}");
+    assert_eq!(delivery.len() as u64 + 4 + ended.sum::<u64>(), 16, "{drops:?}");
+    assert!(bob.engine.graph().unwrap().graph().conserved());
+}
+
+#[test]
+fn a_mark_that_another_header_has_already_is_written_all_the_same() {
+    // The outer header says 0, as the marker does; the inner one says EF.
+    let mark = "{ kind = \"mark\", class = \"be\", dscp = \"BE\" }";
+    let mut config = queued::gcm();
+    config.options.headers.dscp = sadb::sa::Dscp::Set(0);
+    let (mut alice, mut bob) = (Sender::new(mandatory(), &[config.clone()]), Receiver::new(&[config]));
+    inbound_queued::set(&mut bob, Some(inbound_queued::graph(&at_2a(mark))));
+    let (from, to) = hosts(false);
+    let packet = stamped(APP, &udp_packet((from, 40000), (to, 53), queued::EF, true, &[1; 100]));
+    let packets = alice.send(packet);
+    let mut delivery = Delivery::new();
+    inbound_queued::receive(&mut bob, packets[0].bytes());
+    inbound_queued::work(&mut bob, NOW, &mut delivery);
+    assert_eq!(inbound_queued::tos(&delivery), [0]);
+}
+
+#[test]
 fn copies_come_with_the_outcomes_that_waited() {
     let mut alice = queued::sender(mandatory(), &[queued::gcm()], &with_unit(EVERY_HOOK));
     alice.engine.copy_packets(true);

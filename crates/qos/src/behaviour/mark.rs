@@ -71,7 +71,7 @@ impl Behaviour for Marker {
             let meta = &mut entry.meta;
             let Some(dscp) = self.codepoint(meta.aggregate, meta.colour) else { continue };
             if self.headers != Headers::Inner {
-                meta.dscp[0] = dscp;
+                (meta.dscp[0], meta.is_marked) = (dscp, true);
             }
             if self.headers != Headers::Outer {
                 meta.dscp[1] = dscp;

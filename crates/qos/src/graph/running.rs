@@ -173,6 +173,30 @@ impl<T: 'static> Graph<T> {
                 slot.before.count(now);
             }
         }
+        if HookPoint::In5a.order() / 2 < at.order() / 2 {
+            self.before_units.count(now);
+        }
+    }
+
+    /// A packet goes from the queue of one point to that of another, past those between. Limits there count it from now on,
+    /// since they will be told that it leaves.
+    pub fn pass_over(&mut self, from: HookPoint, at: HookPoint, meta: &Meta) {
+        let is_between =
+            |point: HookPoint| from.order() / 2 < point.order() / 2 && point.order() / 2 < at.order() / 2;
+        for (front, slot) in FRONTS.iter().zip(&mut self.slots) {
+            if is_between(*front) {
+                slot.before.count(meta);
+            }
+        }
+        if is_between(HookPoint::In5a) {
+            self.before_units.count(meta);
+        }
+    }
+
+    /// A packet ended in front of the queue that a point belongs to, while the caller had it. Limits in front of that queue
+    /// count it no more.
+    pub fn end_before(&mut self, at: HookPoint, meta: &Meta) {
+        self.leave_in_front(at, meta);
     }
 
     /// The nanoseconds that the amount is expected to cost on the first unit that serves the suite.

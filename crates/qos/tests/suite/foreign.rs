@@ -189,6 +189,7 @@ fn a_component_is_shown_every_field_but_no_octet() {
         aggregate: AggregateId(12),
         colour: Colour::Yellow,
         dscp: [13, 14],
+        is_marked: false,
         ecn: 2,
         header: HeaderKind::IcmpError,
         direction: Direction::Inbound,

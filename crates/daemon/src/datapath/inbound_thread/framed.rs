@@ -37,7 +37,8 @@ impl InboundThread {
                 until.map_or(HOUSEKEEPING, |until| until.since(clock::monotonic()).min(HOUSEKEEPING));
             let [woken, ready @ ..] = poll::readable(set, Some(patience)).unwrap_or([true; DEVICES + 1]);
             if woken && inbox.run(half) == Next::End {
-                return;
+                let Work { pool, delivery, outcomes, .. } = &mut work;
+                return self.leave_graph(half, &mut Tapped { pool, outcomes, delivery });
             }
             let now = clock::monotonic();
             let Work { pool, frames, delivery, outcomes } = &mut work;

@@ -29,6 +29,13 @@ impl InboundThread {
         }
     }
 
+    /// Deliver what waits in the graph, before the thread ends: whoever goes on with the associations does not have it.
+    pub(super) fn leave_graph(&mut self, half: &mut InboundHalf, work: &mut Tapped<'_>) {
+        let Tapped { pool, outcomes, delivery } = work;
+        half.engine.set_graph(clock::monotonic(), None, pool, outcomes, delivery);
+        self.finish(half, work);
+    }
+
     /// Rounds, as long as there is something to do. `take_in` takes a bounded number of packets in from every source
     /// that was ready and answers whether there may be more. Returns the time until which there is nothing to do if
     /// nothing comes.

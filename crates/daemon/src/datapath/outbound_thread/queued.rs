@@ -55,6 +55,17 @@ impl OutboundThread {
         Await::Time(clock::monotonic())
     }
 
+    /// Send what waits in the graph, before the thread ends: whoever goes on with the associations does not have it.
+    pub(super) fn leave_graph(
+        &mut self,
+        half: &mut OutboundHalf,
+        pool: &mut Pool,
+        outcomes: &mut Vec<Outcome>,
+    ) {
+        half.engine.set_graph(clock::monotonic(), None, pool, outcomes);
+        self.finish(half, pool, outcomes);
+    }
+
     /// Take packets in at hook 1a. Returns whether there may be more.
     fn take_in(
         &mut self,

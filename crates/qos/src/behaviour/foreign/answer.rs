@@ -151,7 +151,7 @@ impl Judged {
             entry.meta.colour = colour;
         }
         if let Some(dscp) = self.dscp {
-            entry.meta.dscp[0] = dscp;
+            (entry.meta.dscp[0], entry.meta.is_marked) = (dscp, true);
         }
         match self.action {
             Action::Pass => {}
