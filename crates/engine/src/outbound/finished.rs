@@ -48,7 +48,8 @@ pub(super) struct Collected {
 }
 
 impl Collected {
-    /// Nothing is collected. `is_by_flow`: components hang at hooks 4 or 2; `marks`: outer headers are to be marked.
+    /// A state in which nothing is collected. `is_by_flow`: components hang at hooks 4 or 2; `marks`: outer headers are to
+    /// be marked.
     pub(super) fn new(is_by_flow: bool, marks: bool) -> Collected {
         Collected { is_wanted: is_by_flow || marks, is_by_flow, ..Collected::default() }
     }
