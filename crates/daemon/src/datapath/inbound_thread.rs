@@ -279,7 +279,11 @@ impl InboundThread {
             return Ready { woken, udp: [v4, v6], bare };
         };
         let has_room = |classes: &[AggregateId]| half.engine.room(classes) > 0;
-        let (numbers, sockets): (Vec<_>, Vec<_>) = queues.fds(&self.udp, has_room).unzip();
+        let mut numbers = [0; MOST_WAITED];
+        for (place, (number, _)) in numbers.iter_mut().zip(queues.fds(&self.udp, has_room)) {
+            *place = number;
+        }
+        let sockets = queues.fds(&self.udp, has_room).map(|(_, socket)| socket);
         let set = [wake].into_iter().chain(bare).chain(sockets);
         let ready = poll::readable_among(set, Some(patience)).unwrap_or([true; MOST_WAITED]);
         let [woken, a, b, c, d, e, f, g, h, sockets @ ..] = ready;
