@@ -6,7 +6,7 @@ mod foreign;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lab::rig::{Rig, RigOptions};
 use lab::{Eavesdropper, Program, Running, Side};
@@ -68,7 +68,7 @@ fn policy(app: &Path, peer: Side) -> String {
     )
 }
 
-pub(crate) fn build(name: &str, configuration: &str) -> (Rig, std::path::PathBuf) {
+pub(crate) fn build(name: &str, configuration: &str) -> (Rig, PathBuf) {
     let options = RigOptions { name: name.to_owned(), binary: binary(), daemon: None, segmentation: true };
     let mut rig = Rig::build(&options).unwrap();
     let app = copy_of_python(rig.folder(), "app");
@@ -462,6 +462,23 @@ fn classes_in_force(rig: &Rig) -> String {
     classes.collect::<Vec<_>>().join(",")
 }
 
+/// A stream of datagrams, which ends when the file is there.
+fn begin_stream(rig: &Rig, app: &Path, end: PathBuf) -> (Running, PathBuf) {
+    let _ = std::fs::remove_file(&end);
+    let args = [Side::Bob.v4().to_string(), ECHO.to_string(), end.display().to_string()];
+    let stream = rig.lab.alice().spawn(Program::new(app).args(["-c", STREAM]).args(args)).unwrap();
+    stream.wait_for_output("begun", PATIENCE).unwrap();
+    (stream, end)
+}
+
+/// End a stream, of which nothing may be lost.
+fn end_stream((stream, end): (Running, PathBuf)) {
+    std::fs::write(end, "").unwrap();
+    let done = stream.finish(PATIENCE).unwrap();
+    assert!(done.status.success(), "a datagram of the stream was lost: {}", done.err());
+    assert!(done.out().lines().last().unwrap().parse::<u64>().unwrap() > 100);
+}
+
 #[test]
 fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() {
     let file = GraphFile::new("rvl-qosx", PLAIN);
@@ -473,10 +490,7 @@ fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() 
     assert_eq!(of(&counts(&rig), "5a", "every").1, COUNT);
 
     // A stream goes on over every exchange, and nothing of it is lost.
-    let end = file.0.with_file_name("end").display().to_string();
-    let args = [Side::Bob.v4().to_string(), ECHO.to_string(), end.clone()];
-    let stream = rig.lab.alice().spawn(Program::new(&app).args(["-c", STREAM]).args(args)).unwrap();
-    stream.wait_for_output("begun", PATIENCE).unwrap();
+    let stream = begin_stream(&rig, &app, file.0.with_file_name("end"));
     let calls = file.beside("calls.toml", WITH_CALLS);
     for _ in 0..10 {
         rig.ravelin(Side::Alice, &["qos", "apply", &calls, "--confirm-within", "60s"], "").unwrap();
@@ -494,6 +508,7 @@ fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() 
     let queues = kernel_queues(&rig);
     assert!(queues[0].classes == "calls" && queues[0].arrived >= COUNT, "{queues:?}");
     rig.ravelin(Side::Alice, &["qos", "rollback"], "").unwrap();
+    end_stream(stream);
     rig.ravelin(Side::Alice, &["qos", "apply", &calls, "--confirm-within", "5s"], "").unwrap();
     rig.start_with(Side::Alice, &["--take-over"]).unwrap();
     tests::wait_for("the graph before", PATIENCE, || match classes_in_force(&rig) {
@@ -504,6 +519,7 @@ fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() 
     assert!(refused.err().contains("no graph waits for a confirmation"), "{}", refused.err());
 
     // Confirmed, it is in the file, with what was there beside it; and a rule may name its class.
+    let stream = begin_stream(&rig, &app, file.0.with_file_name("end"));
     rig.ravelin(Side::Alice, &["qos", "apply", &calls, "--confirm-within", "60s"], "").unwrap();
     let confirmed = rig.ravelin(Side::Alice, &["qos", "confirm"], "").unwrap();
     assert!(confirmed.contains("has its text"), "{confirmed}");
@@ -558,10 +574,7 @@ fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() 
         refused.err()
     );
 
-    std::fs::write(end, "").unwrap();
-    let done = stream.finish(PATIENCE).unwrap();
-    assert!(done.status.success(), "a datagram of the stream was lost: {}", done.err());
-    assert!(done.out().lines().last().unwrap().parse::<u64>().unwrap() > 100);
+    end_stream(stream);
     let shown = rig.json(Side::Alice, &["qos", "show"]).unwrap();
     assert!(shown["waiting"].is_null(), "{shown}");
 
