@@ -4,7 +4,7 @@
 //! stages as one [`Cx`] for the length of a call. The time is not in it: every packet carries the time at which it came
 //! ([`wire::Meta::received`]), and verbs that are not about a packet are told it.
 
-use wire::{Flow, Packet, Pool};
+use wire::{DropReason, Flow, Packet, Pool, Time};
 
 use crate::event::Events;
 use crate::stats::{About, Dropped, Stats};
@@ -31,14 +31,23 @@ impl<O: From<Dropped>> Cx<'_, O> {
 
     /// Drop the packet, and give its buffer back.
     #[cold]
-    pub fn discard<S>(&mut self, packet: Packet<S>, reason: wire::DropReason, flow: Option<&Flow>) {
+    pub fn discard<S>(&mut self, packet: Packet<S>, reason: DropReason, flow: Option<&Flow>) {
         self.report(Dropped::new(reason, &About::of(&packet.meta), packet.bytes().len(), flow));
         self.pool.put(packet.into_buf());
     }
 
+    /// Count and report the packets of a job that its unit has not answered, in the name of the first.
+    #[cold]
+    pub fn lose_job(&mut self, now: Time, meta: &qos::Meta) {
+        let about = About { at: now, spi: meta.spi, app: meta.app, ..About::default() };
+        let octets = usize::try_from(meta.amount.octets).unwrap_or(usize::MAX);
+        self.report(Dropped::new(DropReason::UnitFailed, &about, octets, None));
+        self.stats.lost(DropReason::UnitFailed, meta.amount.packets.saturating_sub(1));
+    }
+
     /// Drop a packet that waited in a queue, and give its buffer back.
     #[cold]
-    pub fn discard_queued<S>(&mut self, packet: Packet<S>, reason: wire::DropReason, outbound: bool) {
+    pub fn discard_queued<S>(&mut self, packet: Packet<S>, reason: DropReason, outbound: bool) {
         let headers = wire::ip::Headers::parse(packet.bytes()).ok();
         let flow = headers.map(|headers| wire::ip::flow(packet.bytes(), &headers, outbound));
         self.discard(packet, reason, flow.as_ref());

@@ -17,6 +17,7 @@
 //! 9. The mark that proves all this to the kernel half.
 
 mod bare;
+mod before;
 mod burst;
 mod check_spd;
 mod compressed;
@@ -24,13 +25,17 @@ mod control;
 mod delivery;
 mod entries;
 mod graph;
+mod later;
+mod name;
 mod opened;
 mod outcome;
 mod permit;
 mod queued;
 mod results;
 mod scrubbed;
+mod work;
 
+use before::{Before, about};
 use check_spd::check_spd;
 use compressed::{compressed_in, opens_into};
 pub use delivery::{Delivery, Traced};
@@ -40,6 +45,7 @@ use outcome::deliver;
 pub(crate) use outcome::unknown;
 use permit::Permit;
 use scrubbed::scrub;
+pub use work::OpenWork;
 
 use crate::cx::Cx;
 use crate::event::Events;
@@ -58,7 +64,6 @@ use sadb::{InboundSa, InboundSad, MAX_CHAIN, Mode, PerSocket, SaName, Spi};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use wire::ip::{self, Headers};
-use wire::ipv6::Ipv6;
 use wire::reassembly::Limits;
 use wire::stage::{Classed, Clean, Inner, Raw, Scheduled};
 use wire::{DropReason, Flow, Packet, Pool, Reassembled, Reassembler, ScrubId, Services, Time, protocol};
@@ -228,6 +233,19 @@ impl Stages {
     /// Stages 2 to 4 for one whole packet that has this turn, and what follows them.
     #[inline]
     fn open(&mut self, packet: Packet<Raw>, headers: &Headers, turn: Turn, cx: &mut Cx<'_, InboundOutcome>) {
+        self.open_in::<false>(packet, headers, turn, cx);
+    }
+
+    /// Stages 2 to 4 for one whole packet that has this turn, and what follows them; if `LATER`, a unit that answers
+    /// later does the cipher's part of stage 4.
+    #[inline]
+    fn open_in<const LATER: bool>(
+        &mut self,
+        packet: Packet<Raw>,
+        headers: &Headers,
+        turn: Turn,
+        cx: &mut Cx<'_, InboundOutcome>,
+    ) {
         let mut packet: Packet<Clean> = packet.advance(headers);
         if self.takes_bare(headers) {
             return self.open_bare(packet, headers, cx);
@@ -247,29 +265,17 @@ impl Stages {
         };
         packet.meta.app = sa.config().selectors.app.unwrap_or_default();
 
-        let (now, about, len) = (packet.meta.received, about(&packet, outer), packet.bytes().len());
-        let settled = sa.is_settled(outer.src, outer.src_port.unwrap_or_default());
-        let top = sa.replay.top();
+        let before = Before::of(sa, &packet, outer);
         let packet: Packet<Classed> = packet.advance(&*sa);
         let packet: Packet<Scheduled> = seam::schedule_received(packet, turn);
-        let opened = ipsec::decap(sa, packet, outer, cx.pool);
-        if !settled && matches!(opened, Ok(_) | Err(DropReason::EspDummy)) {
-            peer::notice(sa, outer, top, cx.events);
+        if LATER {
+            return self.prepare_later(packet, outer, before, cx);
         }
-        match opened {
-            Ok(packet) => {
-                let nested = admit(sa, packet, lend!(self, &[]), cx);
-                if let Some((packet, headers)) = nested {
-                    let name = sa.name();
-                    self.nest(packet, headers, name, cx);
-                }
-            }
-            Err(reason) => {
-                if reason == DropReason::EspDummy {
-                    probes::hear(now, sa, cx.events);
-                }
-                cx.report(Dropped::new(reason, &about, len, None));
-            }
+        let opened = ipsec::decap(sa, packet, outer, cx.pool);
+        let nested = after_opening(sa, opened, outer, &before, lend!(self, &[]), cx);
+        if let Some((packet, headers)) = nested {
+            let name = sa.name();
+            self.nest(packet, headers, name, cx);
         }
     }
 
@@ -316,11 +322,29 @@ impl Stages {
     }
 }
 
-/// The facts for a drop record about a packet whose outer headers were read.
-fn about<S>(packet: &Packet<S>, outer: &Outer) -> About {
-    // Nothing is proved of it, as of the addresses.
-    let flow_label = Ipv6::new_checked(packet.bytes()).map_or(0, |ip| ip.flow_label());
-    About { outer: Some((outer.src, outer.dst)), flow_label, ..About::of(&packet.meta) }
+/// What follows stage 4. Returns the packet if it is itself one of an association with this host.
+#[inline]
+fn after_opening(
+    sa: &mut InboundSa,
+    opened: Result<Packet<Inner>, DropReason>,
+    outer: &Outer,
+    before: &Before,
+    parts: Parts<'_>,
+    cx: &mut Cx<'_, InboundOutcome>,
+) -> Option<(Packet<Inner>, Headers)> {
+    if !before.is_settled && matches!(opened, Ok(_) | Err(DropReason::EspDummy)) {
+        peer::notice(sa, outer, before.top, cx.events);
+    }
+    match opened {
+        Ok(packet) => admit(sa, packet, parts, cx),
+        Err(reason) => {
+            if reason == DropReason::EspDummy {
+                probes::hear(before.about.at, sa, cx.events);
+            }
+            cx.report(Dropped::new(reason, &before.about, before.len, None));
+            None
+        }
+    }
 }
 
 /// Stage 3: the association of a packet, if its peer sent it.

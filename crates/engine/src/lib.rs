@@ -48,12 +48,12 @@ pub use event::{
 };
 pub use hold::HoldLimits;
 pub use icmp::{IcmpKind, IcmpPolicy};
-pub use inbound::{Delivery, Inbound, InboundGraph, InboundOutcome, Traced};
+pub use inbound::{Delivery, Inbound, InboundGraph, InboundOutcome, OpenWork, Traced};
 pub use incidents::{Excerpt, INCIDENT_OCTETS, Incident};
-pub use outbound::{Outbound, OutboundGraph, Outcome, Timeout};
+pub use outbound::{Outbound, OutboundGraph, Outcome, SealWork, Timeout};
 pub use prober::{Act, PathReport, Prober};
 pub use probes::{Order, Path, SeenPath};
-pub use queued::{CopiedPacket, GraphError, Ticket, reason};
+pub use queued::{CopiedPacket, GraphError, Ticket, UnitFaults, reason};
 pub use quoted::{InnerIcmp, QuotedCheck};
 pub use rules::SPD_RULE;
 pub use scrubbing::{ScrubReport, Scrubbers, scrub_config};

@@ -37,7 +37,7 @@ mod waiting;
 pub use graph::OutboundGraph;
 pub(crate) use origin::interface;
 pub use outcome::Outcome;
-pub use protector::Timeout;
+pub use protector::{SealWork, Timeout};
 
 use crate::cx::Cx;
 use crate::event::Events;

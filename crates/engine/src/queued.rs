@@ -5,17 +5,21 @@
 //! from the one table ([`reason`]).
 
 mod cells;
+mod copied;
 mod facts;
+mod flights;
 mod reserved;
 mod slots;
 mod state;
 
 pub(crate) use cells::{CELL_TAILROOM, LONGEST_IN_CELL, burst_in_cell, copy_of, packet_in_cell};
+pub use copied::CopiedPacket;
 pub(crate) use facts::{FlowHash, describe, pieces_of};
+pub(crate) use flights::{Answer, Flight, FlightJob, Flights};
 pub(crate) use reserved::{Reserved, inner_name, outer_name};
 pub(crate) use slots::Slots;
 pub use slots::Ticket;
-pub use state::{CopiedPacket, GraphError};
+pub use state::{GraphError, UnitFaults};
 pub(crate) use state::{GraphState, Wait, header_kind};
 
 use qos::Cause;

@@ -72,7 +72,22 @@ impl Runs {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Run> {
-        self.list.iter().take(self.count)
+        self.list().iter()
+    }
+
+    #[inline]
+    fn list(&self) -> &[Run] {
+        self.list.get(..self.count).unwrap_or_default()
+    }
+
+    /// Whether all datagrams are of one association.
+    pub(super) fn is_single(&self) -> bool {
+        self.count == 1
+    }
+
+    /// The number of octets that are to be free in front of each datagram.
+    pub(super) fn lead(&self) -> usize {
+        self.lead
     }
 }
 
@@ -215,9 +230,23 @@ impl Stages {
         for run in runs.iter() {
             self.open_run(now, &mut burst, run, opened.get_mut(run.from..run.to).unwrap_or_default());
         }
-        let burst: Burst<Inner> = burst.advance(&slot::restored(&opened));
+        self.admit_burst(now, burst, runs.list(), &opened, cx, delivery);
+    }
+
+    /// Stages 5 to 8 for a burst, of whose datagrams each was opened, or ended with the reason that stands here.
+    #[inline]
+    pub(super) fn admit_burst(
+        &mut self,
+        now: Time,
+        burst: Burst<Scheduled>,
+        runs: &[Run],
+        opened: &[Opened],
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let burst: Burst<Inner> = burst.advance(&slot::restored(opened));
         let before = delivery.len();
-        for run in runs.iter() {
+        for run in runs {
             let opened = opened.get(run.from..run.to).unwrap_or_default();
             self.admit_run(now, &burst, (run, opened), cx, delivery);
         }
@@ -252,10 +281,10 @@ impl Stages {
 
     /// End datagrams of one SPI that are not opened.
     #[cold]
-    pub(super) fn refuse(
+    pub(super) fn refuse<S>(
         &mut self,
         now: Time,
-        burst: &Burst<Raw>,
+        burst: &Burst<S>,
         run: Run,
         reason: DropReason,
         cx: &mut Cx<'_, InboundOutcome>,

@@ -3,7 +3,7 @@
 //! What enters: packets and bursts that name an association, with what is known of them. What leaves: the same, by their
 //! tickets. The steps between are in `queued.rs`.
 
-use std::net::IpAddr;
+use std::collections::VecDeque;
 
 use crypto::SuiteId;
 use qos::behaviour::{AuthBudget, Demotion};
@@ -16,8 +16,12 @@ use sadb::InboundSa;
 use wire::stage::Raw;
 use wire::{AggregateId, Burst, Packet, Time};
 
+use super::name::Name;
 use super::opened::{Collected, Opened};
-use crate::queued::{GraphError, GraphState, Reserved, Ticket, Wait, header_kind, outer_name};
+use super::work::{OpenTask, OpenWork};
+use crate::queued::{
+    Flights, GraphError, GraphState, Reserved, Ticket, UnitFaults, Wait, header_kind, outer_name,
+};
 
 /// The nanoseconds that packets of one source may cost in an association without being authentic, until others go first.
 const AUTH_BUDGET: u64 = 2_000_000;
@@ -33,16 +37,6 @@ pub(super) enum Waiting {
     Burst(Burst<Raw>),
     /// Packets for the host, behind cryptography.
     Opened(Opened),
-}
-
-/// The outer header by which an association is found.
-#[derive(Clone, Copy)]
-pub(super) struct Name {
-    pub(super) spi: u32,
-    pub(super) src: IpAddr,
-    pub(super) dst: IpAddr,
-    /// The type of service.
-    pub(super) tos: u8,
 }
 
 /// A packet or burst that waits, with the name of its association.
@@ -70,6 +64,16 @@ pub struct InboundGraph {
     lowest: AggregateId,
     /// What is collected of the job that is under way, for the queues behind cryptography.
     pub(super) collected: Collected,
+    /// Work that units answer later.
+    pub(super) flights: Flights<OpenWork>,
+    /// Work that is ready for its unit.
+    pub(super) departed: VecDeque<OpenWork>,
+    /// What is put together for a unit that answers later.
+    pub(super) tasks: Vec<OpenTask>,
+    /// Lists without tasks, for further work.
+    pub(super) lists: Vec<Vec<OpenTask>>,
+    /// Lists of results, for further bursts.
+    pub(super) spare: Vec<Vec<ipsec::slot::Opened>>,
 }
 
 impl InboundGraph {
@@ -91,7 +95,17 @@ impl InboundGraph {
         let lowest = less.unwrap_or_else(|| state.graph.classify(&unmarked));
         let demotion = Demotion::Aggregate(lowest);
         let budget = AuthBudget::new(AUTH_BUDGET, demotion, PAIRS, seed.rotate_left(41));
-        Ok(InboundGraph { state, budget: budget.map_err(|_| GraphError::Direction)?, lowest, collected })
+        Ok(InboundGraph {
+            state,
+            budget: budget.map_err(|_| GraphError::Direction)?,
+            lowest,
+            collected,
+            flights: Flights::default(),
+            departed: VecDeque::new(),
+            tasks: Vec::new(),
+            lists: Vec::new(),
+            spare: Vec::new(),
+        })
     }
 
     /// The graph, to be asked.
@@ -109,9 +123,14 @@ impl InboundGraph {
         self.state.no_place()
     }
 
-    /// The number of packets that the last turn opened.
+    /// What units did wrong that answer later.
+    pub fn unit_faults(&self) -> UnitFaults {
+        self.state.faults
+    }
+
+    /// The number of packets that the last turn opened, with those that were answered since the turn before.
     pub fn last_turn(&self) -> usize {
-        self.state.pace.served
+        usize::try_from(self.state.pace.packets).unwrap_or(usize::MAX)
     }
 
     /// The nanoseconds that a packet with so many octets is expected to cost, with the costliest of these suites; with
@@ -206,8 +225,7 @@ impl InboundGraph {
     /// Say that what the last turn brought is carried out; see [`super::Inbound::settle`].
     pub(super) fn settle(&mut self, now: Time) -> Wake {
         let context = self.state.context(now);
-        let settled = self.state.settle(&context);
-        self.state.pace.learn(settled.packets as usize, settled.spent);
+        self.state.settle(&context);
         self.state.graph.wake(&context)
     }
 
@@ -215,6 +233,8 @@ impl InboundGraph {
     pub(super) fn adopt(&mut self, before: InboundGraph, now: Time) {
         self.budget = before.budget;
         self.collected.adopt(before.collected);
+        (self.flights, self.departed) = (before.flights, before.departed);
+        (self.lists, self.spare) = (before.lists, before.spare);
         self.state.adopt(before.state, now);
     }
 }

@@ -21,10 +21,14 @@ use wire::{AggregateId, Burst, DropReason, OuterHeader, Packet, Pool, Time};
 
 mod turn;
 
+pub(super) use turn::Progress;
+
+use super::before::about;
 use super::burst::{Run, hand_over};
-use super::graph::{InboundGraph, Name, Waiting, WaitingEntry};
+use super::graph::{InboundGraph, Waiting, WaitingEntry};
+use super::name::Name;
 use super::opened::Opened;
-use super::{Delivery, Inbound, InboundOutcome, Stages, about, association, unknown};
+use super::{Delivery, Inbound, InboundOutcome, Stages, association, unknown};
 use crate::cx::Cx;
 use crate::queued::{
     CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Ticket, burst_in_cell, copy_of, packet_in_cell, reason,
@@ -162,7 +166,7 @@ impl Inbound {
     }
 
     /// The stages, and the context of a call.
-    fn lend<'a>(
+    pub(super) fn lend<'a>(
         &'a mut self,
         pool: &'a mut Pool,
         out: &'a mut Vec<InboundOutcome>,
@@ -174,19 +178,19 @@ impl Inbound {
 
 impl Stages {
     /// Whether packets are copied, and each outcome is wanted beside its packet.
-    fn copies_packets(&self) -> bool {
+    pub(super) fn copies_packets(&self) -> bool {
         self.queues.as_ref().is_some_and(|queues| queues.state.is_copying())
     }
 
     /// Hand the outcomes over to the delivery, unless somebody wants them beside copies of their packets.
-    fn deliver(&self, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) {
+    pub(super) fn deliver(&self, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) {
         if !self.copies_packets() {
             hand_over(cx.out, delivery);
         }
     }
 
     /// Do this with a packet, whose copy stays if it has an outcome already.
-    fn copied(
+    pub(super) fn copied(
         &mut self,
         packet: Packet<Raw>,
         cx: &mut Cx<'_, InboundOutcome>,
@@ -272,7 +276,7 @@ impl Stages {
     }
 
     /// The reason why datagrams with this SPI find no association of their sender.
-    fn refusal(&self, spi: u32, header: &OuterHeader) -> Option<DropReason> {
+    pub(super) fn refusal(&self, spi: u32, header: &OuterHeader) -> Option<DropReason> {
         match self.sad.find(Spi(spi), header.src, header.dst) {
             Some(sa) if sa.is_peer(header.src, header.dst, None) => None,
             Some(_) => Some(DropReason::WrongPeer),
@@ -282,7 +286,7 @@ impl Stages {
 
     /// End a run without an association of its sender.
     #[cold]
-    fn refuse_run(
+    pub(super) fn refuse_run(
         &mut self,
         now: Time,
         burst: &Burst<Raw>,
@@ -506,9 +510,16 @@ impl Stages {
     /// Open everything that waits, in its order, and go on without a graph.
     #[cold]
     fn leave_graph(&mut self, now: Time, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) {
+        // Whoever calls waits for units that answer later; what they still have does not come back in time.
+        let away = self.queues.as_ref().map(|queues| queues.flights.units()).unwrap_or_default();
+        away.into_iter().for_each(|unit| self.fail_unit(now, unit, cx, delivery));
         loop {
             let looked = self.look_up_one(now, cx, delivery);
             let turned = self.turn(now, cx, delivery);
+            while let Some(mut work) = self.queues.as_mut().and_then(|queues| queues.departed.pop_front()) {
+                work.compute();
+                self.take_answer(now, work, cx, delivery);
+            }
             let Some(queues) = &mut self.queues else { return };
             queues.settle(now);
             if !looked && !turned {

@@ -7,7 +7,8 @@
 use qos::graph::description::HookPoint;
 use wire::{DropReason, Time};
 
-use super::graph::{Name, Waiting, WaitingEntry};
+use super::graph::{Waiting, WaitingEntry};
+use super::name::Name;
 use super::opened::Opened;
 use super::{Delivery, InboundOutcome, Stages};
 use crate::cx::Cx;

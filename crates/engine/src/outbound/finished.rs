@@ -73,11 +73,17 @@ impl Collected {
     /// Whether what is collected differs from this packet in what a component may ask for, and is to be offered first.
     #[inline]
     pub(super) fn is_of_others(&self, meta: &qos::Meta) -> bool {
+        self.packets.last().is_some_and(|last| self.differ(last, meta))
+    }
+
+    /// Whether a component behind cryptography may tell these packets apart.
+    #[inline]
+    pub(super) fn differ(&self, one: &qos::Meta, other: &qos::Meta) -> bool {
         let asked = |of: &qos::Meta| {
             let flow = if self.is_by_flow { of.flow } else { 0 };
             qos::Meta { arrived: Time::default(), amount: Amount::default(), flow, ..*of }
         };
-        self.packets.last().is_some_and(|last| asked(last) != asked(meta))
+        self.is_wanted && asked(one) != asked(other)
     }
 
     /// Note a packet that has left cryptography. Its outcomes are offered with the next ones of its class.

@@ -3,19 +3,27 @@
 //! What enters: packets with what is known of them. What leaves: the same packets, by their tickets. The steps between
 //! are in `queued.rs`.
 
+use std::collections::VecDeque;
+
 use crypto::SuiteId;
+use qos::dispatcher::JobId;
 use qos::graph::Graph;
 use qos::graph::description::HookPoint;
 use qos::node::Wake;
 use qos::reservation::{Flow, FlowCounts};
+use qos::unit::UnitId;
 use qos::{Direction, HeaderKind, UnitMask};
 use sadb::OutboundSa;
 use wire::stage::{Inner, Selected};
 use wire::{AggregateId, Packet, SegmentPosition, Time};
 
 use super::finished::{Collected, Finished};
+use super::protector::SealWork;
 use super::selection::Selection;
-use crate::queued::{GraphError, GraphState, Reserved, Ticket, Wait, header_kind, inner_name, outer_name};
+use crate::queued::{
+    FlightJob, Flights, GraphError, GraphState, Reserved, Ticket, UnitFaults, Wait, header_kind, inner_name,
+    outer_name,
+};
 
 /// A packet that waits.
 pub(super) enum Waiting {
@@ -56,6 +64,10 @@ pub struct OutboundGraph {
     pub(super) entering: Option<(qos::Meta, Reserved)>,
     /// The outcomes of the turn that is under way, for the queues behind cryptography.
     pub(super) collected: Collected,
+    /// Work that units answer later.
+    pub(super) flights: Flights<SealWork>,
+    /// Work that is ready for its unit.
+    pub(super) departed: VecDeque<SealWork>,
 }
 
 impl OutboundGraph {
@@ -77,6 +89,8 @@ impl OutboundGraph {
             last: AggregateId::DEFAULT,
             entering: None,
             collected,
+            flights: Flights::default(),
+            departed: VecDeque::new(),
         })
     }
 
@@ -111,9 +125,14 @@ impl OutboundGraph {
         self.state.room_of(aggregate)
     }
 
-    /// The number of jobs that the last turn had.
+    /// What units did wrong that answer later.
+    pub fn unit_faults(&self) -> UnitFaults {
+        self.state.faults
+    }
+
+    /// The number of jobs that the last turn had, with those that were answered since the turn before.
     pub fn last_turn(&self) -> usize {
-        self.state.pace.served
+        self.state.pace.jobs
     }
 
     /// The number of an association's suite in the graph, and the facts that its packets have.
@@ -142,6 +161,12 @@ impl OutboundGraph {
         self.collected.is_wanted
     }
 
+    /// A packet is in the work that is put together for a unit which answers later. It leaves cryptography with the answer.
+    pub(super) fn postpone(&mut self, unit: UnitId, job: JobId, meta: &qos::Meta) {
+        let expected = self.state.postpone(job);
+        self.flights.add(unit, FlightJob { job, meta: *meta, expected });
+    }
+
     /// Compare a packet with the reserved flows: by its flow, and by its association, as far as each is known. One within
     /// the rate gets the class.
     #[cold]
@@ -164,14 +189,14 @@ impl OutboundGraph {
     /// Say that what the last turn brought is carried out; see [`super::Outbound::settle`].
     pub(super) fn settle(&mut self, now: Time) -> Wake {
         let context = self.state.context(now);
-        let settled = self.state.settle(&context);
-        self.state.pace.learn(settled.jobs, settled.spent);
+        self.state.settle(&context);
         self.state.graph.wake(&context)
     }
 
     /// Take over what waits in the graph before, and what was learned.
     pub(super) fn adopt(&mut self, before: OutboundGraph, now: Time) {
         self.collected.adopt(before.collected);
+        (self.flights, self.departed) = (before.flights, before.departed);
         self.state.adopt(before.state, now);
     }
 }

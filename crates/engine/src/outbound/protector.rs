@@ -7,6 +7,7 @@
 mod bundle;
 mod fit;
 mod gather;
+mod later;
 mod mss;
 mod originated;
 mod path_mtu;
@@ -34,6 +35,8 @@ use pieces::PacketFit;
 use timers::Timers;
 
 pub(super) use gather::LONGEST_COPY;
+pub(super) use later::SealTask;
+pub use later::SealWork;
 pub(super) use pieces::{clear, cut_again};
 pub use timers::Timeout;
 
@@ -63,6 +66,10 @@ pub(super) struct Protector {
     answers: Answers,
     timers: Timers,
     orders: Orders,
+    /// Whether the cipher's part of what comes is left to a unit that answers later.
+    is_later: bool,
+    /// What is left to it.
+    tasks: Vec<SealTask>,
 }
 
 impl Protector {
@@ -76,6 +83,8 @@ impl Protector {
             answers: Answers::new(seed.rotate_left(17)),
             timers: Timers::new(seed),
             orders: Orders::default(),
+            is_later: false,
+            tasks: Vec::new(),
         }
     }
 
@@ -136,6 +145,44 @@ impl Protector {
         }
     }
 
+    /// Leave the cipher's part of what comes to a unit that answers later, or to none. A packet that goes through a
+    /// bundle is sealed at once all the same.
+    #[inline]
+    pub(super) fn leave_to_unit(&mut self, is_later: bool, cx: &mut Cx<'_, Outcome>) {
+        if self.is_later != is_later {
+            self.flush(cx);
+            self.is_later = is_later;
+            if let Some(gather) = &mut self.gather {
+                gather.leave_to_unit(is_later);
+            }
+        }
+    }
+
+    /// Whether the cipher's part of what comes is left to a unit.
+    #[inline]
+    pub(super) fn is_left_to_unit(&self) -> bool {
+        self.is_later
+    }
+
+    /// Whether an association stands alone, so that its packets can be left to a unit that answers later.
+    pub(super) fn is_single(&self, index: SaIndex) -> bool {
+        self.sad.chain(index).is_ok_and(|chain| chain.is_single())
+    }
+
+    /// Take what was left to the unit since the last call, in its order. The burst that is open must be flushed.
+    pub(super) fn take_tasks(&mut self) -> Vec<SealTask> {
+        let mut tasks = std::mem::take(&mut self.tasks);
+        if let Some(gather) = &mut self.gather {
+            tasks.extend(gather.tasks().drain(..).map(|burst| SealTask::Burst(Box::new(burst))));
+        }
+        tasks
+    }
+
+    /// Stage 6 for what a unit has answered.
+    pub(super) fn finish(&mut self, task: SealTask, cx: &mut Cx<'_, Outcome>) {
+        task.finish(&mut self.sad, cx);
+    }
+
     /// The rule that decided about the packet that was gathered last.
     pub(super) fn gathered_rule(&self) -> u32 {
         self.gather.as_ref().map_or(0, Gather::last_rule)
@@ -159,6 +206,9 @@ impl Protector {
             // Timers and orders send packets of their own.
             timers: _,
             orders: _,
+            // Without a graph nothing is left to units.
+            is_later: _,
+            tasks: _,
         } = self;
         gather.is_some()
     }
@@ -258,12 +308,20 @@ impl Protector {
             // It must not overtake what was before it.
             gather.close(&mut self.sad, cx);
         }
+        if let Some(gather) = self.gather.as_mut().filter(|_| self.is_later) {
+            self.tasks.extend(gather.tasks().drain(..).map(|burst| SealTask::Burst(Box::new(burst))));
+        }
         let Some(sa) = self.sad.get_mut(index) else {
             return cx.discard(packet, DropReason::NoSa, Some(flow));
         };
+        let (is_later, tasks) = (self.is_later, &mut self.tasks);
         match fit {
             Ok(fit) => pieces::cut(packet, &PacketFit { headers, fit, flow }, cx, |piece, cx| {
-                seal(sa, piece, flow, cx);
+                if is_later {
+                    later::prepare((index, sa), piece, flow, tasks, cx);
+                } else {
+                    seal(sa, piece, flow, cx);
+                }
             }),
             Err(reason) => {
                 packet.meta.spi = sa.spi().0;
@@ -405,13 +463,6 @@ impl Protector {
 #[inline]
 fn seal(sa: &mut OutboundSa, packet: Packet<Scheduled>, flow: &Flow, cx: &mut Cx<'_, Outcome>) {
     let (about, need, len) = (About::of(&packet.meta), packet.meta.services, packet.bytes().len());
-    let reason = match ipsec::encap(sa, packet, cx.pool) {
-        Ok(outer) => {
-            cx.stats.left(about.app, sa.config().services(), need, 1, len as u64);
-            return cx.out.push(Outcome::Send(outer));
-        }
-        Err(reason) => reason,
-    };
-    let about = About { spi: sa.spi().0, ..about };
-    cx.report(Dropped::new(reason, &about, len, Some(flow)));
+    let outer = ipsec::encap(sa, packet, cx.pool);
+    later::leave(sa, outer, (&about, need, len), flow, cx);
 }

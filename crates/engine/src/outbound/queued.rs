@@ -9,7 +9,9 @@
 //! A decision is made at the look-up, and holds as long as policy, rules, entries and associations are what they were.
 //! A packet that has waited longer than that is decided again when its turn comes, so that no queue outlives a policy.
 
-use qos::dispatcher::{Assignment, Grant, JobId};
+mod later;
+mod turn;
+
 use qos::graph::description::HookPoint;
 use qos::node::Wake;
 use qos::reservation::{self, FlowTerms};
@@ -22,15 +24,13 @@ use wire::{AggregateId, DropReason, Flow, Packet, Pool, SegmentPosition, Time};
 use super::finished::Finished;
 use super::graph::{Chosen, OutboundGraph, Waiting};
 use super::outcome::Outcome;
-use super::protector::{LONGEST_COPY, Progress, clear};
-use super::selection::{Obstacle, Selection};
-use super::{Outbound, Stages, fast_path};
+use super::protector::LONGEST_COPY;
+use super::selection::Selection;
+use super::{Outbound, Stages};
 use crate::cx::Cx;
 use crate::queued::{
-    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Reserved, Ticket, describe, packet_in_cell, pieces_of,
-    reason,
+    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Reserved, describe, packet_in_cell, pieces_of, reason,
 };
-use crate::seam;
 
 impl Outbound {
     /// Let packets wait in a graph from now on, or in none. Packets keep their queues by name; those whose queue is gone
@@ -303,47 +303,6 @@ impl Stages {
         }
     }
 
-    /// Hooks 5a and 5b, and stages 5 and 6 for what the dispatcher gives. Returns whether there was anything.
-    fn turn(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) -> bool {
-        let mut any = false;
-        if let Some(queues) = &mut self.queues {
-            queues.state.begin_turn(now);
-        }
-        // The first outcome that is not offered at 4a yet.
-        let mut from = cx.out.len();
-        while let Some(queues) = &mut self.queues {
-            let context = queues.state.context(now);
-            let assignment = queues.state.next(&context);
-            let has_ended = queues.state.has_ended();
-            let is_copying = queues.state.is_copying();
-            if let Some(assignment) = assignment {
-                any = true;
-                if queues.collected.is_of_others(&assignment.meta) {
-                    self.finish_results(&mut from, now, cx);
-                }
-                self.carry_on(now, assignment, cx);
-                if is_copying {
-                    // What becomes of it is known at once.
-                    self.finish_results(&mut from, now, cx);
-                }
-            } else if !has_ended {
-                break;
-            }
-            if has_ended {
-                self.end(now, cx);
-            }
-            if is_copying {
-                from = cx.out.len();
-            }
-            if self.queues.as_ref().is_none_or(|queues| queues.state.is_turn_full()) {
-                break;
-            }
-        }
-        self.finish_results(&mut from, now, cx);
-        self.release_results(now, cx);
-        any
-    }
-
     /// What became of a packet that needs no protection: in clear it goes by 2a, if components hang there.
     fn go_in_clear(&mut self, meta: &qos::Meta, from: usize, now: Time, cx: &mut Cx<'_, Outcome>) {
         let Some(queues) = &mut self.queues else { return };
@@ -393,156 +352,6 @@ impl Stages {
             meta.aggregate = queues.state.graph.classify(&meta);
         }
         Some(meta)
-    }
-
-    /// Close the burst that is open, and offer the outcomes from this place on at 4a if components hang there.
-    fn finish_results(&mut self, from: &mut usize, now: Time, cx: &mut Cx<'_, Outcome>) {
-        self.protector.flush(cx);
-        if self.queues.as_ref().is_some_and(|queues| queues.collected.is_wanted) {
-            self.offer_results(HookPoint::In4a, *from, now, cx);
-            *from = cx.out.len();
-        }
-    }
-
-    /// Protect a packet, or so many pieces of it, whose turn it is.
-    fn carry_on(&mut self, now: Time, assignment: Assignment<Ticket>, cx: &mut Cx<'_, Outcome>) {
-        let Some(queues) = &mut self.queues else { return };
-        let Assignment { grant, job, item, meta, budget, .. } = assignment;
-        let Some(Waiting::Selected(mut chosen)) = queues.state.take(item) else { return };
-        chosen.packet.meta.received = now;
-        chosen.packet.meta.aggregate = meta.aggregate;
-        write_marks(&mut chosen.packet, &meta);
-        queues.state.copy(&chosen.packet, cx.out.len());
-        // A burst has packets of one class: where a unit fails, no class pays for another.
-        if std::mem::replace(&mut queues.last, meta.aggregate) != meta.aggregate {
-            self.protector.flush(cx);
-        }
-        if chosen.epoch != self.decider.epoch(self.protector.sad()) {
-            return self.decide_again(&grant, chosen, meta, cx);
-        }
-        let Some(association) = chosen.selection.association() else {
-            cx.discard(chosen.packet, DropReason::NoSa, None);
-            self.leave(&meta);
-            return;
-        };
-        let is_cut = budget.packets < meta.amount.packets;
-        let turn = seam::turn_granted(&grant);
-        // Most packets: their flow's burst is open, or one can be begun.
-        if !is_cut
-            && chosen.sent.is_start()
-            && let Some(plain) = fast_path::plain(&chosen.packet)
-            && self.protector.open_for(&plain) == Some(association)
-        {
-            self.protector.append(&chosen.packet, &plain, turn, cx);
-            cx.pool.put(chosen.packet.into_buf());
-            self.leave(&meta);
-            return;
-        }
-        let headers = match Headers::parse(chosen.packet.bytes()) {
-            Ok(headers) => headers,
-            Err(error) => {
-                cx.discard(chosen.packet, error.into(), None);
-                self.leave(&meta);
-                return;
-            }
-        };
-        let flow = super::route::final_flow(chosen.packet.bytes(), &headers);
-        if is_cut || !chosen.sent.is_start() {
-            // The last turn takes what is left, also where the path has become narrower and there is more of it.
-            let most =
-                if is_cut { usize::try_from(budget.packets).unwrap_or(usize::MAX) } else { usize::MAX };
-            let pieces = (chosen.sent, most);
-            let packet = &mut chosen.packet;
-            match self.protector.protect_pieces(association, packet, &headers, &flow, pieces, turn, cx) {
-                Progress::More(place) => {
-                    chosen.sent = place;
-                    return self.put_rest(now, job, chosen, meta, budget, cx);
-                }
-                Progress::Done => {
-                    cx.pool.put(chosen.packet.into_buf());
-                    self.leave(&meta);
-                    return;
-                }
-                // It goes through in one: a bundle, or a packet that is not copied.
-                Progress::Whole if chosen.sent.is_start() => {}
-                // Its first pieces have left in a way that does not go on so.
-                Progress::Whole => {
-                    cx.discard(chosen.packet, DropReason::NoSa, Some(&flow));
-                    self.leave(&meta);
-                    return;
-                }
-            }
-        }
-        let packet = seam::schedule_granted(chosen.packet, &grant);
-        self.protector.protect(association, packet, &headers, &flow, cx);
-        self.leave(&meta);
-    }
-
-    /// Put a super-packet of which pieces have left back to the head of its queue.
-    fn put_rest(
-        &mut self,
-        now: Time,
-        job: JobId,
-        chosen: Chosen,
-        mut meta: qos::Meta,
-        done: Amount,
-        cx: &mut Cx<'_, Outcome>,
-    ) {
-        let Some(queues) = &mut self.queues else { return cx.pool.put(chosen.packet.into_buf()) };
-        let context = queues.state.context(now);
-        queues.leave(&qos::Meta { amount: done, ..meta });
-        meta.amount.packets -= done.packets.min(meta.amount.packets);
-        meta.amount.octets -= done.octets.min(meta.amount.octets);
-        match queues.state.keep(Waiting::Selected(chosen)) {
-            Ok(ticket) => queues.state.graph.rest(job, ticket, meta, &context),
-            // Its place was freed a moment ago.
-            Err(waiting) => self.end_waiting(waiting, DropReason::QueueFull, cx),
-        }
-    }
-
-    /// Decide once more about a packet whose decision is of an earlier policy or of other associations.
-    #[cold]
-    fn decide_again(&mut self, grant: &Grant, chosen: Chosen, meta: qos::Meta, cx: &mut Cx<'_, Outcome>) {
-        let Chosen { mut packet, sent, .. } = chosen;
-        self.leave(&meta);
-        let headers = match Headers::parse(packet.bytes()) {
-            Ok(headers) => headers,
-            Err(error) => return cx.discard(packet, error.into(), None),
-        };
-        let flow = super::route::final_flow(packet.bytes(), &headers);
-        let sad = self.protector.sad_mut();
-        let selection = match self.decider.decide(&mut packet, &headers, &flow, sad, cx) {
-            Ok(selection) => selection,
-            Err(Obstacle::Refused(reason)) => return cx.discard(packet, reason, Some(&flow)),
-            // It has come too far to wait for either once more.
-            Err(Obstacle::Association) => return cx.discard(packet, DropReason::NoSa, Some(&flow)),
-            Err(Obstacle::Entry) => return cx.discard(packet, DropReason::NoEntry, Some(&flow)),
-        };
-        match selection.association() {
-            Some(association) if sent.is_start() => {
-                let packet = seam::schedule_granted(packet, grant);
-                self.protector.protect(association, packet, &headers, &flow, cx);
-            }
-            Some(association) => {
-                let (pieces, turn) = ((sent, usize::MAX), seam::turn_granted(grant));
-                let rest = self.protector.protect_pieces(
-                    association,
-                    &mut packet,
-                    &headers,
-                    &flow,
-                    pieces,
-                    turn,
-                    cx,
-                );
-                match rest {
-                    Progress::Done | Progress::More(_) => cx.pool.put(packet.into_buf()),
-                    // Its first pieces have left in another association, which does not go on so.
-                    Progress::Whole => cx.discard(packet, DropReason::NoSa, Some(&flow)),
-                }
-            }
-            None if sent.is_start() => clear(packet, &headers, &flow, cx),
-            None => cx.discard(packet, DropReason::NoSa, Some(&flow)),
-        }
     }
 
     /// A packet has left cryptography, or needs none. Returns whether it goes on to queues behind; if not, limits count it
@@ -605,9 +414,16 @@ impl Stages {
     /// Handle everything that waits, in its order, and go on without a graph.
     #[cold]
     fn leave_graph(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) {
+        // Whoever calls waits for units that answer later; what they still have does not come back in time.
+        let away = self.queues.as_ref().map(|queues| queues.flights.units()).unwrap_or_default();
+        away.into_iter().for_each(|unit| self.fail_unit(now, unit, cx));
         loop {
             let looked = self.look_up_one(now, cx);
             let turned = self.turn(now, cx);
+            while let Some(mut work) = self.queues.as_mut().and_then(|queues| queues.departed.pop_front()) {
+                work.compute();
+                self.take_answer(now, work, cx);
+            }
             let Some(queues) = &mut self.queues else { return };
             queues.settle(now);
             if !looked && !turned {

@@ -10,12 +10,12 @@ use qos::graph::description::HookPoint;
 use qos::graph::{Back, Due, Graph};
 use qos::node::Ended;
 use qos::reservation::ReservedFlows;
-use qos::unit::UnitId;
+use qos::unit::{Kind, UnitId};
 use qos::{AggregateId, Amount, Context, Direction, HeaderKind, Meta, UnitMask};
 use sadb::sa::{Encapsulation, SaConfig, SaProtocol};
 use wire::{Packet, Time};
 
-use super::{FlowHash, LONGEST_IN_CELL, Slots, Ticket};
+use super::{Answer, CopiedPacket, Flight, FlowHash, LONGEST_IN_CELL, Slots, Ticket};
 use crate::random::Random;
 
 /// The most packets and bursts that wait at a time. Limits of queues are below it; it bounds the memory of what has none.
@@ -28,19 +28,11 @@ const MOST_LARGE: usize = 64;
 /// The jobs of one turn at most: a turn is short, whatever the unit wants.
 const MOST_JOBS: usize = 64;
 
+/// The parts in which a unit that answers later gets what may be committed to it.
+const GRAINS: u64 = 4;
+
 /// The most nanoseconds that an unknown packet is expected to cost.
 const MOST_USUAL: u64 = 1_000_000;
-
-/// A copy of a packet as it was in front of its outcomes.
-#[derive(Debug)]
-pub struct CopiedPacket {
-    /// The octets of the packet.
-    pub octets: Vec<u8>,
-    /// What was known of it.
-    pub meta: wire::Meta,
-    /// The place of its first outcome among those of the call.
-    pub from: usize,
-}
 
 /// The reason why a graph cannot be used by the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,36 +66,47 @@ struct Assigned {
     expected: u64,
 }
 
-/// A turn that was settled.
-#[derive(Clone, Copy)]
-pub(crate) struct Settled {
-    /// The number of its jobs.
-    pub(crate) jobs: usize,
-    /// The number of packets of these.
-    pub(crate) packets: u64,
-    /// The nanoseconds that it took, with input and output.
-    pub(crate) spent: u64,
-}
-
 /// How many packets turns serve lately, and how long one takes.
 #[derive(Clone, Copy)]
 pub(crate) struct Pace {
-    /// What the last turn served.
-    pub(crate) served: usize,
+    /// The jobs that the last turn served, with those that were answered since the turn before.
+    pub(crate) jobs: usize,
+    /// The packets of these.
+    pub(crate) packets: u64,
     /// The nanoseconds that a packet took lately, for one whose association is not known yet.
     pub(crate) usual: u64,
 }
 
 impl Pace {
-    /// Learn from a turn that served so many in so many nanoseconds.
-    pub(crate) fn learn(&mut self, served: usize, spent: u64) {
-        self.served = served;
-        if served > 0 {
+    /// Learn from work on so many packets or pieces, which took so many nanoseconds.
+    pub(crate) fn learn(&mut self, packets: u64, spent: u64) {
+        // A turn in which the thread was not run for long says nothing of what a packet costs.
+        let each = spent.checked_div(packets).map(|each| each.clamp(self.usual / 4, self.usual * 4));
+        if let Some(each) = each {
             // A moving average, as the cost model has, over packets and pieces of whatever suite.
-            // A turn in which the thread was not run for long says nothing of what a packet costs.
-            let each = spent / served as u64;
-            let each = each.clamp(self.usual / 4, self.usual * 4).min(MOST_USUAL);
-            self.usual = ((self.usual * 7 + each) / 8).max(1);
+            self.usual = ((self.usual * 7 + each.min(MOST_USUAL)) / 8).max(1);
+        }
+    }
+}
+
+/// What units that answer later did wrong, since the instance began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnitFaults {
+    /// Units that were taken out, since they did not answer in time or their thread has ended.
+    pub failed: u64,
+    /// Answers that came after their work had been given up.
+    pub late: u64,
+    /// Answers that came before those to older work of the same unit.
+    pub disordered: u64,
+}
+
+impl UnitFaults {
+    /// Count an answer that came at another time than it should.
+    pub(crate) fn note(&mut self, answer: Answer) {
+        match answer {
+            Answer::InOrder => {}
+            Answer::OutOfOrder => self.disordered += 1,
+            Answer::Late => self.late += 1,
         }
     }
 }
@@ -120,6 +123,10 @@ pub(crate) struct GraphState<W> {
     suites: Vec<(SuiteId, u16)>,
     ended: Vec<Ended<Ticket>>,
     given: Vec<Assigned>,
+    /// The jobs of the turn that is under way, with those whose unit answers later.
+    jobs: usize,
+    /// The jobs and packets that units answered later, since the last turn was settled.
+    answered: (usize, u64),
     began: Time,
     pub(crate) pace: Pace,
     pub(crate) hash: FlowHash,
@@ -128,6 +135,8 @@ pub(crate) struct GraphState<W> {
     copies: Option<Vec<CopiedPacket>>,
     /// The flows that are reserved; `None`: none is, and a packet pays the look whether there are any.
     reserved: Option<Box<ReservedFlows>>,
+    /// What units did wrong that answer later.
+    pub(crate) faults: UnitFaults,
 }
 
 impl<W: Wait> GraphState<W> {
@@ -154,12 +163,15 @@ impl<W: Wait> GraphState<W> {
             suites,
             ended: Vec::with_capacity(ROOM as usize),
             given: Vec::with_capacity(MOST_JOBS),
+            jobs: 0,
+            answered: (0, 0),
             began: Time::default(),
-            pace: Pace { served: 0, usual: 1_000 },
+            pace: Pace { jobs: 0, packets: 0, usual: 1_000 },
             hash: FlowHash::new(seed),
             random: Random::new(seed.rotate_left(29)),
             copies: None,
             reserved: None,
+            faults: UnitFaults::default(),
         })
     }
 
@@ -247,7 +259,7 @@ impl<W: Wait> GraphState<W> {
     /// Notes the time at which a turn begins; what the turn costs is counted from there.
     #[inline]
     pub(crate) fn begin_turn(&mut self, now: Time) {
-        self.began = now;
+        (self.began, self.jobs) = (now, 0);
     }
 
     /// The next of the turn that is under way, with the job that it is.
@@ -255,14 +267,53 @@ impl<W: Wait> GraphState<W> {
     pub(crate) fn next(&mut self, context: &Context) -> Option<Assignment<Ticket>> {
         let assignment = self.graph.next(context, &mut self.ended)?;
         let Assignment { unit, job, budget, .. } = &assignment;
+        self.jobs += 1;
         self.given.push(Assigned { unit: *unit, job: *job, packets: budget.packets, expected: budget.ns });
         Some(assignment)
+    }
+
+    /// Whether a unit does its work apart from this thread, and answers later.
+    #[inline]
+    pub(crate) fn answers_later(&self, unit: UnitId) -> bool {
+        matches!(self.graph.dispatcher().kind(unit), Some(Kind::Worker | Kind::Async { .. }))
+    }
+
+    /// The nanoseconds of work that are sent to a unit at once: a part of what is committed to it, so that it has work
+    /// while it is asked for more.
+    pub(crate) fn grain(&self, unit: UnitId) -> u64 {
+        self.graph.dispatcher().marks(unit).map_or(1, |(_, high)| (high / GRAINS).max(1))
+    }
+
+    /// Take a job out of the turn that is under way, since its unit answers later. Returns the nanoseconds that it is
+    /// expected to take.
+    pub(crate) fn postpone(&mut self, job: JobId) -> u64 {
+        let place = self.given.iter().rposition(|given| given.job == job);
+        place.map_or(1, |place| self.given.remove(place).expected)
+    }
+
+    /// The next unit that has not answered in time.
+    pub(crate) fn overdue(&mut self, now: Time) -> Option<UnitId> {
+        self.graph.overdue(now)
+    }
+
+    /// Take a unit out: it gets no more work, and what waits for it is offered to others, or ends. Its work in flight
+    /// is given up, and the caller ends that.
+    pub(crate) fn fail_unit(&mut self, now: Time, unit: UnitId) {
+        self.faults.failed += 1;
+        let mut back = Vec::new();
+        self.graph.detach(unit, &mut back);
+        self.graph.give_up(unit, &mut Vec::new());
+        let context = self.context(now);
+        for (ticket, mut meta) in back {
+            meta.units = self.graph.dispatcher().capable(meta.suite, meta.aggregate);
+            self.offer(HookPoint::In5a, ticket, meta, &context);
+        }
     }
 
     /// Whether the turn that is under way has no room for another job.
     #[inline]
     pub(crate) fn is_turn_full(&self) -> bool {
-        self.given.len() >= MOST_JOBS
+        self.jobs >= MOST_JOBS
     }
 
     /// Whether the graph has dropped something that is to be ended.
@@ -277,23 +328,40 @@ impl<W: Wait> GraphState<W> {
         self.ended.pop()
     }
 
-    /// Answer the jobs of the last turn, whose outcomes are carried out.
-    pub(crate) fn settle(&mut self, context: &Context) -> Settled {
+    /// Answer the jobs of the last turn, whose outcomes are carried out, and learn from them.
+    pub(crate) fn settle(&mut self, context: &Context) {
         let spent = context.now.0.saturating_sub(self.began.0);
-        let packets = self.given.iter().map(|given| given.packets).sum();
-        let settled = Settled { jobs: self.given.len(), packets, spent };
+        let packets: u64 = self.given.iter().map(|given| given.packets).sum();
         let expected: u64 = self.given.iter().map(|given| given.expected.max(1)).sum();
+        let (jobs, answered) = std::mem::take(&mut self.answered);
+        (self.pace.jobs, self.pace.packets) = (self.given.len() + jobs, packets + answered);
         for given in self.given.drain(..) {
             let share = u128::from(spent) * u128::from(given.expected.max(1)) / u128::from(expected.max(1));
             // The inline unit answers in order and at once; a fault is one of time, and was counted.
             let _ = self.graph.done(given.unit, given.job, share as u64, context);
         }
-        settled
+        self.pace.learn(packets, spent);
+    }
+
+    /// Take the answer of a unit for these jobs, which took it so many nanoseconds together.
+    pub(crate) fn answer<W2>(&mut self, flight: &Flight<W2>, spent: u64, context: &Context) {
+        let expected = flight.expected();
+        let mut packets = 0;
+        for job in &flight.jobs {
+            packets += job.meta.amount.packets;
+            let share = u128::from(spent) * u128::from(job.expected.max(1)) / u128::from(expected);
+            // A fault is one of time or order, and was counted.
+            let _ = self.graph.done(flight.unit, job.job, share as u64, context);
+        }
+        self.answered.0 += flight.jobs.len();
+        self.answered.1 += packets;
+        self.pace.learn(packets, spent);
     }
 
     /// Take over what waits in the graph before. What has no queue here is classified again.
     pub(crate) fn adopt(&mut self, before: GraphState<W>, now: Time) {
-        let GraphState { graph, waiting, large, no_place, pace, hash, copies, reserved, .. } = before;
+        let GraphState { graph, waiting, large, no_place, pace, hash, copies, reserved, faults, .. } = before;
+        self.faults = faults;
         self.pace = pace;
         (self.waiting, self.large, self.no_place, self.copies) = (waiting, large, no_place, copies);
         self.reserved = reserved;
@@ -348,6 +416,14 @@ impl<W: Wait> GraphState<W> {
     pub(crate) fn copy_again(&mut self, copy: CopiedPacket) {
         if let Some(copies) = &mut self.copies {
             copies.push(copy);
+        }
+    }
+
+    /// Put copies back, whose packets' outcomes follow at this place.
+    pub(crate) fn copy_all(&mut self, copies: Vec<CopiedPacket>, from: usize) {
+        for mut copy in copies {
+            copy.from = from;
+            self.copy_again(copy);
         }
     }
 

@@ -75,6 +75,12 @@ pub fn every_hook() -> (Box<engine::OutboundGraph>, Box<engine::InboundGraph>) {
     (queued::graph(&with_unit(EVERY_HOOK)), inbound_queued::graph(EVERY_HOOK))
 }
 
+/// The same, with a unit that answers later.
+pub fn every_hook_and_worker() -> (Box<engine::OutboundGraph>, Box<engine::InboundGraph>) {
+    let outbound = queued::graph(&format!("{EVERY_HOOK}\n{}", queued::WORKER));
+    (outbound, inbound_queued::with_worker(EVERY_HOOK))
+}
+
 /// What came to a point in a class, what left it, and what was dropped there.
 fn counted(graph: &qos::graph::Graph<engine::Ticket>, at: HookPoint, class: &str) -> (u64, u64) {
     let id = graph.aggregates().find(class).unwrap();

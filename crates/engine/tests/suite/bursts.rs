@@ -464,13 +464,19 @@ proptest! {
         association in association(),
         all in prop::collection::vec(handed(), 1..40),
         every_hook in any::<bool>(),
+        later in any::<bool>(),
     ) {
         let v6 = association.v6;
         let (mut without, mut with) = (association.sender(), association.sender());
         without.engine = without.engine.gathering();
         with.engine = with.engine.gathering();
         let mut out = Vec::new();
-        let graph = if every_hook { behind::every_hook().0 } else { queued::one_queue() };
+        let graph = match (every_hook, later) {
+            (true, false) => behind::every_hook().0,
+            (true, true) => behind::every_hook_and_worker().0,
+            (false, false) => queued::one_queue(),
+            (false, true) => queued::one_queue_and_worker(),
+        };
         with.engine.set_graph(NOW, Some(graph), &mut with.pool, &mut out);
         let (plain, _) = send(&mut without, &all, v6);
         let queued = send_queued(&mut with, &all, v6);
@@ -527,13 +533,19 @@ proptest! {
         singly in any::<bool>(),
         pace in 1..20_usize,
         every_hook in any::<bool>(),
+        later in any::<bool>(),
     ) {
         let mut alice = association.sender();
         alice.engine = alice.engine.gathering();
         let (came, _) = send(&mut alice, &all, association.v6);
         let arrived = mangle(&came.sent, &mishaps);
         let (mut without, mut with) = (association.receiver(), association.receiver());
-        let graph = if every_hook { behind::every_hook().1 } else { inbound_queued::one_queue() };
+        let graph = match (every_hook, later) {
+            (true, false) => behind::every_hook().1,
+            (true, true) => behind::every_hook_and_worker().1,
+            (false, false) => inbound_queued::one_queue(),
+            (false, true) => inbound_queued::with_worker(inbound_queued::EVERY),
+        };
         inbound_queued::set(&mut with, Some(graph));
         let plain = if singly { receive_singly(&mut without, &arrived) } else { receive_bursts(&mut without, &arrived) };
         let queued = receive_queued(&mut with, &arrived, singly, pace);

@@ -64,10 +64,25 @@ pub fn graph(text: &str) -> Box<InboundGraph> {
     of(&description)
 }
 
+/// A graph of this text and a unit that answers later.
+pub fn with_worker(text: &str) -> Box<InboundGraph> {
+    let description = check(&format!("{text}\n{}", crate::queued::WORKER), &house());
+    of(&description.unwrap_or_else(|faults| panic!("{faults:#?}")))
+}
+
+/// Two classes, and these units.
+pub fn with_units(units: &str) -> Box<InboundGraph> {
+    let description = check(&format!("{TWO}\n{units}"), &house());
+    of(&description.unwrap_or_else(|faults| panic!("{faults:#?}")))
+}
+
 /// One queue for all, which is never full.
 pub fn one_queue() -> Box<InboundGraph> {
-    graph("[class.every]\nmatch = \"rest\"\nlimit = { packets = 1000000 }\n")
+    graph(EVERY)
 }
+
+/// One class, whose queue is never full.
+pub const EVERY: &str = "[class.every]\nmatch = \"rest\"\nlimit = { packets = 1000000 }\n";
 
 /// Install a graph, or none.
 pub fn set(bob: &mut Receiver, graph: Option<Box<InboundGraph>>) -> Delivery {
@@ -82,6 +97,12 @@ pub fn turn(bob: &mut Receiver, now: Time, delivery: &mut Delivery) -> bool {
     let (Receiver { engine, pool }, mut out) = (bob, Vec::new());
     engine.look_up(now, 1000, pool, &mut out, delivery);
     let any = engine.turn(now, pool, &mut out, delivery);
+    // A unit that answers later answers at once here.
+    while let Some(mut work) = engine.take_work() {
+        work.compute();
+        work.set_spent(work.expected());
+        engine.answer(now, work, pool, &mut out, delivery);
+    }
     // A turn takes as long as it is expected to, or the graph would learn that packets cost nothing.
     let wake = engine.settle(if any { now + std::time::Duration::from_micros(1) } else { now });
     assert!(out.is_empty());

@@ -34,4 +34,5 @@ mod support;
 mod terms;
 mod too_big;
 mod unit_failed;
+mod units;
 mod users;

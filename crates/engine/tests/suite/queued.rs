@@ -57,12 +57,26 @@ pub fn one_queue() -> Box<OutboundGraph> {
     graph("[class.every]\nmatch = \"rest\"\nlimit = { packets = 1000000 }\n")
 }
 
+/// The same with a unit that answers later.
+pub fn one_queue_and_worker() -> Box<OutboundGraph> {
+    graph(&format!("[class.every]\nmatch = \"rest\"\nlimit = {{ packets = 1000000 }}\n{WORKER}"))
+}
+
+/// A unit that answers later.
+pub const WORKER: &str = "[unit.thread]\nkind = \"worker\"\n";
+
 /// Look up and take turns until nothing waits.
 pub fn work(sender: &mut Sender, now: Time, out: &mut Vec<Outcome>) {
     let Sender { engine, pool } = sender;
     for _ in 0..100_000 {
         engine.look_up(now, 64, pool, out);
         let any = engine.turn(now, pool, out);
+        // A unit that answers later answers at once here.
+        while let Some(mut work) = engine.take_work() {
+            work.compute();
+            work.set_spent(work.expected());
+            engine.answer(now, work, pool, out);
+        }
         let wake = engine.settle(now);
         if !any && !matches!(wake, Wake::At(time) if time <= now) {
             return;

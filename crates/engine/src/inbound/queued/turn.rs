@@ -7,7 +7,8 @@ use wire::ip::{self, Headers};
 use wire::stage::Raw;
 use wire::{Burst, DropReason, Packet, Time};
 
-use super::super::graph::{Name, Waiting, WaitingEntry};
+use super::super::graph::{Waiting, WaitingEntry};
+use super::super::name::Name;
 use super::super::{Delivery, InboundOutcome, Stages};
 use crate::cx::Cx;
 use crate::queued::{Ticket, copy_of};
@@ -15,13 +16,13 @@ use crate::seam::{self, Turn};
 
 /// The work that an association had done before a turn, to tell what became of the turn.
 #[derive(Clone, Copy, Default)]
-struct Progress {
+pub(in crate::inbound) struct Progress {
     forged: u64,
     authentic: u64,
 }
 
 impl Progress {
-    fn of(sa: Option<&InboundSa>) -> Progress {
+    pub(in crate::inbound) fn of(sa: Option<&InboundSa>) -> Progress {
         let Some(counters) = sa.map(|sa| &sa.counters) else { return Progress::default() };
         let dummies = counters.drops_for(DropReason::EspDummy);
         Progress { forged: counters.drops_for(DropReason::AuthFailed), authentic: counters.packets + dummies }
@@ -36,7 +37,7 @@ impl Stages {
         cx: &mut Cx<'_, InboundOutcome>,
         delivery: &mut Delivery,
     ) -> bool {
-        let mut any = false;
+        let mut any = self.end_overdue(now, cx, delivery);
         if let Some(queues) = &mut self.queues {
             queues.state.begin_turn(now);
         }
@@ -46,7 +47,12 @@ impl Stages {
             let has_ended = queues.state.has_ended();
             if let Some(assignment) = assignment {
                 any = true;
-                match queues.collected.begin() {
+                let is_later = queues.state.answers_later(assignment.unit);
+                match queues.collected.begin().filter(|_| !is_later) {
+                    _ if is_later => {
+                        self.carry_on_later(now, assignment, cx, delivery);
+                        self.deliver(cx, delivery);
+                    }
                     Some(own) => self.carry_on_behind(now, assignment, cx, own, delivery),
                     None => {
                         self.carry_on(now, assignment, cx, delivery);
@@ -82,6 +88,53 @@ impl Stages {
         self.offer_opened((name, &meta), from, now, own, cx, delivery);
     }
 
+    /// Prepare what has its turn for a unit that answers later. What ends at once is done.
+    fn carry_on_later(
+        &mut self,
+        now: Time,
+        assignment: Assignment<Ticket>,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        let Some(queues) = &mut self.queues else { return };
+        let Assignment { grant, unit, job, item, meta, budget } = assignment;
+        let Some(WaitingEntry { name, waiting }) = queues.state.take(item) else { return };
+        let turn = seam::turn_granted(&grant);
+        let before = Progress::of(self.sad.find(Spi(name.spi), name.src, name.dst));
+        let mut done = meta;
+        let mut rest = None;
+        match waiting {
+            Waiting::Packet(mut packet) => {
+                packet.meta.received = now;
+                note_congestion(&mut packet, &meta);
+                self.prepare_packet(packet, turn, cx);
+            }
+            Waiting::Burst(mut burst) => {
+                burst.header.tos = burst.header.tos & !3 | meta.ecn & 3;
+                let part = cut(&mut burst, &meta, budget, cx);
+                let now_due = match part {
+                    Some(part) => {
+                        done.amount = budget;
+                        rest = Some(burst);
+                        part
+                    }
+                    None => burst,
+                };
+                self.prepare_datagrams(now, now_due, turn, cx, delivery);
+            }
+            // Nothing behind cryptography waits for it.
+            Waiting::Opened(opened) => return self.hand_out(opened, cx, delivery),
+        }
+        if !self.depart(unit, job, name, &done) {
+            self.pass(&done);
+            self.charge(&name, &meta, budget, before);
+        }
+        if let Some(burst) = rest {
+            let held = WaitingEntry { name, waiting: Waiting::Burst(burst) };
+            self.put_back(now, job, held, meta, budget, cx, delivery);
+        }
+    }
+
     /// Open a packet or a burst, or so many datagrams of it, whose turn it is.
     fn carry_on(
         &mut self,
@@ -103,13 +156,8 @@ impl Stages {
             Waiting::Burst(mut burst) => {
                 // The header's congestion field is what the graph noted.
                 burst.header.tos = burst.header.tos & !3 | meta.ecn & 3;
-                let count = usize::try_from(budget.packets).unwrap_or(usize::MAX);
-                let part = (budget.packets < meta.amount.packets)
-                    .then(|| burst.part(0..count, |octets| copy_of(octets, cx.pool)))
-                    .flatten();
-                match part {
+                match cut(&mut burst, &meta, budget, cx) {
                     Some(part) => {
-                        burst.skip(count);
                         self.open_datagrams(now, part, turn, cx, delivery);
                         self.put_rest(
                             now,
@@ -179,7 +227,7 @@ impl Stages {
 
     /// Take a burst apart for those who want copies of its packets.
     #[cold]
-    pub(super) fn take_apart(
+    pub(in crate::inbound) fn take_apart(
         &mut self,
         now: Time,
         burst: Burst<Raw>,
@@ -206,6 +254,22 @@ impl Stages {
         now: Time,
         job: JobId,
         held: WaitingEntry,
+        meta: qos::Meta,
+        done: Amount,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        self.leave(&qos::Meta { amount: done, ..meta });
+        self.put_back(now, job, held, meta, done, cx, delivery);
+    }
+
+    /// Put the datagrams of a burst back whose turn is still to come.
+    #[expect(clippy::too_many_arguments, reason = "the parts of an assignment, and the context")]
+    fn put_back(
+        &mut self,
+        now: Time,
+        job: JobId,
+        held: WaitingEntry,
         mut meta: qos::Meta,
         done: Amount,
         cx: &mut Cx<'_, InboundOutcome>,
@@ -215,7 +279,6 @@ impl Stages {
             return self.end(now, held, DropReason::NoUnit, cx, delivery);
         };
         let context = queues.state.context(now);
-        queues.leave(&qos::Meta { amount: done, ..meta });
         meta.amount.packets -= done.packets.min(meta.amount.packets);
         meta.amount.octets -= done.octets.min(meta.amount.octets);
         match queues.state.keep(held) {
@@ -226,7 +289,13 @@ impl Stages {
     }
 
     /// Charge what was not authentic to its source, and clear a source of which a packet was.
-    fn charge(&mut self, name: &Name, meta: &qos::Meta, done: Amount, before: Progress) {
+    pub(in crate::inbound) fn charge(
+        &mut self,
+        name: &Name,
+        meta: &qos::Meta,
+        done: Amount,
+        before: Progress,
+    ) {
         let now = Progress::of(self.sad.find(Spi(name.spi), name.src, name.dst));
         let Some(queues) = &mut self.queues else { return };
         let forged = now.forged.saturating_sub(before.forged);
@@ -242,12 +311,35 @@ impl Stages {
         }
     }
 
+    /// A packet ended where it was to be prepared. Limits count it no more.
+    fn pass(&mut self, meta: &qos::Meta) {
+        if let Some(queues) = &mut self.queues {
+            queues.state.graph.pass(meta);
+        }
+    }
+
     /// A packet has left cryptography.
     fn leave(&mut self, meta: &qos::Meta) {
         if let Some(queues) = &mut self.queues {
             queues.leave(meta);
         }
     }
+}
+
+/// Cut the datagrams off a burst that are to be opened now; `None`: all of them are, or there is no room for a copy.
+fn cut(
+    burst: &mut Burst<Raw>,
+    meta: &qos::Meta,
+    budget: Amount,
+    cx: &mut Cx<'_, InboundOutcome>,
+) -> Option<Burst<Raw>> {
+    if budget.packets >= meta.amount.packets {
+        return None;
+    }
+    let count = usize::try_from(budget.packets).unwrap_or(usize::MAX);
+    let part = burst.part(0..count, |octets| copy_of(octets, cx.pool))?;
+    burst.skip(count);
+    Some(part)
 }
 
 /// Write into the outer header that a packet met congestion, if its queue says so (RFC 3168). It reaches the inner one by

@@ -6,12 +6,13 @@
 
 use ipsec::SealProof;
 use ipsec::slot::{self, Frame};
+use sadb::sa::{Key, Shape};
 use sadb::{OutboundSa, OutboundSad, SaIndex};
 use wire::ip::Headers;
 use wire::plain::Plain;
 use wire::stage::Scheduled;
 use wire::{
-    AppId, Burst, BurstMeta, DropReason, Flow, Meta, Packet, SegmentPosition, Services, burst, segment,
+    AppId, Buf, Burst, BurstMeta, DropReason, Flow, Meta, Packet, SegmentPosition, Services, burst, segment,
 };
 
 use super::fit::Fit;
@@ -47,8 +48,39 @@ pub(super) struct Gather {
     open: Option<Open>,
     /// The rule that decided about the packet that was taken last. A burst does not say it of each of its packets.
     last_rule: u32,
+    /// Whether bursts are left to a unit that answers later.
+    is_later: bool,
+    /// Bursts that are left to it.
+    tasks: Vec<BurstTask>,
 }
 
+/// A burst that is complete but for the cipher's part, which is done in another place.
+pub(in crate::outbound) struct BurstTask {
+    key: Key,
+    shape: Shape,
+    open: Open,
+    sealed: Option<Result<SealProof, DropReason>>,
+}
+
+impl BurstTask {
+    /// Seal its datagrams.
+    pub(super) fn compute(&mut self) {
+        let BurstTask { key, shape, open, sealed } = self;
+        *sealed = Some(slot::seal(key, *shape, open.burst.meta.sequence, open.burst.datagrams_mut()));
+    }
+
+    /// Give the buffer back. Nothing of the burst may leave.
+    pub(super) fn into_buf(self) -> Buf {
+        self.open.burst.into_buf()
+    }
+
+    /// Send it, or drop it if it was not sealed.
+    pub(super) fn finish(self, sad: &mut OutboundSad, cx: &mut Cx<'_, Outcome>) {
+        leave(self.open, self.sealed.unwrap_or(Err(DropReason::UnitFailed)), sad, cx);
+    }
+}
+
+/// A burst that is being built.
 struct Open {
     index: SaIndex,
     app: AppId,
@@ -90,6 +122,16 @@ impl Open {
 }
 
 impl Gather {
+    /// Leave bursts to a unit that answers later, or to none. No burst may be open.
+    pub(super) fn leave_to_unit(&mut self, is_later: bool) {
+        self.is_later = is_later;
+    }
+
+    /// The bursts that were left to the unit, in their order.
+    pub(super) fn tasks(&mut self) -> &mut Vec<BurstTask> {
+        &mut self.tasks
+    }
+
     /// The rule that decided about the packet that was taken last.
     pub(super) fn last_rule(&self) -> u32 {
         self.last_rule
@@ -300,6 +342,7 @@ impl Gather {
         if open.burst.is_full() {
             self.close(sad, cx);
         } else if open.burst.count() - open.sealed >= slot::BATCH
+            && !self.is_later
             && let Err(reason) = open.seal(sa)
         {
             self.discard(reason, sad, cx);
@@ -335,43 +378,75 @@ impl Gather {
     /// Seal and send what was gathered.
     #[inline]
     pub(super) fn close(&mut self, sad: &mut OutboundSad, cx: &mut Cx<'_, Outcome>) {
+        if self.is_later {
+            return self.close_later(sad, cx);
+        }
         let Some(open) = &mut self.open else { return };
         let sealed = match sad.get(open.index) {
-            Some(sa) => open.seal(sa).map(|sealed| (sealed, sa.config().services())),
+            Some(sa) => open.seal(sa),
             None => Err(DropReason::NoSa),
         };
-        let (sealed, services) = match sealed {
-            Ok(done) => done,
-            Err(reason) => return self.discard(reason, sad, cx),
-        };
-        let Some(Open { mut burst, inner, app, need, .. }) = self.open.take() else { return };
-        if burst.is_empty() {
-            return cx.pool.put(burst.into_buf());
-        }
-        burst.meta.inner_len = inner as u32;
-        cx.stats.left(app, services, need, burst.count() as u64, inner);
-        cx.out.push(Outcome::Burst(burst.advance(&sealed)));
+        let Some(open) = self.open.take() else { return };
+        leave(open, sealed, sad, cx);
     }
 
-    /// Drop the burst, since it could not be sealed and nothing of it may leave. Each packet is counted, and the first
-    /// one is reported for all of them.
+    /// Leave what was gathered to the unit.
+    fn close_later(&mut self, sad: &mut OutboundSad, cx: &mut Cx<'_, Outcome>) {
+        let Some(open) = self.open.take() else { return };
+        match sad.get(open.index) {
+            Some(_) if open.burst.is_empty() => cx.pool.put(open.burst.into_buf()),
+            Some(sa) => {
+                let (key, shape) = (sa.key().clone(), sa.shape());
+                self.tasks.push(BurstTask { key, shape, open, sealed: None });
+            }
+            None => end(open, DropReason::NoSa, sad, cx),
+        }
+    }
+
+    /// Drop the burst that is open, since it could not be sealed.
     #[cold]
     fn discard(&mut self, reason: DropReason, sad: &mut OutboundSad, cx: &mut Cx<'_, Outcome>) {
-        let Some(Open { index, burst, first, app, .. }) = self.open.take() else { return };
-        for _ in 0..burst.count() {
-            if let Some(sa) = sad.get_mut(index) {
-                sa.counters.dropped(reason);
-            }
+        if let Some(open) = self.open.take() {
+            end(open, reason, sad, cx);
         }
-        if let Some(others) = burst.count().checked_sub(1) {
-            let BurstMeta { received: at, spi, sequence, .. } = burst.meta;
-            let First { flow, rule, cookie, mark, len } = first;
-            let about = About { at, app, rule, spi, sequence, cookie, mark, ..About::default() };
-            cx.report(Dropped::new(reason, &about, len, Some(&flow)));
-            cx.stats.lost(reason, others as u64);
-        }
-        cx.pool.put(burst.into_buf());
     }
+}
+
+/// Send a burst that was sealed, or drop it.
+#[inline]
+fn leave(open: Open, sealed: Result<SealProof, DropReason>, sad: &mut OutboundSad, cx: &mut Cx<'_, Outcome>) {
+    let services = sad.get(open.index).map(|sa| sa.config().services()).ok_or(DropReason::NoSa);
+    let (sealed, services) = match sealed.and_then(|sealed| Ok((sealed, services?))) {
+        Ok(done) => done,
+        Err(reason) => return end(open, reason, sad, cx),
+    };
+    let Open { mut burst, inner, app, need, .. } = open;
+    if burst.is_empty() {
+        return cx.pool.put(burst.into_buf());
+    }
+    burst.meta.inner_len = inner as u32;
+    cx.stats.left(app, services, need, burst.count() as u64, inner);
+    cx.out.push(Outcome::Burst(burst.advance(&sealed)));
+}
+
+/// Drop a burst, since it could not be sealed and nothing of it may leave. Each packet is counted, and the first one is
+/// reported for all of them.
+#[cold]
+fn end(open: Open, reason: DropReason, sad: &mut OutboundSad, cx: &mut Cx<'_, Outcome>) {
+    let Open { index, burst, first, app, .. } = open;
+    for _ in 0..burst.count() {
+        if let Some(sa) = sad.get_mut(index) {
+            sa.counters.dropped(reason);
+        }
+    }
+    if let Some(others) = burst.count().checked_sub(1) {
+        let BurstMeta { received: at, spi, sequence, .. } = burst.meta;
+        let First { flow, rule, cookie, mark, len } = first;
+        let about = About { at, app, rule, spi, sequence, cookie, mark, ..About::default() };
+        cx.report(Dropped::new(reason, &about, len, Some(&flow)));
+        cx.stats.lost(reason, others as u64);
+    }
+    cx.pool.put(burst.into_buf());
 }
 
 #[cold]

@@ -1,0 +1,164 @@
+//! Stage 6 in another place than this thread: packets and bursts that are ready but for the cipher, for a unit that
+//! answers later (paper 002 section III.E; docs/design/0045).
+//!
+//! The owner has taken the sequence numbers, asked the lifetimes and written every octet that is not secret. What is
+//! left needs the octets and a clone of the key, and nothing of the association.
+
+use ipsec::{SealJob, SealProof};
+use qos::unit::UnitId;
+use sadb::sa::Key;
+use sadb::{OutboundSa, OutboundSad, SaIndex};
+use wire::stage::Scheduled;
+use wire::{DropReason, Flow, Packet, Pool, Services};
+
+use super::gather::BurstTask;
+use crate::cx::Cx;
+use crate::outbound::outcome::Outcome;
+use crate::stats::{About, Dropped};
+
+/// Work for a unit of the outbound half that answers later: packets and bursts that are to be sealed.
+///
+/// Who executes it calls [`SealWork::compute`] in any thread, and gives it back by
+/// [`Outbound::answer`](crate::Outbound::answer). Work cannot be cloned, so that no unit answers twice.
+pub struct SealWork {
+    pub(in crate::outbound) unit: UnitId,
+    pub(in crate::outbound) serial: u64,
+    pub(in crate::outbound) tasks: Vec<SealTask>,
+    pub(in crate::outbound) spent: u64,
+    pub(in crate::outbound) expected: u64,
+}
+
+impl SealWork {
+    /// The unit that it is for.
+    pub fn unit(&self) -> UnitId {
+        self.unit
+    }
+
+    /// The nanoseconds that it is expected to take.
+    pub fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    /// Encrypt and authenticate. A part that fails has no octet of payload left, and ends with the answer.
+    pub fn compute(&mut self) {
+        self.tasks.iter_mut().for_each(SealTask::compute);
+    }
+
+    /// Say how many nanoseconds it took. The unit's costs are learned from it.
+    pub fn set_spent(&mut self, ns: u64) {
+        self.spent = ns;
+    }
+}
+
+/// A burst, or a packet that goes alone.
+pub(in crate::outbound) enum SealTask {
+    Burst(Box<BurstTask>),
+    Packet(Box<SealPacket>),
+}
+
+/// A packet that was prepared to be sealed by itself.
+pub(in crate::outbound) struct SealPacket {
+    index: SaIndex,
+    key: Key,
+    job: SealJob,
+    packet: Packet<Scheduled>,
+    about: About,
+    need: Services,
+    flow: Flow,
+    /// The number of octets of the inner packet.
+    len: usize,
+    sealed: Option<Result<SealProof, DropReason>>,
+}
+
+impl SealTask {
+    fn compute(&mut self) {
+        match self {
+            SealTask::Burst(burst) => burst.compute(),
+            SealTask::Packet(prepared) => {
+                let SealPacket { key, job, packet, sealed, .. } = prepared.as_mut();
+                *sealed = Some(job.compute(key, packet.bytes_mut()));
+            }
+        }
+    }
+
+    /// Give its buffer back. Nothing of it may leave.
+    pub(in crate::outbound) fn abandon(self, pool: &mut Pool) {
+        match self {
+            SealTask::Burst(burst) => pool.put(burst.into_buf()),
+            SealTask::Packet(prepared) => pool.put(prepared.packet.into_buf()),
+        }
+    }
+
+    /// Stage 6 behind the cipher. What was not computed, or is of an association that was removed, ends.
+    pub(super) fn finish(self, sad: &mut OutboundSad, cx: &mut Cx<'_, Outcome>) {
+        match self {
+            SealTask::Burst(burst) => burst.finish(sad, cx),
+            SealTask::Packet(prepared) => {
+                let SealPacket { index, packet, about, need, flow, len, sealed, .. } = *prepared;
+                let sealed = sealed.unwrap_or(Err(DropReason::UnitFailed));
+                match sad.get_mut(index) {
+                    Some(sa) => {
+                        let outer = ipsec::finish_seal(sa, packet, sealed, cx.pool);
+                        leave(sa, outer, (&about, need, len), &flow, cx);
+                    }
+                    None => cx.discard(packet, DropReason::NoSa, Some(&flow)),
+                }
+            }
+        }
+    }
+}
+
+/// Prepare a packet that fits. What is refused ends at once.
+pub(super) fn prepare(
+    (index, sa): (SaIndex, &mut OutboundSa),
+    mut packet: Packet<Scheduled>,
+    flow: &Flow,
+    tasks: &mut Vec<SealTask>,
+    cx: &mut Cx<'_, Outcome>,
+) {
+    let (about, need, len) = (About::of(&packet.meta), packet.meta.services, packet.bytes().len());
+    let limit = usize::from(sa.config().path_mtu);
+    match ipsec::prepare_seal(sa, &mut packet, limit) {
+        Ok(job) => {
+            let (key, flow) = (sa.key().clone(), *flow);
+            let sealed = None;
+            tasks.push(SealTask::Packet(Box::new(SealPacket {
+                index,
+                key,
+                job,
+                packet,
+                about,
+                need,
+                flow,
+                len,
+                sealed,
+            })));
+        }
+        Err(reason) => {
+            let outer = ipsec::finish_seal(sa, packet, Err(reason), cx.pool);
+            leave(sa, outer, (&about, need, len), flow, cx);
+        }
+    }
+}
+
+/// Count and send a packet that was sealed, or report why it was not. `about`: what is known of the inner packet, the
+/// services that were demanded of it, and its length in octets.
+#[inline]
+pub(super) fn leave(
+    sa: &OutboundSa,
+    outer: Result<Packet<wire::stage::Outer>, DropReason>,
+    (about, need, len): (&About, Services, usize),
+    flow: &Flow,
+    cx: &mut Cx<'_, Outcome>,
+) {
+    match outer {
+        Ok(outer) => {
+            cx.stats.left(about.app, sa.config().services(), need, 1, len as u64);
+            cx.out.push(Outcome::Send(outer));
+        }
+        Err(reason) => {
+            let about = About { spi: sa.spi().0, ..*about };
+            cx.report(Dropped::new(reason, &about, len, Some(flow)));
+        }
+    }
+}

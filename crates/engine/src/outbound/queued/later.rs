@@ -1,0 +1,150 @@
+//! Work that units do apart from the thread that dispatches: how it departs, how it is answered, and what becomes of it
+//! if its unit does not answer (paper 002 section III.E; docs/design/0045).
+
+use qos::graph::description::HookPoint;
+use qos::unit::UnitId;
+use wire::{Pool, Time};
+
+use super::super::outcome::Outcome;
+use super::super::protector::SealWork;
+use super::super::{Outbound, Stages};
+use crate::cx::Cx;
+
+impl Outbound {
+    /// Take work for a unit that answers later; `None` if there is none. The units' owner carries it to its unit, and
+    /// the unit's answer to [`Outbound::answer`]. Call this behind [`Outbound::turn`].
+    pub fn take_work(&mut self) -> Option<SealWork> {
+        self.stages.queues.as_mut()?.departed.pop_front()
+    }
+
+    /// Take the answer of a unit. What it has sealed leaves, in the order in which the unit was given it; what had been
+    /// given up before does not.
+    pub fn answer(&mut self, now: Time, work: SealWork, pool: &mut Pool, out: &mut Vec<Outcome>) {
+        let (stages, mut cx) = self.lend(pool, out);
+        stages.take_answer(now, work, &mut cx);
+    }
+
+    /// Take a unit out that has failed: it gets no more work, what it had ends with
+    /// [`DropReason::UnitFailed`](wire::DropReason::UnitFailed), and what waits for it goes to another unit, or ends
+    /// with [`DropReason::NoUnit`](wire::DropReason::NoUnit).
+    pub fn fail_unit(&mut self, now: Time, unit: UnitId, pool: &mut Pool, out: &mut Vec<Outcome>) {
+        let (stages, mut cx) = self.lend(pool, out);
+        stages.fail_unit(now, unit, &mut cx);
+    }
+
+    /// The number of pieces of work of a unit that are not answered.
+    pub fn unanswered(&self, unit: UnitId) -> usize {
+        let queues = self.stages.queues.as_ref();
+        queues.map_or(0, |queues| queues.flights.unanswered(unit))
+    }
+
+    /// Whether no work is in flight on a unit.
+    pub fn is_landed(&self) -> bool {
+        self.stages.queues.as_ref().is_none_or(|queues| queues.flights.is_empty())
+    }
+}
+
+impl Stages {
+    /// Send the work off that is put together, if what comes next does not belong to it: another unit does it, it is
+    /// large enough, or a component may tell its packets apart.
+    pub(super) fn depart_before(&mut self, unit: UnitId, meta: &qos::Meta, cx: &mut Cx<'_, Outcome>) {
+        let Some(queues) = &self.queues else { return };
+        let Some(open) = queues.flights.open() else { return };
+        let is_large = open.expected() >= queues.state.grain(unit);
+        let is_other = open.jobs.last().is_some_and(|last| queues.collected.differ(&last.meta, meta));
+        if open.unit != unit || is_large || is_other {
+            self.depart(cx);
+        }
+    }
+
+    /// Send the work off that is put together.
+    pub(super) fn depart(&mut self, cx: &mut Cx<'_, Outcome>) {
+        let is_open = self.queues.as_ref().is_some_and(|queues| queues.flights.open().is_some());
+        if !is_open {
+            return;
+        }
+        self.protector.flush(cx);
+        let tasks = self.protector.take_tasks();
+        let Some(queues) = &mut self.queues else { return };
+        let expected = queues.flights.open().map_or(1, |open| open.expected());
+        if let Some((serial, unit)) = queues.flights.depart() {
+            queues.departed.push_back(SealWork { unit, serial, tasks, spent: 0, expected });
+        }
+    }
+
+    /// While packets are copied: send the work off with the copy of its packet, if its outcomes are still to come.
+    pub(super) fn depart_with_copy(&mut self, from: usize, cx: &mut Cx<'_, Outcome>) {
+        if let Some(queues) = &mut self.queues
+            && queues.flights.open().is_some()
+        {
+            let copies = queues.state.take_copies_of(from);
+            queues.flights.add_copies(copies);
+            self.depart(cx);
+        }
+    }
+
+    pub(super) fn take_answer(&mut self, now: Time, work: SealWork, cx: &mut Cx<'_, Outcome>) {
+        let Some(queues) = &mut self.queues else {
+            return work.tasks.into_iter().for_each(|task| task.abandon(cx.pool));
+        };
+        let (answer, back) = queues.flights.answer(work.serial, work);
+        queues.state.faults.note(answer);
+        if let Some(late) = back {
+            late.tasks.into_iter().for_each(|task| task.abandon(cx.pool));
+        }
+        while let Some(mut flight) = self.queues.as_mut().and_then(|queues| queues.flights.next_answered()) {
+            let from = cx.out.len();
+            let Some(work) = flight.work.take() else { return };
+            if let Some(queues) = &mut self.queues {
+                queues.state.copy_all(std::mem::take(&mut flight.copies), from);
+            }
+            work.tasks.into_iter().for_each(|task| self.protector.finish(task, cx));
+            let Some(queues) = &mut self.queues else { return };
+            let context = queues.state.context(now);
+            queues.state.answer(&flight, work.spent, &context);
+            for job in &flight.jobs {
+                queues.leave(&job.meta);
+            }
+            queues.flights.recycle(flight.jobs);
+            if queues.collected.is_wanted {
+                self.offer_results(HookPoint::In4a, from, now, cx);
+            }
+        }
+        self.release_results(now, cx);
+    }
+
+    /// Take units out that have not answered in time. Returns whether there were any.
+    pub(super) fn end_overdue(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) -> bool {
+        let mut any = false;
+        while let Some(unit) = self.queues.as_mut().and_then(|queues| queues.state.overdue(now)) {
+            self.fail_unit(now, unit, cx);
+            any = true;
+        }
+        any
+    }
+
+    #[cold]
+    pub(super) fn fail_unit(&mut self, now: Time, unit: UnitId, cx: &mut Cx<'_, Outcome>) {
+        let Some(queues) = &mut self.queues else { return };
+        queues.state.fail_unit(now, unit);
+        queues.departed.retain_mut(|work| work.unit != unit || give_back(work, cx.pool));
+        while let Some(flight) = self.queues.as_mut().and_then(|queues| queues.flights.give_up(unit)) {
+            let Some(queues) = &mut self.queues else { return };
+            queues.state.copy_all(flight.copies, cx.out.len());
+            for job in &flight.jobs {
+                queues.state.graph.pass(&job.meta);
+                cx.lose_job(now, &job.meta);
+            }
+            if let Some(work) = flight.work {
+                work.tasks.into_iter().for_each(|task| task.abandon(cx.pool));
+            }
+        }
+        self.end(now, cx);
+    }
+}
+
+/// Give the buffers of work back that has not departed. Returns `false`, so that the work is forgotten.
+fn give_back(work: &mut SealWork, pool: &mut Pool) -> bool {
+    work.tasks.drain(..).for_each(|task| task.abandon(pool));
+    false
+}
