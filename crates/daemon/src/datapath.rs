@@ -10,6 +10,7 @@ pub mod frames;
 mod inbound_thread;
 mod outbound_thread;
 mod queue_state;
+mod unit_threads;
 mod unsent;
 
 pub use device_stats::DeviceStats;
@@ -17,6 +18,7 @@ use drop_log::DropLog;
 pub use event_channel::{EventReceiver, EventSender, event_channel};
 pub use inbound_thread::{InboundHalf, InboundThread, SocketQueues};
 pub use outbound_thread::{KernelQueues, OutboundHalf, OutboundThread, Unfit};
+pub use unit_threads::{ThreadsOfUnits, UnitThread, UnitThreads, unit_threads};
 pub(crate) use unsent::GIVEN_UP;
 pub use unsent::{PATIENCE, SaEnd, Unsent};
 
@@ -30,15 +32,19 @@ const BATCH: usize = 64;
 const KEEP: usize = 128;
 /// How often fragments that wait are looked through.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
+/// How long a thread that ends waits for the answers of units, before the next look.
+const BREATH: Duration = Duration::from_micros(100);
 /// How long a thread leaves a device alone that answers with an error (down, deleted).
 const RECOVERY: Duration = Duration::from_millis(200);
 
-/// A graph for a data thread to adopt, with the classes of each of its kernel queues.
-pub struct GraphExchange<G> {
+/// A graph for a data thread to adopt, with the classes of each of its kernel queues, and the threads of its units.
+pub struct GraphExchange<G, W> {
     /// The graph that takes the place of the one in force.
     pub graph: Box<G>,
     /// The numbers of the classes of each queue, in their order.
     pub classes: Vec<Vec<AggregateId>>,
+    /// The threads of the units that need one.
+    pub threads: Vec<UnitThread<W>>,
 }
 
 fn pool() -> Pool {

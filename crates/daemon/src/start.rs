@@ -29,7 +29,7 @@ use crate::audit_log::Auditor;
 use crate::classes::ClassCatalogue;
 use crate::datapath::{
     self, EventReceiver, GraphExchange, InboundHalf, InboundThread, KernelQueues, OutboundHalf,
-    OutboundThread, SocketQueues,
+    OutboundThread, SocketQueues, UnitThreads,
 };
 use crate::device::Device;
 use crate::flows::{self, FlowLog};
@@ -331,12 +331,24 @@ fn bring_up(
     let mut key = [0; 16];
     netio::random::fill(&mut key)
         .map_err(|source| RunError::System { doing: "reading random octets", source })?;
+    let (outbound, out_inbox) = control::channel::channel()?;
+    let (inbound, in_inbox) = control::channel::channel()?;
     let graph = graph.map(|FirstGraph { store, maker, prepared }| {
-        let PreparedGraph { loaded, outbound, inbound, queues: planned, sockets: wanted, notes } = prepared;
-        out_half.exchange = Some(GraphExchange { graph: outbound, classes: planned.classes() });
-        in_half.exchange = Some(GraphExchange { graph: inbound, classes: wanted.classes() });
+        let PreparedGraph {
+            loaded,
+            outbound: out_graph,
+            inbound: in_graph,
+            queues: planned,
+            sockets: wanted,
+            notes,
+        } = prepared;
+        let (seal, open) =
+            datapath::unit_threads(&loaded.description, || outbound.waker(), || inbound.waker())?;
+        out_half.exchange =
+            Some(GraphExchange { graph: out_graph, classes: planned.classes(), threads: seal });
+        in_half.exchange = Some(GraphExchange { graph: in_graph, classes: wanted.classes(), threads: open });
         let booking = Booking::new(&loaded, key);
-        GraphInForce {
+        Ok::<_, RunError>(GraphInForce {
             loaded,
             store,
             maker,
@@ -345,8 +357,9 @@ fn bring_up(
             notes,
             booking,
             detached: Vec::new(),
-        }
+        })
     });
+    let graph = graph.transpose()?;
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());
     let (teller, told) = datapath::event_channel();
@@ -355,8 +368,6 @@ fn bring_up(
     out_half.engine.set_audit(per_second);
     in_half.engine.set_audit(per_second);
     (out_half.auditor, in_half.auditor) = (auditor.clone(), auditor.clone());
-    let (outbound, out_inbox) = control::channel::channel()?;
-    let (inbound, in_inbox) = control::channel::channel()?;
     in_half.outbound = Some(outbound.waker()?);
     let (hosts, heard) = Hosts::new(&config.names);
     let tun_device = Device { name: tun.name().to_owned(), index: tun.index() };
@@ -406,10 +417,18 @@ fn bring_up(
         clear,
         errors,
         heard: Vec::new(),
+        units: UnitThreads::default(),
     };
     let frames = frames_in.unwrap_or_default();
-    let inbound_thread =
-        InboundThread { udp: udp.clone(), queues: in_queues, given_up, raw, tun: tun.try_clone()?, frames };
+    let inbound_thread = InboundThread {
+        udp: udp.clone(),
+        queues: in_queues,
+        given_up,
+        raw,
+        tun: tun.try_clone()?,
+        frames,
+        units: UnitThreads::default(),
+    };
     let outbound_ended = control::channel::start(
         "rvl-outbound",
         out_half,

@@ -8,7 +8,7 @@ mod sockets;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use engine::{Delivery, Inbound, InboundGraph, InboundOutcome};
+use engine::{Delivery, Inbound, InboundGraph, InboundOutcome, OpenWork};
 use netio::eventfd::Wake;
 use netio::raw::RawReceiver;
 use netio::tun::Tun;
@@ -19,7 +19,9 @@ use wire::{AggregateId, Burst, DropReason, Packet, Pool, Time, stage};
 use crate::gateway::Fragmenter;
 
 use super::frames::FramesIn;
-use super::{BATCH, DeviceStats, DropLog, Due, EventSender, GraphExchange, HOUSEKEEPING, RECOVERY, pool};
+use super::{
+    BATCH, DeviceStats, DropLog, Due, EventSender, GraphExchange, HOUSEKEEPING, RECOVERY, UnitThreads, pool,
+};
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
 use control::channel::{Inbox, Next};
@@ -52,7 +54,7 @@ pub struct InboundHalf {
     /// Wakes the outbound thread, for which packets of the scrubber's own may be left.
     pub outbound: Option<Wake>,
     /// The graph that packets are to wait in from now on; `None`: nothing changes.
-    pub exchange: Option<GraphExchange<InboundGraph>>,
+    pub exchange: Option<GraphExchange<InboundGraph, OpenWork>>,
 }
 
 impl InboundHalf {
@@ -147,6 +149,8 @@ pub struct InboundThread {
     pub tun: Tun,
     /// Devices whose frames are taken in place of all these sockets; usually none.
     pub frames: FramesIn,
+    /// The threads of units that answer later.
+    pub units: UnitThreads<OpenWork>,
 }
 
 /// The parts of [`Work`] that a burst needs, or a capture of it.
@@ -228,7 +232,9 @@ impl InboundThread {
         loop {
             let patience =
                 until.map_or(HOUSEKEEPING, |until| until.since(clock::monotonic()).min(HOUSEKEEPING));
+            let patience = if self.units.begin_waiting() { Duration::ZERO } else { patience };
             let Ready { woken, udp, bare } = self.wait(half, inbox.wake().as_fd(), patience);
+            self.units.end_waiting();
             if woken && inbox.run(half) == Next::End {
                 return self.leave_graph(half, &mut work.split().1);
             }

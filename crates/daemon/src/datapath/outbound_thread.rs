@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use engine::{Outbound, OutboundGraph, Outcome};
+use engine::{Outbound, OutboundGraph, Outcome, SealWork};
 use netio::clear::ClearSender;
 use netio::packet::FrameSender;
 use netio::raw::{RawReceiver, RawSender};
@@ -22,8 +22,8 @@ use wire::ip::{self, Headers};
 use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
 
 use super::{
-    BATCH, DeviceStats, DropLog, Due, EventSender, GraphExchange, HOUSEKEEPING, RECOVERY, SaEnd, Unsent,
-    frames, pool,
+    BATCH, DeviceStats, DropLog, Due, EventSender, GraphExchange, HOUSEKEEPING, RECOVERY, SaEnd, UnitThreads,
+    Unsent, frames, pool,
 };
 use crate::audit_log::Auditor;
 use crate::capture::Taps;
@@ -53,7 +53,7 @@ pub struct OutboundHalf {
     /// Associations by which the kernel sends nothing.
     pub unsent: Unsent,
     /// The graph that packets are to wait in from now on; `None`: nothing changes.
-    pub exchange: Option<GraphExchange<OutboundGraph>>,
+    pub exchange: Option<GraphExchange<OutboundGraph, SealWork>>,
 }
 
 /// An outer packet that did not fit its route.
@@ -183,6 +183,8 @@ pub struct OutboundThread {
     pub errors: Vec<RawReceiver>,
     /// ICMP errors of one call.
     pub heard: Vec<Packet<stage::Raw>>,
+    /// The threads of units that answer later.
+    pub units: UnitThreads<SealWork>,
 }
 
 impl OutboundThread {
@@ -195,18 +197,14 @@ impl OutboundThread {
         let mut until = None;
         loop {
             let patience = patience(half, until, clock::monotonic());
+            let patience = if self.units.begin_waiting() { Duration::ZERO } else { patience };
             let [woken, readable, heard @ ..] = self.wait(half, inbox.wake().as_fd(), patience);
+            self.units.end_waiting();
             if woken && inbox.run(half) == Next::End {
                 return self.leave_graph(half, &mut pool, &mut outcomes);
             }
             let now = clock::monotonic();
-            if let Some(GraphExchange { graph, classes }) = half.exchange.take() {
-                half.engine.set_graph(now, Some(graph), &mut pool, &mut outcomes);
-                self.finish(half, &mut pool, &mut outcomes);
-                if let Some(queues) = &mut self.queues {
-                    queues.states.set_classes(classes);
-                }
-            }
+            self.exchange(half, now, &mut pool, &mut outcomes);
             // What waited for an association that a command has just brought.
             while let Some(id) = half.refused.pop() {
                 half.engine.refuse_acquire(id, &mut pool, &mut outcomes);

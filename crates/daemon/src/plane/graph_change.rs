@@ -222,8 +222,10 @@ impl Plane {
         prepared: PreparedGraph,
     ) -> Result<Vec<String>, ApiError> {
         let PreparedGraph { loaded, outbound, inbound, queues: planned, sockets: wanted, notes } = prepared;
-        let outbound = GraphExchange { graph: outbound, classes: planned.classes() };
-        let inbound = GraphExchange { graph: inbound, classes: wanted.classes() };
+        let failed = |error: netio::Error| ApiError::new(Blame::Failed, error.to_string());
+        let (seal, open) = self.halves.unit_threads(&loaded.description).map_err(failed)?;
+        let outbound = GraphExchange { graph: outbound, classes: planned.classes(), threads: seal };
+        let inbound = GraphExchange { graph: inbound, classes: wanted.classes(), threads: open };
         self.halves.exchange_graphs(outbound, inbound).await?;
         let classes = loaded.classes();
         let graph = self.graph_mut()?;

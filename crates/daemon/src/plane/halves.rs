@@ -6,14 +6,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{InboundGraph, OutboundGraph, Stats, Ticket};
+use engine::{InboundGraph, OpenWork, OutboundGraph, SealWork, Stats, Ticket};
 use qos::behaviour::foreign::{OnFault, Report};
+use qos::graph::Description;
 use sadb::InboundSa;
 use sadb::rules::Snapshot;
 use sadb::spd::{Action, Spd, Terms};
 use wire::{AppId, DropReason, Flow, Services};
 
-use crate::datapath::{DeviceStats, GraphExchange, InboundHalf, OutboundHalf};
+use crate::datapath::{DeviceStats, GraphExchange, InboundHalf, OutboundHalf, ThreadsOfUnits, unit_threads};
 use crate::statistics::Half;
 use control::channel::{AskError, Handle};
 use documents::associations::SaView;
@@ -155,6 +156,14 @@ impl Halves {
         outbound
     }
 
+    /// Start the threads that the units of a graph need: those of the outbound half, and those of the inbound one.
+    ///
+    /// # Errors
+    /// If the system has no thread or descriptor to give.
+    pub(super) fn unit_threads(&self, description: &Description) -> netio::Result<ThreadsOfUnits> {
+        unit_threads(description, || self.outbound.waker(), || self.inbound.waker())
+    }
+
     /// Let both threads go on with another graph, or neither.
     ///
     /// # Errors
@@ -162,8 +171,8 @@ impl Halves {
     /// with it.
     pub(super) async fn exchange_graphs(
         &self,
-        outbound: GraphExchange<OutboundGraph>,
-        inbound: GraphExchange<InboundGraph>,
+        outbound: GraphExchange<OutboundGraph, SealWork>,
+        inbound: GraphExchange<InboundGraph, OpenWork>,
     ) -> Result<(), AskError> {
         self.ask_outbound(move |half| half.exchange = Some(outbound)).await?;
         // A graph is one thing, and the request may have to be made again: whoever carries it out takes it.

@@ -36,7 +36,7 @@ impl OpenWork {
         self.expected
     }
 
-    /// Verify and decrypt. A part that fails has no octet of payload left, and ends with the answer.
+    /// Open all packets of the work. A part that fails has no octet of payload left, and ends with the answer.
     pub fn compute(&mut self) {
         self.tasks.iter_mut().for_each(OpenTask::compute);
     }

@@ -357,11 +357,11 @@ fn nothing_is_delivered_of_an_association_that_was_removed_meanwhile() {
 /// What a played accelerator does with the oldest work that it has.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
-    /// It answers it.
+    /// It answers the oldest work.
     Answer,
     /// It answers the newest instead.
     AnswerNewest,
-    /// It drops it and never answers.
+    /// It drops the oldest work and never answers it.
     Lose,
     /// It takes its time.
     Wait,
@@ -456,6 +456,7 @@ fn an_accelerator_gets_no_more_than_its_depth() {
 
 /// Work and its answers go from thread to thread.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the daemon computes it in threads")]
 fn work_is_computed_in_another_thread() {
     let mut alice = alice(WORKER);
     for _ in 0..10 {

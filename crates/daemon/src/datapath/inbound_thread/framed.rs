@@ -1,6 +1,7 @@
 //! The inbound thread where outer packets arrive as frames of the uplinks.
 
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use control::channel::{Inbox, Next};
 use netio::packet::{FrameReceiver, Frames};
@@ -35,7 +36,9 @@ impl InboundThread {
             let set = [wake, fd(0), fd(1), fd(2), fd(3)];
             let patience =
                 until.map_or(HOUSEKEEPING, |until| until.since(clock::monotonic()).min(HOUSEKEEPING));
+            let patience = if self.units.begin_waiting() { Duration::ZERO } else { patience };
             let [woken, ready @ ..] = poll::readable(set, Some(patience)).unwrap_or([true; DEVICES + 1]);
+            self.units.end_waiting();
             if woken && inbox.run(half) == Next::End {
                 let Work { pool, delivery, outcomes, .. } = &mut work;
                 return self.leave_graph(half, &mut Tapped { pool, outcomes, delivery });

@@ -4,12 +4,16 @@
 //! meanwhile before it gives the next turn. So a packet of a class that goes first waits for one turn and no more,
 //! whatever waits behind it. The sources are the caller's: he says how a little is taken from each of them.
 
+use std::time::Duration;
+
+use engine::InboundGraph;
 use netio::clock;
 use qos::node::Wake;
+use qos::unit::HANG;
 use wire::Time;
 
 use super::{InboundHalf, InboundThread, Tapped, gather};
-use crate::datapath::GraphExchange;
+use crate::datapath::{BREATH, GraphExchange};
 
 /// Look-ups that are made in a round.
 const ROUND: usize = 64;
@@ -19,9 +23,11 @@ const ROUNDS: usize = 4;
 impl InboundThread {
     /// Put the graph in force that the control plane has left, if it has left one.
     pub(super) fn exchange(&mut self, half: &mut InboundHalf, work: &mut Tapped<'_>) {
-        if let Some(GraphExchange { graph, classes }) = half.exchange.take() {
+        if let Some(GraphExchange { graph, classes, threads }) = half.exchange.take() {
             let Tapped { pool, outcomes, delivery } = work;
             half.engine.set_graph(clock::monotonic(), Some(graph), pool, outcomes, delivery);
+            let graph = half.engine.graph().map(InboundGraph::graph);
+            self.units.adopt(threads, |name| graph?.dispatcher().find(name));
             self.finish(half, work);
             if let Some(queues) = &mut self.queues {
                 queues.states.set_classes(classes);
@@ -31,9 +37,42 @@ impl InboundThread {
 
     /// Deliver what waits in the graph, before the thread ends: whoever goes on with the associations does not have it.
     pub(super) fn leave_graph(&mut self, half: &mut InboundHalf, work: &mut Tapped<'_>) {
+        let deadline = clock::monotonic() + Duration::from_nanos(HANG);
+        while !self.units.is_idle() && clock::monotonic() < deadline {
+            self.take_answers(half, clock::monotonic(), work);
+            std::thread::sleep(BREATH);
+        }
         let Tapped { pool, outcomes, delivery } = work;
         half.engine.set_graph(clock::monotonic(), None, pool, outcomes, delivery);
         self.finish(half, work);
+    }
+
+    /// Take the answers of units that answer later, and take those out whose threads have ended.
+    fn take_answers(&mut self, half: &mut InboundHalf, now: Time, work: &mut Tapped<'_>) {
+        if self.units.is_empty() {
+            return;
+        }
+        while let Some(answer) = self.units.next_answer() {
+            let Tapped { pool, outcomes, delivery } = work;
+            half.engine.answer(now, answer, pool, outcomes, delivery);
+        }
+        self.finish(half, work);
+        while let Some(unit) = self.units.next_ended() {
+            let Tapped { pool, outcomes, delivery } = work;
+            half.engine.fail_unit(now, unit, pool, outcomes, delivery);
+            self.finish(half, work);
+        }
+    }
+
+    /// Give the work of a turn to the threads of its units. Where a unit has none, it is done here.
+    fn submit_work(&mut self, half: &mut InboundHalf, work: &mut Tapped<'_>) {
+        while let Some(opening) = half.engine.take_work() {
+            if let Err(mut opening) = self.units.submit(opening) {
+                let Tapped { pool, outcomes, delivery } = work;
+                opening.compute();
+                half.engine.answer(clock::monotonic(), opening, pool, outcomes, delivery);
+            }
+        }
     }
 
     /// Rounds, as long as there is something to do. `take_in` takes a bounded number of packets in from every source
@@ -49,11 +88,13 @@ impl InboundThread {
         for _ in 0..ROUNDS {
             let now = clock::monotonic();
             half.engine.copy_packets(half.taps.is_on());
+            self.take_answers(half, now, work);
             readable = readable && take_in(self, half, now, work);
             self.finish(half, work);
             let Tapped { pool, outcomes, delivery } = work;
             let waiting = half.engine.look_up(now, ROUND, pool, outcomes, delivery);
             half.engine.turn(clock::monotonic(), pool, outcomes, delivery);
+            self.submit_work(half, work);
             self.finish(half, work);
             let now = clock::monotonic();
             match half.engine.settle(now) {

@@ -4,14 +4,18 @@
 //! meanwhile before it gives the next turn. So a packet of a class that goes first waits for one turn and no more,
 //! whatever waits behind it.
 
+use std::time::Duration;
+
 use engine::{OutboundGraph, Outcome};
 use netio::clock;
 use netio::tun::{FromTun, Tun};
 use qos::node::Wake;
+use qos::unit::HANG;
 use wire::{AggregateId, GsoKind, Pool, Time};
 
 use super::{Await, OutboundHalf, OutboundThread};
 use crate::datapath::queue_state::{ROUND, share};
+use crate::datapath::{BREATH, GraphExchange};
 
 /// Rounds before the thread looks at its channel, at ICMP errors and at timers again.
 const ROUNDS: usize = 16;
@@ -28,6 +32,7 @@ impl OutboundThread {
         for _ in 0..ROUNDS {
             let now = clock::monotonic();
             half.engine.copy_packets(half.taps.is_on());
+            self.take_answers(half, now, pool, outcomes);
             if readable {
                 let taken = self.take_in(half, now, pool, outcomes);
                 self.finish(half, pool, outcomes);
@@ -39,6 +44,7 @@ impl OutboundThread {
             let more = half.engine.look_up(now, ROUND, pool, outcomes);
             self.finish(half, pool, outcomes);
             half.engine.turn(clock::monotonic(), pool, outcomes);
+            self.submit_work(half, pool, outcomes);
             self.finish(half, pool, outcomes);
             self.send_bare(half, pool);
             let now = clock::monotonic();
@@ -62,8 +68,62 @@ impl OutboundThread {
         pool: &mut Pool,
         outcomes: &mut Vec<Outcome>,
     ) {
+        let deadline = clock::monotonic() + Duration::from_nanos(HANG);
+        while !self.units.is_idle() && clock::monotonic() < deadline {
+            self.take_answers(half, clock::monotonic(), pool, outcomes);
+            std::thread::sleep(BREATH);
+        }
         half.engine.set_graph(clock::monotonic(), None, pool, outcomes);
         self.finish(half, pool, outcomes);
+    }
+
+    /// Put the graph in force that the control plane has left, if it has left one.
+    pub(super) fn exchange(
+        &mut self,
+        half: &mut OutboundHalf,
+        now: Time,
+        pool: &mut Pool,
+        outcomes: &mut Vec<Outcome>,
+    ) {
+        let Some(GraphExchange { graph, classes, threads }) = half.exchange.take() else { return };
+        half.engine.set_graph(now, Some(graph), pool, outcomes);
+        let graph = half.engine.graph().map(OutboundGraph::graph);
+        self.units.adopt(threads, |name| graph?.dispatcher().find(name));
+        self.finish(half, pool, outcomes);
+        if let Some(queues) = &mut self.queues {
+            queues.states.set_classes(classes);
+        }
+    }
+
+    /// Take the answers of units that answer later, and take those out whose threads have ended.
+    fn take_answers(
+        &mut self,
+        half: &mut OutboundHalf,
+        now: Time,
+        pool: &mut Pool,
+        outcomes: &mut Vec<Outcome>,
+    ) {
+        if self.units.is_empty() {
+            return;
+        }
+        while let Some(work) = self.units.next_answer() {
+            half.engine.answer(now, work, pool, outcomes);
+        }
+        self.finish(half, pool, outcomes);
+        while let Some(unit) = self.units.next_ended() {
+            half.engine.fail_unit(now, unit, pool, outcomes);
+            self.finish(half, pool, outcomes);
+        }
+    }
+
+    /// Give the work of a turn to the threads of its units. Where a unit has none, it is done here.
+    fn submit_work(&mut self, half: &mut OutboundHalf, pool: &mut Pool, outcomes: &mut Vec<Outcome>) {
+        while let Some(work) = half.engine.take_work() {
+            if let Err(mut work) = self.units.submit(work) {
+                work.compute();
+                half.engine.answer(clock::monotonic(), work, pool, outcomes);
+            }
+        }
     }
 
     /// Take packets in at hook 1a. Returns whether there may be more.

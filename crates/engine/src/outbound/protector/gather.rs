@@ -63,7 +63,7 @@ pub(in crate::outbound) struct BurstTask {
 }
 
 impl BurstTask {
-    /// Seal its datagrams.
+    /// Seal the datagrams of the burst.
     pub(super) fn compute(&mut self) {
         let BurstTask { key, shape, open, sealed } = self;
         *sealed = Some(slot::seal(key, *shape, open.burst.meta.sequence, open.burst.datagrams_mut()));

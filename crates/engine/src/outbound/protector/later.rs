@@ -39,7 +39,7 @@ impl SealWork {
         self.expected
     }
 
-    /// Encrypt and authenticate. A part that fails has no octet of payload left, and ends with the answer.
+    /// Seal all packets of the work. A part that fails has no octet of payload left, and ends with the answer.
     pub fn compute(&mut self) {
         self.tasks.iter_mut().for_each(SealTask::compute);
     }

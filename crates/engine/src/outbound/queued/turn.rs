@@ -22,7 +22,7 @@ use crate::queued::Ticket;
 use crate::seam;
 
 /// The unit and the job of what is carried on.
-type Given = (UnitId, JobId);
+type UnitJob = (UnitId, JobId);
 
 impl Stages {
     /// Hooks 5a and 5b, and stages 5 and 6 for what the dispatcher gives. Returns whether there was anything.
@@ -159,7 +159,7 @@ impl Stages {
     fn put_rest(
         &mut self,
         now: Time,
-        given: Given,
+        given: UnitJob,
         chosen: Chosen,
         mut meta: qos::Meta,
         done: Amount,
@@ -181,7 +181,7 @@ impl Stages {
     #[cold]
     fn decide_again(
         &mut self,
-        (grant, given): (&Grant, Given),
+        (grant, given): (&Grant, UnitJob),
         chosen: Chosen,
         meta: qos::Meta,
         cx: &mut Cx<'_, Outcome>,
@@ -234,14 +234,14 @@ impl Stages {
     }
 
     /// Leave the cipher's part to the unit if it answers later. A bundle is sealed here, whatever the unit.
-    fn choose_place(&mut self, (unit, _): Given, association: SaIndex, cx: &mut Cx<'_, Outcome>) {
+    fn choose_place(&mut self, (unit, _): UnitJob, association: SaIndex, cx: &mut Cx<'_, Outcome>) {
         let answers_later = self.queues.as_ref().is_some_and(|queues| queues.state.answers_later(unit));
         let is_later = answers_later && self.protector.is_single(association);
         self.protector.leave_to_unit(is_later, cx);
     }
 
     /// A packet has left cryptography, or is in work that a unit answers later.
-    fn leave_unit(&mut self, (unit, job): Given, meta: &qos::Meta) {
+    fn leave_unit(&mut self, (unit, job): UnitJob, meta: &qos::Meta) {
         let Some(queues) = &mut self.queues else { return };
         if self.protector.is_left_to_unit() {
             queues.postpone(unit, job, meta);
