@@ -110,7 +110,7 @@ int tun_steering(struct __sk_buff *skb)
 }
 
 /* The packets that wait in a queue, as far as they are counted. */
-static __always_inline __s64 waiting_in(const struct rvl_tun_queue *queue)
+static __always_inline __s64 waiting_in(const struct rvl_kernel_queue *queue)
 {
 	return queue->arrived - queue->lost - queue->gone - queue->taken;
 }
@@ -119,7 +119,7 @@ static __always_inline __s64 waiting_in(const struct rvl_tun_queue *queue)
  * Whether a queue takes so many packets at once, which are counted. An empty queue takes any number. Two processors that count at once may
  * let one packet more in.
  */
-static __always_inline bool has_room(struct rvl_tun_queue *queue, __u64 packets)
+static __always_inline bool has_room(struct rvl_kernel_queue *queue, __u64 packets)
 {
 	__s64 waiting;
 
@@ -137,7 +137,7 @@ static __always_inline bool has_room(struct rvl_tun_queue *queue, __u64 packets)
 static __always_inline bool fits_queue(struct __sk_buff *skb)
 {
 	__u32 key = skb->queue_mapping;
-	struct rvl_tun_queue *queue;
+	struct rvl_kernel_queue *queue;
 
 	if (!split_of_queues())
 		return true;
@@ -153,7 +153,7 @@ static __always_inline bool is_queue_full(struct __sk_buff *skb, const struct he
 {
 	const struct rvl_split *value = split_of_queues();
 	const struct rvl_share *share;
-	struct rvl_tun_queue *queue;
+	struct rvl_kernel_queue *queue;
 	__u32 words[4] = {}, key;
 	__u8 head[2], class;
 

@@ -141,7 +141,7 @@ static __always_inline const __u32 *place_of_socket(struct __sk_buff *skb)
 /* Whether a queue takes so many packets at once, which are counted. */
 static __always_inline bool takes(__u32 queue, __u64 packets)
 {
-	struct rvl_tun_queue *row = bpf_map_lookup_elem(&socket_queues, &queue);
+	struct rvl_kernel_queue *row = bpf_map_lookup_elem(&socket_queues, &queue);
 
 	if (!row || has_room(row, packets))
 		return true;

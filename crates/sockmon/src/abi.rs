@@ -341,7 +341,7 @@ contract! {
     struct AppClasses {
         of_dscp: [u8; AGGREGATES],
     }
-    struct TunQueue {
+    struct KernelQueue {
         arrived: u64,
         lost: u64,
         taken: u64,

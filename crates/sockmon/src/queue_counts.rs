@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::MapCore;
 
-use crate::abi::TunQueue;
+use crate::abi::KernelQueue;
 use crate::error::SockmonError;
 use crate::programs::Maps;
 use crate::sys::Shared;
@@ -46,7 +46,7 @@ struct Row {
     zero: [AtomicU64; 3],
 }
 
-const _: () = assert!(size_of::<Row>() == size_of::<TunQueue>());
+const _: () = assert!(size_of::<Row>() == size_of::<KernelQueue>());
 
 /// The counts of kernel queues, in memory that the kernel half shares: reading and writing them is no system call. One
 /// thread takes the packets of each queue.
