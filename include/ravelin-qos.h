@@ -20,8 +20,9 @@
  *   component that writes beside its memory, or never returns from a call, takes the daemon with it.
  *
  * RULES FOR EVERY FUNCTION
- *   - An instance is used by one thread at a time, and not always by the same one. Two instances exist at the same time:
- *     one for each direction, and for a moment those of the graph before. They may run in two threads.
+ *   - An instance is used by one thread at a time, and not always by the same one. Each place in a graph has an
+ *     instance for each direction of its hook, and for a moment those of the graph before exist too. Instances may run
+ *     in two threads at the same time.
  *   - create and destroy may allocate. run must not: no allocation, no lock, no system call, no file, no thread. After
  *     its start the daemon is under a filter of system calls, which ends a process that makes one of its own.
  *   - Time and randomness are arguments. The time never goes back, and does not stand still between calls for long.
@@ -44,9 +45,10 @@ extern "C" {
 #define RAVELIN_QOS_ABI_MAJOR 1u
 #define RAVELIN_QOS_ABI_MINOR 0u
 
-/* The kinds of components. Version 1 has behaviours: they stand in the chain of a hook in front of a queue (1a, 3a, 5a).
- * The numbers 2 to 5 are kept for the other kinds of paper 002 section III.A (enqueueing parts, queues, dequeueing
- * parts, disciplines), which a host of version 1 refuses. */
+/* The kinds of components. Version 1 has behaviours: they stand in the chain of a hook in front of a queue. Such hooks
+ * are, in the order in which packets meet them, 1a (in front of the look-up), 3a and 5a (in front of cryptography), 4a
+ * and 2a (behind it). The numbers 2 to 5 are kept for the other kinds of paper 002 section III.A (enqueueing parts,
+ * queues, dequeueing parts, disciplines), which a host of version 1 refuses. */
 #define RAVELIN_QOS_BEHAVIOUR 1u
 
 /* The most packets of one call. */
@@ -61,7 +63,7 @@ struct ravelin_qos_call {
 };
 
 /* What is known of a packet: 64 octets. A number that is too large for its field is the largest of the field. What is
- * not known at a hook is 0: in front of the look-up (1a) there is no association. */
+ * not known at a hook is 0: outbound there is no association in front of the look-up (1a). */
 struct ravelin_qos_meta {
     /* The time of arrival, in nanoseconds of the monotonic clock. */
     uint64_t arrived_ns;
@@ -95,11 +97,13 @@ struct ravelin_qos_meta {
     uint8_t class_id;
     /* The colour: RAVELIN_QOS_GREEN, _YELLOW, _RED. */
     uint8_t colour;
-    /* The DSCP of the outer header, 0 to 63. */
+    /* The DSCP of the outer header, 0 to 63, or the one that a component in front has set. Outbound there is no outer
+     * header in front of cryptography: 0 until a component sets one. */
     uint8_t dscp_outer;
-    /* The DSCP of the inner header, 0 to 63. */
+    /* The DSCP of the inner header, 0 to 63. Inbound the outer one stands for it. */
     uint8_t dscp_inner;
-    /* The ECN field of the inner header, 0 to 3; 0: congestion cannot be told by a mark (RFC 3168). */
+    /* The ECN field, 0 to 3; 0: congestion cannot be told by a mark (RFC 3168). Outbound it is that of the inner
+     * header, and at 4a and 2a that of the outermost one. Inbound it is that of the outer header. */
     uint8_t ecn;
     /* The front of the packet: RAVELIN_QOS_ESP and the following. */
     uint8_t header;
@@ -135,8 +139,9 @@ struct ravelin_qos_verdict {
     uint32_t changes;
     /* The new colour, or 0. */
     uint8_t colour;
-    /* The new DSCP of the outer header, 0 to 63, or 0. This version of the daemon does not write it yet, as little as that
-     * of `mark`; components behind see it. */
+    /* The new DSCP of the header that the packet leaves with, 0 to 63, or 0. Outbound it is written into the outer
+     * header, or into the only one of a packet that goes in clear. Inbound it is written into the header of the opened
+     * packet. Components behind see it as `dscp_outer`. */
     uint8_t dscp;
     /* Reserved: 0. */
     uint16_t reserved;
@@ -188,7 +193,8 @@ struct ravelin_qos_component {
     uint32_t struct_size;
     /* RAVELIN_QOS_BEHAVIOUR */
     uint32_t kind;
-    /* The name and the version for people, UTF-8 of 1 to 63 octets with a NUL behind them, in the library's own memory. */
+    /* The name and the version for people, UTF-8 of 1 to 63 octets with a NUL behind them, in the library's own
+     * memory. */
     const char *name;
     const char *version;
     /* Make an instance, and write its address to *instance. Any other answer than RAVELIN_QOS_OK refuses the settings:

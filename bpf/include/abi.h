@@ -464,7 +464,7 @@ struct rvl_shapes {
  * A queue of the TUN or of sockets, in memory that its reader shares: it writes `taken`, `gone` and `limit`, the kernel half the rest. What
  * arrived was lost, is gone, was taken, or waits.
  */
-struct rvl_tun_queue {
+struct rvl_kernel_queue {
 	__u64 arrived; /* packets; a super-packet for the TUN is one, a run of joined datagrams is as many as it has */
 	__u64 lost; /* beyond the limit */
 	__u64 taken;

@@ -8,12 +8,12 @@
 #ifndef RVL_CLASS_H
 #define RVL_CLASS_H
 
-/* The lower bits are the class that an item of policy gives: uplink_egress, for tun_egress. */
+/* uplink_egress has noted in the lower bits the class that an item of policy gives, for tun_egress. */
 #define RVL_CLASSED 0x5280
-/* tun_egress has seen the packet, for tun_queue; the lower bits are its class. Not secret: nobody else can write it. */
+/* tun_egress has noted in the lower bits the class of the packet, for tun_queue. Nobody else can write this value, so it is not secret. */
 #define RVL_SEEN 0x5240
 
-/* How packets are split; NULL where they are not. */
+/* The split of packets among the queues of the TUN; NULL where they are not split. */
 static __always_inline struct rvl_split *split_of_queues(void)
 {
 	__u32 key = 0;
@@ -110,16 +110,16 @@ int tun_steering(struct __sk_buff *skb)
 }
 
 /* The packets that wait in a queue, as far as they are counted. */
-static __always_inline __s64 waiting_in(const struct rvl_tun_queue *queue)
+static __always_inline __s64 waiting_in(const struct rvl_kernel_queue *queue)
 {
 	return queue->arrived - queue->lost - queue->gone - queue->taken;
 }
 
 /*
- * Whether a queue takes so many packets at once, counted. One that is empty takes any number. Two processors that count at once may let one
- * packet more in.
+ * Whether a queue takes so many packets at once, which are counted. An empty queue takes any number. Two processors that count at once may
+ * let one packet more in.
  */
-static __always_inline bool has_room(struct rvl_tun_queue *queue, __u64 packets)
+static __always_inline bool has_room(struct rvl_kernel_queue *queue, __u64 packets)
 {
 	__s64 waiting;
 
@@ -137,7 +137,7 @@ static __always_inline bool has_room(struct rvl_tun_queue *queue, __u64 packets)
 static __always_inline bool fits_queue(struct __sk_buff *skb)
 {
 	__u32 key = skb->queue_mapping;
-	struct rvl_tun_queue *queue;
+	struct rvl_kernel_queue *queue;
 
 	if (!split_of_queues())
 		return true;
@@ -153,7 +153,7 @@ static __always_inline bool is_queue_full(struct __sk_buff *skb, const struct he
 {
 	const struct rvl_split *value = split_of_queues();
 	const struct rvl_share *share;
-	struct rvl_tun_queue *queue;
+	struct rvl_kernel_queue *queue;
 	__u32 words[4] = {}, key;
 	__u8 head[2], class;
 
@@ -174,7 +174,7 @@ static __always_inline bool is_queue_full(struct __sk_buff *skb, const struct he
 		return false;
 	if (waiting_in(queue) < (__s64)queue->limit)
 		return false;
-	/* One of a reserved flow may have another queue. */
+	/* A packet of a reserved flow may have another queue. */
 	if (is_reserved(h, dscp_of(head)))
 		return false;
 	__sync_fetch_and_add(&queue->arrived, 1);

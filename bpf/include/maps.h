@@ -141,7 +141,7 @@ struct {
 	__uint(max_entries, RVL_TUN_QUEUES);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
-	__type(value, struct rvl_tun_queue);
+	__type(value, struct rvl_kernel_queue);
 } tun_queues SEC(".maps");
 
 struct {
@@ -156,7 +156,7 @@ struct {
 	__uint(max_entries, RVL_SOCKET_QUEUES);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
-	__type(value, struct rvl_tun_queue);
+	__type(value, struct rvl_kernel_queue);
 } socket_queues SEC(".maps");
 
 /* The classes of inbound associations; 0: the outer header says it. */

@@ -8,7 +8,7 @@
 #ifndef RVL_SOCKET_CLASS_H
 #define RVL_SOCKET_CLASS_H
 
-/* How outer packets are split among sockets; NULL where they are not. */
+/* The split of outer packets among sockets; NULL where they are not split. */
 static __always_inline struct rvl_split *split_of_sockets(void)
 {
 	__u32 key = 0;
@@ -101,7 +101,7 @@ static __always_inline __u32 queue_of_datagram(struct sk_reuseport_md *md, bool 
 	return queue_of_sa(value, &name, dscp);
 }
 
-/* The socket for a datagram. One that is not there leaves it to the first one, which every daemon has. */
+/* The socket for a datagram. Where its socket is not there, the datagram goes to the first one, which every daemon has. */
 SEC("sk_reuseport")
 int udp_class(struct sk_reuseport_md *md)
 {
@@ -138,10 +138,10 @@ static __always_inline const __u32 *place_of_socket(struct __sk_buff *skb)
 	return bpf_map_lookup_elem(&socket_places, &cookie);
 }
 
-/* Whether a queue takes so many packets at once, counted. */
+/* Whether a queue takes so many packets at once, which are counted. */
 static __always_inline bool takes(__u32 queue, __u64 packets)
 {
-	struct rvl_tun_queue *row = bpf_map_lookup_elem(&socket_queues, &queue);
+	struct rvl_kernel_queue *row = bpf_map_lookup_elem(&socket_queues, &queue);
 
 	if (!row || has_room(row, packets))
 		return true;

@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 /// A component from outside in the graph that is in force, since it was attached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QosComponentState {
-    /// The hook in whose chain it stands, as paper 002 numbers it: `1a`, `3a`, `5a`.
+    /// The hook in whose chain the component stands, as paper 002 numbers it: `1a`, `3a`, `5a`, `4a`, `2a`.
     pub hook: String,
-    /// The name of its library in the configuration.
+    /// The name of the component's library in the configuration.
     pub library: String,
-    /// The reason why it is not called any more; absent: it is.
+    /// The reason why the component is not called any more; absent: it is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detached: Option<String>,
-    /// What becomes of packets once it is detached: `pass` or `drop`.
+    /// What becomes of packets once the component is detached: `pass` or `drop`.
     pub on_fault: String,
-    /// The calls of its code.
+    /// The calls of the component's code.
     pub calls: u64,
-    /// The packets that it judged; a super-packet counts as its pieces.
+    /// The packets that the component judged; a super-packet counts as its pieces.
     pub packets: u64,
-    /// Those of them that it ended.
+    /// The packets that the component ended, which are among those that it judged.
     pub dropped: u64,
-    /// The packets that came when it was detached.
+    /// The packets that came when the component was detached.
     pub unjudged: u64,
-    /// The calls that used more processor time than its budget, as far as calls were measured so.
+    /// The calls that used more processor time than the component's budget, as far as calls were measured so.
     pub over_budget: u64,
     /// The longest time of a call by the clock, in nanoseconds. It includes what else the processor did meanwhile.
     pub longest_ns: u64,
@@ -32,14 +32,14 @@ pub struct QosComponentState {
 /// The answer of `ravelin qos component check`: whether a library keeps the rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QosComponentChecked {
-    /// Whether every check was passed.
+    /// Whether the library passed every check.
     pub ok: bool,
     /// The path of the library.
     pub file: String,
     /// The digest of what was read, for `sha256` in the configuration; absent: it cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// The name that the library gives itself; absent: it does not get so far.
+    /// The name that the library gives itself; absent: the checks did not get so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The version that the library gives itself.
@@ -50,7 +50,7 @@ pub struct QosComponentChecked {
     pub not_installed: Option<String>,
     /// The checks in their order; one that was not reached is not here.
     pub checks: Vec<QosComponentCheck>,
-    /// What the component did with random metadata; absent: it did not get so far.
+    /// What the component did with random metadata; absent: the checks did not get so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<QosComponentTrial>,
 }
@@ -60,24 +60,24 @@ pub struct QosComponentChecked {
 pub struct QosComponentCheck {
     /// The name of the check: `file`, `trial`.
     pub name: String,
-    /// Whether it was passed.
+    /// Whether the library passed this check.
     pub ok: bool,
-    /// What was found, in words for people.
+    /// What the check found, in words for people.
     pub detail: String,
 }
 
 /// What a component did with random metadata in a process of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QosComponentTrial {
-    /// The packets that it judged.
+    /// The packets that the component judged.
     pub packets: u64,
-    /// Those that it let pass.
+    /// The packets that the component let pass.
     pub passed: u64,
-    /// Those that it marked as having met congestion.
+    /// The packets that the component marked as having met congestion.
     pub marked: u64,
-    /// Those that it ended.
+    /// The packets that the component ended.
     pub dropped: u64,
-    /// Those that it sent to a port.
+    /// The packets that the component sent to a port.
     pub moved: u64,
     /// Nanoseconds of a call for each of its packets, in the mean.
     pub mean_ns: u64,

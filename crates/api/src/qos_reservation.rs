@@ -81,7 +81,7 @@ pub struct QosHolder {
 /// A reservation that is held.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QosReservation {
-    /// Its number, which no other one of this daemon gets.
+    /// The number of the reservation, which no other one of this daemon gets.
     pub id: u64,
     /// The class of the graph that packets within the rate get.
     pub class: String,
@@ -99,7 +99,7 @@ pub struct QosReservation {
     pub seconds_to_live: u64,
     /// Seconds until it ends, unless it is refreshed.
     pub seconds_left: u64,
-    /// What it takes of an uplink and a crypto unit.
+    /// What the reservation takes of an uplink and a crypto unit.
     pub takes: QosTaken,
     /// Packets within the rate, which got the class.
     pub packets_within: u64,

@@ -82,7 +82,7 @@ impl Booking {
     /// Let a reservation live on.
     ///
     /// # Errors
-    /// There is none of this number, or it is another holder's.
+    /// No reservation has this number, or it is another holder's.
     pub fn refresh(&mut self, id: ReservationId, holder: &str, now: Time) -> Result<(), ApiError> {
         self.held_by(id, holder)?;
         self.table.refresh(id, now);
@@ -92,7 +92,7 @@ impl Booking {
     /// Whether a reservation is there, and this holder's.
     ///
     /// # Errors
-    /// There is none of this number, or it is another holder's.
+    /// No reservation has this number, or it is another holder's.
     pub fn held_by(&self, id: ReservationId, holder: &str) -> Result<&Reservation, ApiError> {
         let Some(reservation) = self.table.get(id) else {
             return Err(ApiError::new(Blame::NotFound, format!("there is no reservation {}", id.0)).remedy(

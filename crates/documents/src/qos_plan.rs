@@ -23,8 +23,8 @@ use qos::graph::{KernelShare, PRESETS, kernel_shares, preset};
 pub const SLICED: &str = "sliced unit";
 
 /// What the kernel queues of a plan do not hold for.
-const ONE_SOCKET: &str = "inbound kernel queues are UDP sockets: bare ESP and AH, and frames (`outer` in [io]), wait in one \
-                          socket for all classes, which is part of no delay";
+const FRAMES: &str = "where outer packets arrive as frames (`outer` in [io]), all classes wait in one socket for each \
+                      device, which is part of no delay";
 
 /// The document that says that a graph is sound.
 pub fn sound(graph: &LoadedGraph, house: &House) -> QosCheck {
@@ -111,7 +111,7 @@ pub fn plan(graph: &LoadedGraph, house: &House, measured: bool) -> QosPlan {
     let bounds = bounds(description, house);
     let is_unproved = unproved(description).is_some();
     let costs = costs(house, measured);
-    let mut notes = vec![ONE_SOCKET.to_owned()];
+    let mut notes = vec![FRAMES.to_owned()];
     if costs.path_is_assumed {
         notes.push("costs of the packet path are assumed, not measured on this machine".to_owned());
     }

@@ -93,7 +93,7 @@ impl UdpTransport {
     /// The sockets that another daemon handed over, with so many queues: those of [`UdpTransport::fds`], in their order.
     ///
     /// # Errors
-    /// They are others than such a daemon has.
+    /// The sockets are others than such a daemon has.
     pub fn from_fds(fds: Vec<OwnedFd>, queues: usize) -> Result<UdpTransport> {
         let (v4, v6) = socket::sort(fds, queues)?;
         let Some(port) = v4.as_ref().or(v6.as_ref()).map(FamilySockets::port) else {

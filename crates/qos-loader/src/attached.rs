@@ -18,7 +18,7 @@ pub(crate) struct Attached {
     functions: Functions,
     instance: *mut c_void,
     timer: Timer,
-    /// Its code must not run again.
+    /// Whether the code of the component must not run again.
     abandoned: bool,
 }
 
@@ -30,7 +30,7 @@ impl Attached {
     /// Have the library make an instance.
     ///
     /// # Errors
-    /// It refuses: why, in one line.
+    /// The reason why the library refuses, in one line.
     pub(crate) fn new(
         functions: Functions,
         parameters: &str,

@@ -14,17 +14,17 @@ pub enum AbiError {
     /// The description was made for another ABI.
     #[error("it was made for ABI {major}.{minor}, and this host has 1.0")]
     Version {
-        /// The major number of the library's.
+        /// The major number of the library's ABI.
         major: u32,
-        /// The minor number of the library's.
+        /// The minor number of the library's ABI.
         minor: u32,
     },
     /// The size of the description does not fit its version.
     #[error("its struct_size is {got}, and ABI version 1.0 has {want} octets")]
     Size {
-        /// What the library says.
+        /// The size that the library says, in octets.
         got: u32,
-        /// What the version has.
+        /// The size that a description of this version has, in octets.
         want: u32,
     },
     /// The component is of a kind that this host does not attach.
@@ -53,7 +53,7 @@ pub enum LoadError {
     Abi {
         /// The path of the library.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the description.
         why: AbiError,
     },
     /// The library did not pass its trial.

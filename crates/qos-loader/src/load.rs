@@ -13,7 +13,7 @@ use crate::attached::Attached;
 use crate::error::LoadError;
 use crate::trial::{self, Order};
 
-/// What is to be loaded.
+/// The library that is to be loaded, with what is known of it.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The path of the library.

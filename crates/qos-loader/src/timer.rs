@@ -9,7 +9,7 @@ const WATCHED: u32 = 1024;
 /// The calls over the budget, each within [`WATCHED`] calls of the one before, behind which a component is detached.
 const STRIKES: u32 = 4;
 
-/// Counts what is over a budget.
+/// A counter of the calls that are over a budget.
 #[derive(Clone, Debug)]
 pub(crate) struct Timer {
     budget_ns: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Timer {
     longest_ns: u64,
 }
 
-/// What a call took.
+/// The time that a call took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Took {
     /// The packets of the call, each of which has the budget.
@@ -61,7 +61,7 @@ impl Timer {
     /// A call has ended.
     ///
     /// # Errors
-    /// Too many were over the budget.
+    /// [`TooSlow`]: too many calls were over the budget.
     pub(crate) fn note(&mut self, took: Took) -> Result<(), TooSlow> {
         self.longest_ns = self.longest_ns.max(took.clock_ns);
         let budget_ns = self.budget_ns.saturating_mul(took.packets);

@@ -26,11 +26,11 @@ const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 pub struct Order {
     /// The parameters that an instance is made with.
     pub parameters: String,
-    /// The ports that it may name.
+    /// The number of ports that a verdict may name.
     pub ports: u32,
     /// The nanoseconds of a processor that a call may take for each of its packets.
     pub budget_ns: u64,
-    /// The packets that it judges.
+    /// The packets that the component judges in its trial.
     pub packets: u32,
     /// Whether it is enough that the component refuses the parameters.
     pub may_refuse: bool,
@@ -53,21 +53,21 @@ impl Order {
 /// What a component did in its trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tried {
-    /// The name that it gives itself.
+    /// The name that the component gives itself.
     pub name: String,
-    /// The version that it gives itself.
+    /// The version that the component gives itself.
     pub version: String,
-    /// The reason why it refused the parameters, where it may.
+    /// The reason why the component refused the parameters, where the order lets it refuse them.
     pub refused: Option<String>,
-    /// The packets that it judged.
+    /// The packets that the component judged.
     pub packets: u64,
-    /// Those that it let pass.
+    /// The packets that the component let pass.
     pub passed: u64,
-    /// Those that it marked as having met congestion.
+    /// The packets that the component marked as having met congestion.
     pub marked: u64,
-    /// Those that it ended.
+    /// The packets that the component ended.
     pub dropped: u64,
-    /// Those that it sent to a port.
+    /// The packets that the component sent to a port.
     pub moved: u64,
     /// Nanoseconds of a call for each of its packets, in the mean.
     pub mean_ns: u64,
@@ -78,7 +78,7 @@ pub struct Tried {
 /// Try a library that was examined.
 ///
 /// # Errors
-/// [`TrialError`]: what it did, and during what.
+/// [`TrialError`]: what the component did wrong, and at which stage of the trial.
 pub fn run(trial: &Trial, library: &SharedLibrary, order: &Order) -> Result<Tried, TrialError> {
     let order = serde_json::to_string(order).map_err(|error| TrialError::Start(error.to_string()))?;
     let told = cipher_loader::trial::run_library(trial, library, &order, SECONDS)?;
@@ -126,7 +126,7 @@ fn conduct(library: &MappedLibrary, order: &Order, stage: &dyn Fn(&str)) -> Resu
         let seen: Vec<PacketView> = (0..count).map(|_| packet(&mut random, now_ns)).collect();
         let call = Call { now_ns, random: random.next() };
         let (same_seen, same_call) = (seen.clone(), call);
-        // One more behind the end, which must stay as it is.
+        // One verdict more stands behind the end, and must stay as it is.
         let mut answers = vec![Answer::NONE; count + 1];
         let start = std::time::Instant::now();
         let judged = first.judge(&call, &seen, answers.get_mut(..count).unwrap_or_default());
@@ -158,7 +158,7 @@ fn conduct(library: &MappedLibrary, order: &Order, stage: &dyn Fn(&str)) -> Resu
     Ok(tried)
 }
 
-/// Metadata of a packet: some of few users, so that they meet their limits, and now and then the ends of each range.
+/// Metadata of a packet. Packets are of few users, so that users meet their limits, and some have the ends of each range.
 fn packet(random: &mut Random, now_ns: u64) -> PacketView {
     let is_edge = random.below(32) == 0;
     let any = |random: &mut Random| if is_edge { u32::MAX } else { random.next() as u32 };

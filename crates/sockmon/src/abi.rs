@@ -114,7 +114,7 @@ pub const SOCKET_QUEUES: usize = 17;
 pub const SHAPES: usize = 8;
 /// Reserved flows, at most.
 pub const RESERVED_FLOWS: usize = 16_384;
-/// In place of a DSCP of reserved flows: any.
+/// The value that stands for any DSCP in the name of a reserved flow.
 pub const ANY_DSCP: u8 = 255;
 /// Applications that rules of classes name, at most.
 pub const SPLIT_APPS: usize = 1024;
@@ -341,7 +341,7 @@ contract! {
     struct AppClasses {
         of_dscp: [u8; AGGREGATES],
     }
-    struct TunQueue {
+    struct KernelQueue {
         arrived: u64,
         lost: u64,
         taken: u64,

@@ -372,7 +372,7 @@ impl Sockmon {
         reserved::set(&self.loaded.maps, flow, reserved)
     }
 
-    /// Have no reserved flow, as at a start: those of a daemon before are not this one's.
+    /// Forget every reserved flow, as at a start: the flows of a daemon before are not this one's.
     ///
     /// # Errors
     /// The kernel half cannot be told.

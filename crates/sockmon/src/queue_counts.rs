@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::MapCore;
 
-use crate::abi::TunQueue;
+use crate::abi::KernelQueue;
 use crate::error::SockmonError;
 use crate::programs::Maps;
 use crate::sys::Shared;
@@ -15,7 +15,7 @@ use crate::sys::Shared;
 /// The most queues of a map.
 const MOST: usize = 17;
 
-/// What came of one queue. What arrived was lost, was taken, or waits.
+/// The counts of one queue. What arrived was lost, was taken, or waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
     /// Packets that were to be queued. A super-packet of the TUN is one, and a run of joined datagrams is as many as it has.
@@ -46,10 +46,10 @@ struct Row {
     zero: [AtomicU64; 3],
 }
 
-const _: () = assert!(size_of::<Row>() == size_of::<TunQueue>());
+const _: () = assert!(size_of::<Row>() == size_of::<KernelQueue>());
 
-/// The counts of kernel queues, in memory that the kernel half shares: reading and writing them is no system call. Of each
-/// queue, one thread takes packets.
+/// The counts of kernel queues, in memory that the kernel half shares: reading and writing them is no system call. One
+/// thread takes the packets of each queue.
 #[derive(Debug)]
 pub struct QueueTable {
     rows: Shared<[Row; MOST]>,
@@ -103,7 +103,7 @@ impl QueueTable {
         }
     }
 
-    /// What came of a queue.
+    /// The counts of a queue.
     pub fn counts(&self, queue: usize) -> QueueCounts {
         let Some(row) = self.row(queue) else { return QueueCounts::default() };
         // What is taken is read first: it is never more than what had arrived.

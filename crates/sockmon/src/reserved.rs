@@ -83,8 +83,8 @@ impl ReservedClass {
     }
 }
 
-/// Give packets of a flow a class as far as its rate goes, or no more. The counts of shapes follow the table: a new shape
-/// is looked for from the first flow of it on, and none for which there is no flow.
+/// Give packets of a flow a class as far as its rate goes, or give them none any more (`None`). The counts of shapes
+/// follow the table: the kernel half looks for a shape from the first flow of it to the last, and for no other.
 pub(crate) fn set(
     maps: &Maps,
     flow: &ReservedName,
@@ -109,7 +109,7 @@ pub(crate) fn set(
     maps.write(COUNTS, &0_u32, &shapes)
 }
 
-/// Have no reserved flow.
+/// Forget every reserved flow.
 pub(crate) fn clear(maps: &Maps) -> Result<(), SockmonError> {
     maps.write(COUNTS, &0_u32, &Shapes { all: 0, flows: [0; SHAPES] })?;
     maps.retain(FLOWS, |_: &ReservedKey| true).map(drop)

@@ -2,12 +2,14 @@
 /*
  * quota.c - a component for Ravelin that gives each user so many packets in a window of time.
  *
- * Parameters: `packets=N window=MS excess=drop|red|port`, in any order. A user is whom the graph charges a packet to. What is
- * beyond the quota ends (`drop`, the default), gets the colour red (`red`), or goes on in the class of the first port
- * (`port`). A window begins with the first packet of a user and has the same length for all.
+ * Parameters: `packets=N window=MS excess=drop|red|port`, in any order. A user is whom the graph charges a packet to.
+ * What is beyond the quota ends (`drop`, the default), gets the colour red (`red`), or goes on in the class of the
+ * first port (`port`). A window begins with the first packet of a user and has the same length for all. Each direction
+ * has an instance of its own, so a user has the quota once in each direction of the hook.
  *
- * Users are kept in a table of fixed size. Where more users are active than fit, the one whose window began first gives
- * its place up, and so a flood of invented users gets no user a smaller quota than its own.
+ * Users are kept in a table of fixed size, in sets of four. Where more users are active than fit into a set, the one
+ * whose window began first gives its place up, and begins a new window with its next packet. So a flood of invented
+ * users makes no user's quota smaller.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,9 @@
 //! A graph of classes in the daemon's outbound path (paper 002; docs/design/0040): every packet of a class is counted at
 //! each queue that it meets, both families and super-packets go through, and a broken graph stops the start.
 
+mod exchange;
 mod foreign;
+mod reserved;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -43,20 +45,6 @@ print("ready", flush=True)
 while True:
     data, peer = s.recvfrom(2000)
     s.sendto(data, peer)
-"#;
-
-/// A stream of datagrams to an echo server, one behind the other, until a file is there; the number of those that came back.
-const STREAM: &str = r#"
-import os, socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.connect((sys.argv[1], int(sys.argv[2])))
-s.settimeout(10)
-good = 0
-print("begun", flush=True)
-while not os.path.exists(sys.argv[3]):
-    s.send(bytes(200))
-    good += len(s.recv(1000)) == 200
-print(good)
 "#;
 
 fn policy(app: &Path, peer: Side) -> String {
@@ -132,7 +120,8 @@ pub(crate) fn kernel_queues_of(rig: &Rig, side: Side, direction: usize) -> Vec<K
     state["directions"][direction]["kernel_queues"].as_array().unwrap().iter().map(queue).collect()
 }
 
-/// Datagrams at once (address, port, type of service, number), and where they have a type of service the number of answers.
+/// Datagrams at once (address, port, type of service, number). Prints the number of answers if the datagrams have a type of
+/// service.
 const SENDS: &str = r#"
 import socket, sys
 v6 = ":" in sys.argv[1]
@@ -156,7 +145,7 @@ fn sends(app: &Path, tos: u8, count: u32) -> Program {
     sends_to(app, &Side::Bob.v4().to_string(), tos, count)
 }
 
-/// The same to one of Bob's addresses.
+/// A program that sends datagrams at once to one of Bob's addresses, says so, and prints how many answers came.
 pub(crate) fn sends_to(app: &Path, address: &str, tos: u8, count: u32) -> Program {
     let args = [address.to_owned(), ECHO.to_string(), tos.to_string(), count.to_string()];
     Program::new(app).args(["-c", SENDS]).args(args)
@@ -452,139 +441,9 @@ impl Drop for GraphFile {
     }
 }
 
-const PLAIN: &str = "[class.every]\nmatch = \"rest\"\n";
+/// A graph with a policed class that goes first, for calls, and one for the rest.
 pub(crate) const WITH_CALLS: &str = "[class.calls]\nmatch = [{ dscp = [\"EF\"] }]\npriority = true\n\
                           police = { rate = \"50%\", burst = \"1ms\" }\n\n[class.every]\nmatch = \"rest\"\n";
-
-fn classes_in_force(rig: &Rig) -> String {
-    let graph = rig.ravelin(Side::Alice, &["qos", "show", "--graph"], "").unwrap();
-    let classes = graph.lines().filter_map(|line| line.strip_prefix("[class.")?.strip_suffix(']'));
-    classes.collect::<Vec<_>>().join(",")
-}
-
-/// A stream of datagrams, which ends when the file is there.
-fn begin_stream(rig: &Rig, app: &Path, end: PathBuf) -> (Running, PathBuf) {
-    let _ = std::fs::remove_file(&end);
-    let args = [Side::Bob.v4().to_string(), ECHO.to_string(), end.display().to_string()];
-    let stream = rig.lab.alice().spawn(Program::new(app).args(["-c", STREAM]).args(args)).unwrap();
-    stream.wait_for_output("begun", PATIENCE).unwrap();
-    (stream, end)
-}
-
-/// End a stream, of which nothing may be lost.
-fn end_stream((stream, end): (Running, PathBuf)) {
-    std::fs::write(end, "").unwrap();
-    let done = stream.finish(PATIENCE).unwrap();
-    assert!(done.status.success(), "a datagram of the stream was lost: {}", done.err());
-    assert!(done.out().lines().last().unwrap().parse::<u64>().unwrap() > 100);
-}
-
-#[test]
-fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() {
-    let file = GraphFile::new("rvl-qosx", PLAIN);
-    let (mut rig, app) = build("rvl-qosx", &file.configuration());
-    rig.start_both().unwrap();
-    associate(&rig).unwrap();
-    let _echo = echo_server(&rig, &app);
-    datagrams(&rig, &app, 46 << 2);
-    assert_eq!(of(&counts(&rig), "5a", "every").1, COUNT);
-
-    // A stream goes on over every exchange, and nothing of it is lost.
-    let stream = begin_stream(&rig, &app, file.0.with_file_name("end"));
-    let calls = file.beside("calls.toml", WITH_CALLS);
-    for _ in 0..10 {
-        rig.ravelin(Side::Alice, &["qos", "apply", &calls, "--confirm-within", "60s"], "").unwrap();
-        assert_eq!(classes_in_force(&rig), "calls,every");
-        rig.ravelin(Side::Alice, &["qos", "rollback"], "").unwrap();
-        assert_eq!(classes_in_force(&rig), "every");
-    }
-    assert_eq!(file.text(), PLAIN, "a trial leaves the file alone");
-
-    // On trial, over a take-over, and back by itself.
-    let applied = rig.ravelin(Side::Alice, &["qos", "apply", &calls, "--confirm-within", "10m"], "").unwrap();
-    assert!(applied.contains("taken back in"), "{applied}");
-    datagrams(&rig, &app, 46 << 2);
-    assert_eq!(of(&counts(&rig), "5a", "calls").1, COUNT);
-    let queues = kernel_queues(&rig);
-    assert!(queues[0].classes == "calls" && queues[0].arrived >= COUNT, "{queues:?}");
-    rig.ravelin(Side::Alice, &["qos", "rollback"], "").unwrap();
-    end_stream(stream);
-    rig.ravelin(Side::Alice, &["qos", "apply", &calls, "--confirm-within", "5s"], "").unwrap();
-    rig.start_with(Side::Alice, &["--take-over"]).unwrap();
-    tests::wait_for("the graph before", PATIENCE, || match classes_in_force(&rig) {
-        classes if classes == "every" => Ok(()),
-        classes => Err(classes),
-    });
-    let refused = rig.command(Side::Alice, &["qos", "confirm"], "").unwrap();
-    assert!(refused.err().contains("no graph waits for a confirmation"), "{}", refused.err());
-
-    // Confirmed, it is in the file, with what was there beside it; and a rule may name its class.
-    let stream = begin_stream(&rig, &app, file.0.with_file_name("end"));
-    rig.ravelin(Side::Alice, &["qos", "apply", &calls, "--confirm-within", "60s"], "").unwrap();
-    let confirmed = rig.ravelin(Side::Alice, &["qos", "confirm"], "").unwrap();
-    assert!(confirmed.contains("has its text"), "{confirmed}");
-    assert_eq!(file.text(), WITH_CALLS);
-    let policy =
-        policy(&app, Side::Bob).replace("encryption mandatory;", "encryption mandatory class calls;");
-    rig.set_policy(Side::Alice, &policy).unwrap();
-    rig.reload(Side::Alice).unwrap();
-    datagrams(&rig, &app, 0);
-    assert!(of(&counts(&rig), "5a", "calls").1 >= COUNT);
-    // A graph without that class is refused, and says who names it.
-    let refused = rig.command(Side::Alice, &["qos", "rollback"], "").unwrap();
-    let why = refused.err();
-    assert!(!refused.status.success() && why.contains("names the class `calls`"), "{why}");
-    assert!(why.contains("the policy of"), "{why}");
-    assert_eq!(classes_in_force(&rig), "calls,every");
-    // A rule of the graph that names an application is of the one that has the name, also when the policy has it later.
-    let text = WITH_CALLS
-        .replace("match = [{ dscp = [\"EF\"] }]", "match = [{ application = [\"app\", \"late\"] }]");
-    let by_name = file.beside("by-name.toml", &text);
-    let applied = rig.ravelin(Side::Alice, &["qos", "apply", &by_name], "").unwrap();
-    assert!(applied.contains("the policy has no application `late`"), "{applied}");
-    // Without a trial too there is a way back, and forth.
-    rig.ravelin(Side::Alice, &["qos", "rollback"], "").unwrap();
-    assert_eq!(file.text(), WITH_CALLS);
-    rig.ravelin(Side::Alice, &["qos", "apply", &by_name], "").unwrap();
-    rig.set_policy(Side::Alice, &policy.replace(" class calls", "")).unwrap();
-    rig.reload(Side::Alice).unwrap();
-    let (before, queued) = (of(&counts(&rig), "5a", "calls").1, kernel_queues(&rig)[0].arrived);
-    datagrams(&rig, &app, 0);
-    assert!(of(&counts(&rig), "5a", "calls").1 >= before + COUNT);
-    assert!(kernel_queues(&rig)[0].arrived >= queued + COUNT, "the kernel queue of the class");
-    let late = copy_of_python(rig.folder(), "late");
-    let both = format!("{}{}", policy.replace(" class calls", ""), self::policy(&late, Side::Bob));
-    rig.set_policy(Side::Alice, &both).unwrap();
-    rig.reload(Side::Alice).unwrap();
-    let (before, queued) = (of(&counts(&rig), "5a", "calls").1, kernel_queues(&rig)[0].arrived);
-    let args = [Side::Bob.v4().to_string(), ECHO.to_string(), "0".to_owned(), "30".to_owned()];
-    let program = Program::new(&late).args(["-c", SENDS]).args(args);
-    let done = rig.lab.alice().run_program(program, PATIENCE).unwrap();
-    assert!(done.status.success(), "{}", done.err());
-    tests::wait_for("packets of the class of a later application", PATIENCE, || {
-        let (now, arrived) = (of(&counts(&rig), "5a", "calls").1, kernel_queues(&rig)[0].arrived);
-        if now >= before + 30 && arrived >= queued + 30 { Ok(()) } else { Err(format!("{now}, {arrived}")) }
-    });
-    // A broken one too, with its place; nothing changes.
-    let broken = file.beside("broken.toml", "[class.calls]\nmatch = \"everything\"\n");
-    let refused = rig.command(Side::Alice, &["qos", "apply", &broken], "").unwrap();
-    assert!(
-        refused.status.code() == Some(2) && refused.err().contains("broken.toml:2:"),
-        "{}",
-        refused.err()
-    );
-
-    end_stream(stream);
-    let shown = rig.json(Side::Alice, &["qos", "show"]).unwrap();
-    assert!(shown["waiting"].is_null(), "{shown}");
-
-    // An exchange is one of both directions: what arrives is of the new class too.
-    let renamed = file.beside("renamed.toml", "[class.others]\nmatch = \"rest\"\n");
-    rig.ravelin(Side::Alice, &["qos", "apply", &renamed], "").unwrap();
-    assert_eq!(of(&counts_of(&rig, Side::Alice, "in"), "5a", "others").0, 0);
-    datagrams(&rig, &app, 0);
-    assert!(of(&counts_of(&rig, Side::Alice, "in"), "5a", "others").1 >= COUNT);
-}
 
 #[test]
 fn what_arrives_goes_through_the_queues_of_a_graph_by_its_outer_mark() {
@@ -651,113 +510,4 @@ fn what_is_beyond_the_rate_of_a_class_is_dropped_before_it_is_opened_and_told() 
     let stats = rig.ravelin(Side::Bob, &["stats"], "").unwrap();
     assert!(stats.contains("a policer found the packet beyond the rate of its class"), "{stats}");
     std::fs::remove_file(&file).unwrap();
-}
-
-/// A graph with a class for reservations alone, and an uplink.
-const CALLS_ALONE: &str = "stages = [1]\ndiscipline = \"strict\"\nguard = \"100%\"\n\
-                      [class.calls]\nmatch = \"named\"\npriority = true\nunpoliced = true\nlimit = { packets = 64 }\n\
-                      [class.every]\nmatch = \"rest\"\nlimit = { packets = 100 }\n\
-                      [uplink.eth0]\nrate = \"100Mbit\"\noverhead = 38\n";
-
-/// Datagrams to a port that nobody listens at, and between each sixteen of them one to an echo server (address, port,
-/// number of those); the number of answers.
-const BESIDE_A_FLOOD: &str = r#"
-import socket, sys
-flood = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-call = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-call.settimeout(10)
-call.connect((sys.argv[1], int(sys.argv[2])))
-count = int(sys.argv[3])
-for n in range(count):
-    for _ in range(16):
-        flood.sendto(bytes(300), (sys.argv[1], 9))
-    call.send(bytes(300))
-print("sent", flush=True)
-print(sum(len(call.recv(1000)) == 300 for n in range(count)))
-"#;
-
-/// The one reservation of alice: packets within its rate, and beyond it.
-fn reserved(rig: &Rig) -> Option<(u64, u64)> {
-    let list = rig.json(Side::Alice, &["qos", "reserve", "list"]).unwrap();
-    let of = list["reservations"].as_array().unwrap().first()?;
-    Some((of["packets_within"].as_u64().unwrap(), of["packets_beyond"].as_u64().unwrap()))
-}
-
-#[test]
-fn a_reserved_flow_keeps_its_rate_beside_a_flood_of_its_old_class_until_it_is_not_refreshed() {
-    const CALLS: u64 = 20;
-    let file = GraphFile::new("rvl-qosr", CALLS_ALONE);
-    let (mut rig, app) = build("rvl-qosr", &file.configuration());
-    rig.start_both().unwrap();
-    associate(&rig).unwrap();
-    let _echo = echo_server(&rig, &app);
-    let (bob, echo) = (Side::Bob.v4().to_string(), ECHO.to_string());
-    // An octet a second, so that the burst is what counts: twenty packets of 328 octets and not one more.
-    let add = |rig: &Rig, ttl: &str| {
-        let args = [
-            "qos", "reserve", "add", "--class", "calls", "--rate", "8bit", "--burst", "6800B", "--to", &bob,
-            "--port", &echo, "--holder", "pbx", "--ttl", ttl,
-        ];
-        rig.ravelin(Side::Alice, &args, "").unwrap()
-    };
-    let said = add(&rig, "10m");
-    assert!(said.starts_with(&format!("reservation 1: calls, 8bit to {bob} udp port {echo}")), "{said}");
-    assert!(said.contains("uplink") && said.contains("unit inline"), "{said}");
-
-    // A stopped daemon reads nothing, so what is sent meanwhile waits in the kernel queue of its class, or is lost there.
-    rig.daemon(Side::Alice).unwrap().signal(libc::SIGSTOP).unwrap();
-    let args = [bob.clone(), echo.clone(), CALLS.to_string()];
-    let program = Program::new(&app).args(["-c", BESIDE_A_FLOOD]).args(args);
-    let both = rig.lab.alice().spawn(program).unwrap();
-    both.wait_for_output("sent", PATIENCE).unwrap();
-    rig.daemon(Side::Alice).unwrap().signal(libc::SIGCONT).unwrap();
-    let answers = both.finish(PATIENCE).unwrap();
-    assert_eq!(answers.out().lines().last(), Some("20"), "{}", answers.err());
-    let rows = counts(&rig);
-    assert_eq!(of(&rows, "1a", "calls"), (CALLS, CALLS, 0), "{rows:?}");
-    let queues = kernel_queues(&rig);
-    assert_eq!(
-        (queues[0].classes.as_str(), queues[0].arrived, queues[0].lost),
-        ("calls", CALLS, 0),
-        "{queues:?}"
-    );
-    assert!(queues[1].lost >= 16 * CALLS - queues[1].limit, "the flood is dropped: {queues:?}");
-    assert_eq!(reserved(&rig), Some((CALLS, 0)));
-
-    // Beyond the rate a packet is in its old class, and goes through where nothing floods.
-    let args = [bob.clone(), echo.clone(), "0".to_owned(), "5".to_owned()];
-    let done =
-        rig.lab.alice().run_program(Program::new(&app).args(["-c", DATAGRAMS]).args(args), PATIENCE).unwrap();
-    assert_eq!(done.out().trim(), "5", "{}", done.err());
-    assert_eq!((reserved(&rig), of(&counts(&rig), "1a", "calls").0), (Some((CALLS, 5)), CALLS));
-
-    // Bad input has status 2 and says why; another holder's is not to be removed.
-    let refused = |args: &[&str], text: &str| {
-        let done = rig.command(Side::Alice, &[&["qos", "reserve"], args].concat(), "").unwrap();
-        assert!(done.status.code() == Some(2) && done.err().contains(text), "{args:?}: {}", done.err());
-    };
-    refused(&["remove", "1", "--holder", "other"], "held by pbx");
-    let to = ["--burst", "3kB", "--to", "192.0.2.1", "--holder", "pbx"];
-    refused(&[&["add", "--class", "none", "--rate", "8kbit"], &to[..]].concat(), "no class \"none\"");
-    refused(&[&["add", "--class", "calls", "--rate", "0kbit"], &to[..]].concat(), "rate 0");
-    refused(
-        &[&["add", "--class", "calls", "--rate", "1kbit", "--ttl", "2h"], &to[..]].concat(),
-        "1 to 3600 seconds",
-    );
-    let much = [&["qos", "reserve", "add", "--class", "calls", "--rate", "90Mbit"], &to[..]].concat();
-    let done = rig.command(Side::Alice, &much, "").unwrap();
-    assert!(done.status.code() == Some(1) && done.err().contains("octets a second left"), "{}", done.err());
-
-    // With its time it is gone, and the flow is as any other.
-    add(&rig, "1s");
-    tests::wait_for("the end of the reservation", PATIENCE, || match reserved(&rig) {
-        None => Ok(()),
-        Some(counts) => Err(format!("{counts:?}")),
-    });
-    let before = of(&counts(&rig), "1a", "calls").0;
-    let args = [bob, echo, "0".to_owned(), "5".to_owned()];
-    let done =
-        rig.lab.alice().run_program(Program::new(&app).args(["-c", DATAGRAMS]).args(args), PATIENCE).unwrap();
-    assert_eq!(done.out().trim(), "5", "{}", done.err());
-    assert_eq!(of(&counts(&rig), "1a", "calls").0, before);
 }

@@ -62,7 +62,7 @@ fn flooded_anyhow(
     (queues(rig), is_whole)
 }
 
-/// The same, where no expedited packet may be lost.
+/// Flood as [`flooded_anyhow`] does, where no expedited packet may be lost. Returns Bob's queues behind that.
 fn flooded(rig: &Rig, app: &std::path::Path, flood: &str, urgent: (&str, u8)) -> Vec<KernelQueue> {
     let (queues, is_whole) = flooded_anyhow(rig, app, flood, urgent);
     assert!(is_whole, "an expedited packet was lost: {queues:?}");
@@ -71,7 +71,7 @@ fn flooded(rig: &Rig, app: &std::path::Path, flood: &str, urgent: (&str, u8)) ->
 
 #[test]
 fn in_one_socket_for_all_classes_the_same_flood_costs_expedited_packets() {
-    let (mut rig, app) = build("rvl-qos1", "");
+    let (mut rig, app) = build("rvl-qosn", "");
     rig.configure(Side::Bob, &format!("{TWO_CLASSES}kernel_queues = 1\n"));
     rig.start_both().unwrap();
     associate(&rig).unwrap();

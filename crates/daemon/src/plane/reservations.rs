@@ -86,7 +86,7 @@ impl Plane {
     /// Let a reservation live on.
     ///
     /// # Errors
-    /// There is none of this number, or it is another holder's; or no graph is in force.
+    /// No reservation has this number, or it is another holder's; or no graph is in force.
     pub(crate) async fn refresh_reservation(
         &mut self,
         id: u64,
@@ -102,7 +102,7 @@ impl Plane {
     /// Remove a reservation of this holder.
     ///
     /// # Errors
-    /// There is none of this number, or it is another holder's; no graph is in force; or a data thread has ended.
+    /// No reservation has this number, or it is another holder's; no graph is in force; or a data thread has ended.
     pub(crate) async fn remove_reservation(
         &mut self,
         asker: Asker,

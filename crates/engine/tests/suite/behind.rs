@@ -47,12 +47,12 @@ classes = ["every"]
 limit = { packets = 1000000 }
 "#;
 
-/// Two classes whose packets meet this component in front of the outgoing main queue.
+/// A graph of two classes whose packets meet this component in front of the outgoing main queue.
 fn at_2a(chain: &str) -> String {
     at("2a", chain)
 }
 
-/// The same behind that queue.
+/// A graph of two classes whose packets meet this component behind the outgoing main queue.
 fn at_2b(chain: &str) -> String {
     at("2b", chain)
 }
@@ -70,7 +70,7 @@ fn with_unit(graph: &str) -> String {
     format!("{graph}\n[unit.inline]\nkind = \"inline\"\n")
 }
 
-/// A FIFO at every hook, outbound and inbound.
+/// Graphs with a FIFO at every hook, outbound and inbound.
 pub fn every_hook() -> (Box<engine::OutboundGraph>, Box<engine::InboundGraph>) {
     (queued::graph(&with_unit(EVERY_HOOK)), inbound_queued::graph(EVERY_HOOK))
 }
@@ -81,7 +81,7 @@ pub fn every_hook_and_worker() -> (Box<engine::OutboundGraph>, Box<engine::Inbou
     (outbound, inbound_queued::with_worker(EVERY_HOOK))
 }
 
-/// What came to a point in a class, what left it, and what was dropped there.
+/// The packets of a class that came to a point, and those that left it.
 fn counted(graph: &qos::graph::Graph<engine::Ticket>, at: HookPoint, class: &str) -> (u64, u64) {
     let id = graph.aggregates().find(class).unwrap();
     let tally = graph.counts().of(at, id);

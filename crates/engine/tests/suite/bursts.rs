@@ -242,7 +242,7 @@ pub fn delivered(outcomes: Vec<Outcome>, alice: &mut Sender, bob: &mut Receiver)
     receive_singly(bob, &came.sent)
 }
 
-/// Hand all of it over. Bursts leave at each pause.
+/// Hand packets over to a sender. Bursts leave at each pause.
 fn send(sender: &mut Sender, all: &[Handed], v6: bool) -> (Came, Vec<usize>) {
     let (mut came, mut bursts) = (Came::default(), Vec::new());
     for handed in all.iter().chain([&Handed::Pause]) {
@@ -256,7 +256,7 @@ fn send(sender: &mut Sender, all: &[Handed], v6: bool) -> (Came, Vec<usize>) {
     (came, bursts)
 }
 
-/// Hand all of it over where packets wait in a graph of one queue. Turns are taken at each pause.
+/// Hand packets over to a sender in which they wait in a graph of one queue. Turns are taken at each pause.
 fn send_queued(sender: &mut Sender, all: &[Handed], v6: bool) -> Came {
     let (mut came, mut bursts) = (Came::default(), Vec::new());
     for handed in all.iter().chain([&Handed::Pause]) {
@@ -309,7 +309,7 @@ fn join(datagrams: &[SentDatagram]) -> Vec<(OuterHeader, usize, Vec<u8>)> {
 enum Mishap {
     None,
     Lost,
-    /// The datagram comes again, this many places later.
+    /// The datagram comes a second time, this many places later.
     Again(usize),
     /// One bit of the datagram is changed.
     Bit(usize),
@@ -490,7 +490,7 @@ proptest! {
     }
 }
 
-/// The datagrams where they wait in a graph of one queue; turns are taken after every `pace` bursts or packets.
+/// Receive datagrams that wait in a graph of one queue. Turns are taken after every `pace` bursts or packets.
 fn receive_queued(bob: &mut Receiver, all: &[SentDatagram], singly: bool, pace: usize) -> ReceivedPackets {
     let (mut delivery, mut out) = (Delivery::new(), Vec::new());
     let count = if singly { 1 } else { usize::MAX };

@@ -92,7 +92,7 @@ pub fn set(bob: &mut Receiver, graph: Option<Box<InboundGraph>>) -> Delivery {
     delivery
 }
 
-/// One round of look-ups and one turn; whether there was anything.
+/// One round of look-ups and one turn. Returns whether there was anything to do.
 pub fn turn(bob: &mut Receiver, now: Time, delivery: &mut Delivery) -> bool {
     let (Receiver { engine, pool }, mut out) = (bob, Vec::new());
     engine.look_up(now, 1000, pool, &mut out, delivery);
@@ -176,7 +176,7 @@ pub fn drops(bob: &Receiver) -> Vec<(DropReason, u64)> {
     bob.engine.stats().drops().collect()
 }
 
-/// Come and gone at a hook in a class.
+/// The packets of a class that came to hook 1a.
 pub fn counted(bob: &Receiver, class: &str) -> u64 {
     let graph = bob.engine.graph().unwrap().graph();
     let id = graph.aggregates().find(class).unwrap();

@@ -28,7 +28,7 @@ fn datagram(port: u16, len: usize) -> Packet<stage::Inner> {
     stamped(APP, &udp_packet((alice, 40000), (bob, port), 0, true, &vec![1; len]))
 }
 
-/// What came at a hook in a class.
+/// The packets of a class that came to a hook.
 fn come<T: 'static>(graph: &Graph<T>, at: HookPoint, class: &str) -> u64 {
     graph.aggregates().find(class).map_or(0, |id| graph.counts().of(at, id).come)
 }

@@ -41,7 +41,7 @@ fn give_all_to(socket: BorrowedFd<'_>, number: u32) {
     assert_eq!(done, 0);
 }
 
-/// The payloads that come to a queue until there is one.
+/// Wait until something comes to a queue. Returns the payloads.
 fn receive(transport: &mut UdpTransport, family: Family, queue: usize) -> Vec<Vec<u8>> {
     let (mut out, begun, mut pool) = (Vec::new(), Instant::now(), pool());
     while out.is_empty() {
@@ -66,7 +66,7 @@ fn queues_keep_their_order_and_what_waits_over_a_hand_over() {
     assert_eq!(old.queues(), 1);
     let given_up = left.run(|| old.set_queues(3)).unwrap().unwrap();
     assert!(given_up.is_empty() && old.queues() == 3);
-    // Of each family: the first queue, the one that fragments, the further queues.
+    // The sockets of each family are the first queue, the one that fragments, and the further queues.
     for (number, queue) in [(0, 0), (2, 1), (3, 2)] {
         [Family::V4, Family::V6].iter().for_each(|family| give_all_to(old.fd(*family).unwrap(), number));
         send(&right, queue);
@@ -110,7 +110,7 @@ fn offload(device: &str, command: u32, on: bool) {
     assert_eq!(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, request.as_mut_ptr()) }, 0, "{device}");
 }
 
-/// The longest run that each of these flows came in.
+/// The number of datagrams in the longest run of each of sixteen flows.
 fn longest_runs(right: &Netns, transport: &mut UdpTransport) -> Vec<usize> {
     let mut longest = Vec::new();
     for port in 6000..6016 {
@@ -139,7 +139,8 @@ fn longest_runs(right: &Netns, transport: &mut UdpTransport) -> Vec<usize> {
     longest
 }
 
-/// The kernel joins as the socket wants that the flow's hash gives, so each one of the port has to want it.
+/// The kernel asks the socket that the flow's hash gives whether to join datagrams, so each socket of the port has to
+/// want it.
 #[test]
 fn datagrams_of_every_flow_are_joined_or_of_none() {
     let (left, right) = namespaces("nt-udpjoin", 1500);

@@ -31,7 +31,7 @@ fn graph(components: &str, house: &House) -> Graph<u32> {
     compile(&description, house, Direction::Outbound, 5).unwrap()
 }
 
-/// Offer so many packets at 1a; what ended.
+/// Offer so many packets at 1a. Returns the packets that ended.
 fn offer(graph: &mut Graph<u32>, packets: u32, user: impl Fn(u32) -> u32) -> Vec<(u32, Cause)> {
     let mut ended = Vec::new();
     for item in 0..packets {

@@ -45,7 +45,8 @@ impl Folder {
         Folder::new().compiled(arguments)
     }
 
-    /// The same in a folder that only root can change, as all above it.
+    /// A folder with the component of `component.c`, compiled with these arguments. Only root can change the folder and
+    /// each one above it.
     pub fn of_root(arguments: &[&str]) -> Folder {
         let path = PathBuf::from(format!("/run/ravelin-component-{}", std::process::id()));
         fs::create_dir(&path).unwrap();

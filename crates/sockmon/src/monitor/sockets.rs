@@ -16,7 +16,7 @@ impl Sockmon {
     /// The program that chooses the UDP socket for a datagram (`udp_class`), which whoever has the sockets attaches.
     ///
     /// # Errors
-    /// It is not loaded.
+    /// The program is not loaded.
     pub fn socket_choice(&self) -> Result<BorrowedFd<'_>, SockmonError> {
         self.loaded.program(programs::SOCKET_CHOICE)
     }
@@ -24,15 +24,16 @@ impl Sockmon {
     /// The filter of each UDP socket that has a queue (`socket_queue`), which counts what comes and keeps the limit.
     ///
     /// # Errors
-    /// It is not loaded.
+    /// The program is not loaded.
     pub fn socket_filter(&self) -> Result<BorrowedFd<'_>, SockmonError> {
         self.loaded.program(programs::SOCKET_FILTER)
     }
 
-    /// The filter of each raw socket that has a queue (`raw_queue`), which takes what is of this queue, and does the same.
+    /// The filter of each raw socket that has a queue (`raw_queue`), which takes what is of this queue, counts it and
+    /// keeps the limit.
     ///
     /// # Errors
-    /// It is not loaded.
+    /// The program is not loaded.
     pub fn raw_filter(&self) -> Result<BorrowedFd<'_>, SockmonError> {
         self.loaded.program(programs::RAW_FILTER)
     }

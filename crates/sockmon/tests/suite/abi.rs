@@ -43,7 +43,7 @@ fn rust_and_c_agree() {
     compare::<abi::Share>(&btf, "rvl_share");
     compare::<abi::Split>(&btf, "rvl_split");
     compare::<abi::AppClasses>(&btf, "rvl_app_classes");
-    compare::<abi::TunQueue>(&btf, "rvl_tun_queue");
+    compare::<abi::KernelQueue>(&btf, "rvl_kernel_queue");
     compare::<abi::SaName>(&btf, "rvl_sa_name");
     compare::<abi::OrderKey>(&btf, "rvl_order_key");
     compare::<abi::PeerKey>(&btf, "rvl_peer_key");

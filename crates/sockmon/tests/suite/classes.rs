@@ -14,7 +14,7 @@ const DEFAULT: AggregateId = AggregateId(1);
 const URGENT: AggregateId = AggregateId(2);
 const BULK: AggregateId = AggregateId(3);
 
-/// DSCP 46 (EF) is urgent, and what an item says is bulk. Queue 0 is for the default, 1 for urgent, 2 for bulk.
+/// A split with queue 0 for the default, 1 for urgent and 2 for bulk. DSCP 46 (EF) is urgent, and what an item says is bulk.
 fn split(limit: u32) -> QueueSplit {
     let mut of_dscp = [DEFAULT; 64];
     of_dscp[46] = URGENT;

@@ -35,7 +35,7 @@ fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) {
     assert_eq!(done, 0, "option {option}: {}", std::io::Error::last_os_error());
 }
 
-/// The kinds of sockets.
+/// The kinds of raw sockets.
 const KINDS: [(bool, u32); 4] = [(false, ESP), (true, ESP), (false, AH), (true, AH)];
 
 /// Alice's sockets of each kind, by queue.
@@ -45,7 +45,7 @@ struct Receiver {
     table: QueueTable,
 }
 
-/// Queue 0 is for urgent packets, by DSCP 46 or their association, queue 1 for bulk; queue 2 for strangers.
+/// A receiver with queue 0 for urgent packets (by DSCP 46 or their association), queue 1 for bulk, queue 2 for strangers.
 fn receiver(name: &str, limits: [u32; 3]) -> Receiver {
     let mut world = World::new(name);
     world.attach();

@@ -44,7 +44,7 @@ fn open(is_v6: bool) -> UdpSocket {
     socket
 }
 
-/// Queue 0 is for urgent packets, by DSCP 46 or their association, queue 1 for bulk; queue 2 for strangers.
+/// A split with queue 0 for urgent packets (by DSCP 46 or their association), queue 1 for bulk, queue 2 for strangers.
 fn split(limits: [u32; 3]) -> SocketSplit {
     let mut of_dscp = [BULK; 64];
     of_dscp[46] = URGENT;
@@ -55,7 +55,7 @@ fn split(limits: [u32; 3]) -> SocketSplit {
     SocketSplit { limits: limits[..2].to_vec(), strangers: limits[2], of_dscp, shares }
 }
 
-/// Alice's sockets by queue, and the counts of these.
+/// Alice's sockets by queue, with the counts of their queues.
 struct Receiver {
     world: World,
     sockets: [Vec<UdpSocket>; 2],
@@ -63,7 +63,8 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// So many sockets of each family, and behind them one that only sends and was bound second, as the daemon has it.
+    /// A receiver with so many sockets of each family. Behind them is one that only sends and was bound second, as in the
+    /// daemon.
     fn new(name: &str, split: SocketSplit, queues: usize) -> Receiver {
         let mut world = World::new(name);
         world.attach();
@@ -93,7 +94,7 @@ impl Receiver {
         receiver
     }
 
-    /// The first so many sockets have the queues.
+    /// Give the queues to the first so many sockets.
     fn put(&mut self, queues: usize) {
         let fds = |sockets: &[UdpSocket]| -> Vec<OwnedFd> {
             sockets[..queues].iter().map(|socket| socket.try_clone().unwrap().into()).collect()
@@ -106,7 +107,7 @@ impl Receiver {
         });
     }
 
-    /// Bob has an association to Alice in each family under this SPI.
+    /// Make known an association from Bob to Alice in each family, with this SPI and class.
     fn associate(&mut self, spi: u32, class: AggregateId) {
         for source in [BOB, BOB6] {
             let sa = SaName { spi, source: Some(source.parse().unwrap()) };

@@ -16,7 +16,7 @@ use super::{Associations, Context};
 use crate::datapath::InboundHalf;
 use documents::api_error::ApiError;
 
-/// Those of every inbound association of an engine.
+/// The names and classes of every inbound association of an engine.
 fn all_of(half: &InboundHalf) -> Vec<Classed> {
     half.engine.sad().list().map(InboundSa::config).map(classed).collect()
 }

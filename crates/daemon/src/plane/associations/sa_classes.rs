@@ -14,7 +14,7 @@ pub(super) type Classed = (SaName, AggregateId);
 /// The classes of associations, counted.
 #[derive(Debug, Default)]
 pub(super) struct SaClasses {
-    /// Those of each name, which several can have.
+    /// The classes of each name, one for each association that has it.
     names: HashMap<SaName, Vec<AggregateId>>,
     /// The number of associations of each class, by their sender.
     senders: HashMap<Option<IpAddr>, BTreeMap<AggregateId, usize>>,
