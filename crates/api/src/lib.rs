@@ -94,7 +94,7 @@ pub use qos::{
     QosApplied, QosApply, QosCapability, QosCheck, QosClassCounts, QosClassSums, QosCostSource, QosCosts,
     QosDelay, QosDirection, QosDirectionState, QosGraph, QosKernelCounts, QosKernelQueue, QosPacket,
     QosPathCost, QosPlan, QosPreset, QosPresets, QosSimulation, QosSimulationEnd, QosState, QosSuiteCost,
-    QosTerms, QosUnit, QosUnitState, QosVerdict, QosWindow,
+    QosTerms, QosUnit, QosUnitFaults, QosUnitState, QosVerdict, QosWindow,
 };
 pub use qos_component::{QosComponentCheck, QosComponentChecked, QosComponentState, QosComponentTrial};
 pub use qos_reservation::{

@@ -142,8 +142,11 @@ pub struct QosDirectionState {
     pub kernel_queues: Vec<QosKernelCounts>,
     /// The classes at the queues that they have met.
     pub classes: Vec<QosClassCounts>,
-    /// The crypto units of the graph.
+    /// The crypto units of the graph. One that has failed is not among them.
     pub units: Vec<QosUnitState>,
+    /// What units did wrong that answer later.
+    #[serde(default)]
+    pub unit_faults: QosUnitFaults,
     /// The components from outside in its chains.
     #[serde(default)]
     pub components: Vec<QosComponentState>,
@@ -185,11 +188,25 @@ pub struct QosClassCounts {
     pub sojourn: QosSojourn,
 }
 
+/// What units of the kinds `worker` and `async` did wrong since the daemon began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QosUnitFaults {
+    /// Units that were taken out, since they did not answer within 100 ms or their thread has ended.
+    pub failed: u64,
+    /// Answers that came after their work had been given up.
+    pub late: u64,
+    /// Answers that came before those to older work of the same unit.
+    pub disordered: u64,
+}
+
 /// A crypto unit and its work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QosUnitState {
     /// The name of the unit.
     pub unit: String,
+    /// The way it works: `inline`, `sliced`, `batch`, `worker`, `async`.
+    #[serde(default)]
+    pub kind: String,
     /// Nanoseconds of work that is committed to it.
     pub committed_ns: u64,
     /// Packets that wait for it.

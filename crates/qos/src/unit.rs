@@ -40,6 +40,24 @@ pub enum Kind {
     },
 }
 
+impl Kind {
+    /// The word for it in a graph.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Kind::Inline => "inline",
+            Kind::Sliced { .. } => "sliced",
+            Kind::Batch { .. } => "batch",
+            Kind::Worker => "worker",
+            Kind::Async { .. } => "async",
+        }
+    }
+
+    /// Whether the work is done apart from the thread that dispatches, which is answered later.
+    pub const fn answers_later(self) -> bool {
+        matches!(self, Kind::Worker | Kind::Async { .. })
+    }
+}
+
 /// A water mark of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {

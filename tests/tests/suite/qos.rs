@@ -4,6 +4,7 @@
 mod exchange;
 mod foreign;
 mod reserved;
+mod units;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

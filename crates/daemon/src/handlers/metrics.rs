@@ -6,8 +6,8 @@
 use std::fmt::Error;
 
 use api::{
-    QosClassCounts, QosComponentState, QosDirection, QosKernelCounts, QosResource, QosResourceKind, QosState,
-    QosUnitState, path,
+    QosClassCounts, QosComponentState, QosDirection, QosDirectionState, QosKernelCounts, QosResource,
+    QosResourceKind, QosState, QosUnitState, path,
 };
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -375,6 +375,31 @@ impl Families {
             }),
         ] {
             family.gauge(encoder, &units)?;
+        }
+        let faults: Vec<_> = self
+            .0
+            .directions
+            .iter()
+            .map(|direction| (vec![("direction", word(direction.direction))], direction))
+            .collect();
+        for family in [
+            family(
+                "ravelin_qos_units_failed",
+                "Units that were taken out, since they did not answer within 100 ms or their thread has ended",
+                |of: &QosDirectionState| of.unit_faults.failed,
+            ),
+            family(
+                "ravelin_qos_unit_late_answers",
+                "Answers of units to work that had been given up",
+                |of| of.unit_faults.late,
+            ),
+            family(
+                "ravelin_qos_unit_disordered_answers",
+                "Answers of units that came before those to older work",
+                |of| of.unit_faults.disordered,
+            ),
+        ] {
+            family.counter(encoder, &faults)?;
         }
         Ok(())
     }

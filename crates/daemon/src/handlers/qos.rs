@@ -4,12 +4,13 @@ use ::qos::AggregateId;
 use ::qos::behaviour::foreign::Report;
 use ::qos::graph::description::HookPoint;
 use ::qos::graph::{Graph, sojourn};
+use ::qos::unit::Kind;
 use api::{
     QosApplied, QosApply, QosClassCounts, QosComponentState, QosDirection, QosDirectionState,
-    QosKernelCounts, QosSojourn, QosState, QosUnitState,
+    QosKernelCounts, QosSojourn, QosState, QosUnitFaults, QosUnitState,
 };
 use axum::extract::{ConnectInfo, State};
-use engine::{InboundGraph, OutboundGraph, Ticket};
+use engine::{InboundGraph, OutboundGraph, Ticket, UnitFaults};
 
 use sockmon::QueueTable;
 
@@ -32,11 +33,17 @@ pub(super) async fn look(plane: &Shared) -> Result<QosState, Failure> {
     let plane = &*plane.get().await?;
     let Some(graph) = plane.graph() else { return Ok(QosState::default()) };
     let outbound = |queues: &OutboundGraph| {
-        direction(QosDirection::Out, queues.graph(), queues.waiting(), queues.no_place())
+        direction(
+            QosDirection::Out,
+            queues.graph(),
+            queues.waiting(),
+            queues.no_place(),
+            queues.unit_faults(),
+        )
     };
     let mut outbound = plane.halves().ask_outbound(move |half| half.engine.graph().map(outbound)).await?;
     let inbound = |queues: &InboundGraph| {
-        direction(QosDirection::In, queues.graph(), queues.waiting(), queues.no_place())
+        direction(QosDirection::In, queues.graph(), queues.waiting(), queues.no_place(), queues.unit_faults())
     };
     let mut inbound = plane.halves().ask_inbound(move |half| half.engine.graph().map(inbound)).await?;
     if let (Some(outbound), Some(queues)) = (&mut outbound, &graph.queues) {
@@ -160,6 +167,7 @@ fn direction(
     graph: &Graph<Ticket>,
     (waiting, room): (usize, usize),
     no_place: u64,
+    faults: UnitFaults,
 ) -> QosDirectionState {
     let mut classes = Vec::new();
     for hook in QUEUES {
@@ -184,6 +192,7 @@ fn direction(
         let waiting = dispatcher.waiting(unit);
         QosUnitState {
             unit: dispatcher.name(unit).unwrap_or("?").to_owned(),
+            kind: dispatcher.kind(unit).map_or("?", Kind::word).to_owned(),
             committed_ns: dispatcher.committed(unit).ns,
             waiting: waiting.packets,
             waiting_ns: waiting.ns,
@@ -200,6 +209,11 @@ fn direction(
         kernel_queues: Vec::new(),
         classes,
         units: dispatcher.units().map(unit).collect(),
+        unit_faults: QosUnitFaults {
+            failed: faults.failed,
+            late: faults.late,
+            disordered: faults.disordered,
+        },
         components: graph.foreign().map(|(hook, report)| component(hook, report)).collect(),
     }
 }

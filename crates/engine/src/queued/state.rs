@@ -275,7 +275,7 @@ impl<W: Wait> GraphState<W> {
     /// Whether a unit does its work apart from this thread, and answers later.
     #[inline]
     pub(crate) fn answers_later(&self, unit: UnitId) -> bool {
-        matches!(self.graph.dispatcher().kind(unit), Some(Kind::Worker | Kind::Async { .. }))
+        self.graph.dispatcher().kind(unit).is_some_and(Kind::answers_later)
     }
 
     /// The nanoseconds of work that are sent to a unit at once: a part of what is committed to it, so that it has work

@@ -9,7 +9,7 @@ mod reserve;
 mod simulate;
 mod top;
 
-use api::{QosClassCounts, QosKernelCounts, QosState, QosUnitState, path};
+use api::{QosClassCounts, QosKernelCounts, QosState, QosUnitFaults, QosUnitState, path};
 use clap::{Args, Subcommand};
 use documents::qos_plan;
 
@@ -227,6 +227,7 @@ fn text(state: &QosState) -> String {
         let row = |unit: &QosUnitState| {
             vec![
                 unit.unit.clone(),
+                unit.kind.clone(),
                 microseconds(unit.committed_ns),
                 unit.waiting.to_string(),
                 microseconds(unit.waiting_ns),
@@ -235,7 +236,17 @@ fn text(state: &QosState) -> String {
         };
         let rows: Vec<_> = direction.units.iter().map(row).collect();
         out += "\n";
-        out += &output::table(&["UNIT", "COMMITTED", "WAIT", "WORK THAT WAITS", "MARKS"], &rows);
+        out += &output::table(&["UNIT", "KIND", "COMMITTED", "WAIT", "WORK THAT WAITS", "MARKS"], &rows);
+        let QosUnitFaults { failed, late, disordered } = direction.unit_faults;
+        if failed > 0 {
+            out += &format!(
+                "{failed} units were taken out, since they did not answer within 100 ms or their thread has ended; \
+                 `ravelin qos apply` attaches them again\n"
+            );
+        }
+        if late + disordered > 0 {
+            out += &format!("answers of units: {late} too late, {disordered} out of order\n");
+        }
         out += &component::table(&direction.components);
     }
     out += &format!("\nreservations: {}\n", state.reservations);

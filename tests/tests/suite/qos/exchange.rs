@@ -35,7 +35,7 @@ fn classes_in_force(rig: &Rig) -> String {
 }
 
 /// A stream of datagrams, which ends when the file is there.
-fn begin_stream(rig: &Rig, app: &Path, end: PathBuf) -> (Running, PathBuf) {
+pub(super) fn begin_stream(rig: &Rig, app: &Path, end: PathBuf) -> (Running, PathBuf) {
     let _ = std::fs::remove_file(&end);
     let args = [Side::Bob.v4().to_string(), ECHO.to_string(), end.display().to_string()];
     let stream = rig.lab.alice().spawn(Program::new(app).args(["-c", STREAM]).args(args)).unwrap();
@@ -44,7 +44,7 @@ fn begin_stream(rig: &Rig, app: &Path, end: PathBuf) -> (Running, PathBuf) {
 }
 
 /// End a stream, of which nothing may be lost.
-fn end_stream((stream, end): (Running, PathBuf)) {
+pub(super) fn end_stream((stream, end): (Running, PathBuf)) {
     std::fs::write(end, "").unwrap();
     let done = stream.finish(PATIENCE).unwrap();
     assert!(done.status.success(), "a datagram of the stream was lost: {}", done.err());

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{QosDirectionState, QosSojourn};
+use api::{QosSojourn, QosUnitFaults};
 
 use super::*;
 
@@ -136,6 +136,7 @@ fn direction(direction: QosDirection) -> QosDirectionState {
         ],
         units: vec![QosUnitState {
             unit: "inline".into(),
+            kind: "inline".into(),
             committed_ns: 1_000,
             waiting: 4,
             waiting_ns: 2_000,
@@ -143,6 +144,7 @@ fn direction(direction: QosDirection) -> QosDirectionState {
             low_ns: 125_000,
             high_ns: 250_000,
         }],
+        unit_faults: QosUnitFaults { failed: 1, late: 2, disordered: 3 },
         components: vec![QosComponentState {
             hook: "1a".into(),
             library: "quota".into(),
@@ -224,6 +226,9 @@ fn every_figure_of_the_document_is_in_the_text() {
         assert_eq!((unit("busy_seconds_total"), unit("backlog_packets")), (2.5, 4.0));
         assert_eq!((unit("backlog_seconds"), unit("committed_seconds")), (2e-6, 1e-6));
         assert_eq!((unit("low_mark_seconds"), unit("high_mark_seconds")), (0.000_125, 0.000_25));
+        let faults = ["units_failed_total", "unit_late_answers_total", "unit_disordered_answers_total"];
+        let faults = faults.map(|name| read.value(&format!("ravelin_qos_{name}"), &[own]));
+        assert_eq!(faults, [1.0, 2.0, 3.0]);
         let component = |name: &str| {
             let labels = [own, ("hook", "1a"), ("library", "quota")];
             read.value(&format!("ravelin_qos_component_{name}"), &labels)

@@ -212,6 +212,7 @@ mod tests {
                 classes,
                 units: vec![QosUnitState {
                     unit: "inline".into(),
+                    kind: "inline".into(),
                     committed_ns: 0,
                     waiting: 0,
                     waiting_ns: 0,
@@ -219,6 +220,7 @@ mod tests {
                     low_ns: 1,
                     high_ns: 2,
                 }],
+                unit_faults: api::QosUnitFaults::default(),
                 components: Vec::new(),
             }],
             ..QosState::default()

@@ -1,0 +1,96 @@
+//! Units with threads of their own between two hosts (docs/design/0045): they seal and open, an expedited class is served
+//! by another unit meanwhile, and an exchange that takes one out loses nothing.
+
+use lab::Side;
+use lab::rig::Rig;
+use tests::{PATIENCE, associate, one_line, tcp_server};
+
+use super::exchange::{begin_stream, end_stream};
+use super::{COUNT, GraphFile, TCP, build, counts_of, datagrams, echo_server, of};
+
+/// The thread that dispatches serves what is expedited, and a thread of its own the rest.
+const TWO_UNITS: &str = "[class.ef]\nmatch = [{ dscp = [\"EF\"] }]\npriority = true\n\
+    police = { rate = \"50%\", burst = \"1ms\" }\n\n[class.be]\nmatch = \"rest\"\n\n\
+    [unit.here]\nkind = \"inline\"\nreserved = [\"ef\"]\n\n[unit.apart]\nkind = \"worker\"\nreserved = [\"be\"]\n";
+
+/// The name of the thread of that unit.
+const UNIT: &str = "rvl-unit-apart";
+
+/// The same classes with one inline unit.
+const ONE_UNIT: &str = "[class.ef]\nmatch = [{ dscp = [\"EF\"] }]\npriority = true\n\
+    police = { rate = \"50%\", burst = \"1ms\" }\n\n[class.be]\nmatch = \"rest\"\n";
+
+/// The capabilities that each thread of this name has.
+fn threads(rig: &Rig, side: Side, name: &str) -> Vec<String> {
+    let tasks = format!("/proc/{}/task", rig.daemon(side).unwrap().pid());
+    let status = |entry: std::io::Result<std::fs::DirEntry>| {
+        // A thread may end meanwhile.
+        let text = std::fs::read_to_string(entry.ok()?.path().join("status")).ok()?;
+        let field = |field: &str| text.lines().find_map(|line| line.strip_prefix(field)).map(str::trim);
+        (field("Name:")? == name).then(|| field("CapEff:").unwrap_or("?").to_owned())
+    };
+    std::fs::read_dir(tasks).unwrap().filter_map(status).collect()
+}
+
+/// What a unit of a direction has worked, in nanoseconds; `None` if there is none.
+fn busy(rig: &Rig, side: Side, direction: usize, unit: &str) -> Option<u64> {
+    let state = rig.json(side, &["qos", "show"]).unwrap();
+    let direction = &state["directions"][direction];
+    let faults = &direction["unit_faults"];
+    assert_eq!((&faults["failed"], &faults["late"]), (&0.into(), &0.into()), "{state}");
+    let units = direction["units"].as_array().unwrap();
+    units.iter().find(|of| of["unit"] == unit)?["busy_ns"].as_u64()
+}
+
+#[test]
+fn units_with_threads_seal_and_open_and_an_exchange_loses_nothing_of_theirs() {
+    let file = GraphFile::new("rvl-qosu", TWO_UNITS);
+    let (mut rig, app) = build("rvl-qosu", &file.configuration());
+    rig.configure(Side::Bob, &file.configuration());
+    rig.start_both().unwrap();
+    associate(&rig).unwrap();
+    let _server = tcp_server(&rig, &app, TCP);
+    let _echo = echo_server(&rig, &app);
+    for side in [Side::Alice, Side::Bob] {
+        // One of each direction, which may do no more than the thread that opens.
+        let inbound = threads(&rig, side, "rvl-inbound");
+        assert_eq!(threads(&rig, side, UNIT), [inbound.as_slice(), inbound.as_slice()].concat());
+    }
+    datagrams(&rig, &app, 46 << 2);
+    assert_eq!(of(&counts_of(&rig, Side::Alice, "out"), "5a", "ef"), (COUNT, COUNT, 0));
+    assert!(busy(&rig, Side::Alice, 0, "here") > Some(0));
+    let idle = busy(&rig, Side::Alice, 0, "apart");
+    datagrams(&rig, &app, 0);
+    assert!(busy(&rig, Side::Alice, 0, "apart") > idle, "{idle:?}");
+    for address in [Side::Bob.v4().to_string(), Side::Bob.v6().to_string()] {
+        let (same, wrong) = one_line(&rig, &app, &address, TCP, 3_000_000);
+        assert_eq!(same.trim(), "same", "{address}: {wrong}");
+    }
+    assert!(busy(&rig, Side::Bob, 1, "apart") > Some(0), "it opens what bob gets");
+
+    // The unit goes and comes while a stream goes on.
+    let stream = begin_stream(&rig, &app, file.beside("end", "").into());
+    let one = file.beside("one.toml", ONE_UNIT);
+    let two = file.beside("two.toml", TWO_UNITS);
+    for _ in 0..10 {
+        for side in [Side::Alice, Side::Bob] {
+            rig.ravelin(side, &["qos", "apply", &one], "").unwrap();
+            assert_eq!(busy(&rig, side, 0, "apart"), None);
+            rig.ravelin(side, &["qos", "apply", &two], "").unwrap();
+        }
+    }
+    end_stream(stream);
+    for side in [Side::Alice, Side::Bob] {
+        tests::wait_for("two threads of units", PATIENCE, || match threads(&rig, side, UNIT).len() {
+            2 => Ok(()),
+            count => Err(format!("{count} threads")),
+        });
+    }
+    let shown = rig.ravelin(Side::Alice, &["qos", "show"], "").unwrap();
+    assert!(shown.contains("apart") && shown.contains("worker"), "{shown}");
+
+    // A graph is handed over with its units.
+    rig.start_with(Side::Alice, &["--take-over"]).unwrap();
+    datagrams(&rig, &app, 0);
+    assert!(busy(&rig, Side::Alice, 0, "apart") > Some(0));
+}
