@@ -4,6 +4,7 @@
 //! they are known to lead into it.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::mem::offset_of;
 
 use cipher_loader::shared::MappedLibrary;
 use qos::behaviour::foreign::{Answer, Call, PacketView};
@@ -17,6 +18,7 @@ const MAJOR: u32 = 1;
 const BEHAVIOUR: u32 = 1;
 /// The octets of a description of version 1.0.
 const SIZE: u32 = 56;
+const _: () = assert!(size_of::<RawDescription>() == SIZE as usize);
 /// The octets that a description of a later minor version may have.
 const LONGEST: u32 = 4096;
 /// The longest text of a description, with its NUL.
@@ -24,14 +26,42 @@ const LONGEST_TEXT: usize = 64;
 /// What functions answer where nothing is wrong.
 pub(crate) const OK: i32 = 0;
 
-/// The C header's `struct ravelin_qos_settings`.
+/// What an instance is made with: the C header's `struct ravelin_qos_settings`.
 #[repr(C)]
-pub(crate) struct Settings {
-    pub(crate) parameters: *const c_char,
-    pub(crate) parameters_len: usize,
-    pub(crate) secret: u64,
-    pub(crate) ports: u32,
-    pub(crate) reserved: u32,
+pub struct Settings {
+    /// The text of the parameters, with a NUL behind it.
+    pub parameters: *const c_char,
+    /// The octets of the text, without that NUL.
+    pub parameters_len: usize,
+    /// A number that is random and secret, for keys of hashes.
+    pub secret: u64,
+    /// The number of ports that the graph gives the component.
+    pub ports: u32,
+    /// The reserved field, which is 0.
+    pub reserved: u32,
+}
+
+/// What a library says of its component: the C header's `struct ravelin_qos_component`, with pointers as numbers.
+#[repr(C)]
+pub struct RawDescription {
+    /// The major number of the ABI.
+    pub abi_major: u32,
+    /// The minor number of the ABI.
+    pub abi_minor: u32,
+    /// The octets of the description.
+    pub struct_size: u32,
+    /// The kind of the component.
+    pub kind: u32,
+    /// The address of the name.
+    pub name: usize,
+    /// The address of the version.
+    pub version: usize,
+    /// The address of the function that makes an instance.
+    pub create: usize,
+    /// The address of the function that frees an instance.
+    pub destroy: usize,
+    /// The address of the function that judges packets.
+    pub run: usize,
 }
 
 pub(crate) type Create = unsafe extern "C" fn(*const Settings, *mut *mut c_void, *mut c_char, usize) -> i32;
@@ -66,8 +96,12 @@ pub(crate) fn describe(library: &MappedLibrary) -> Result<Description, AbiError>
     let describe = unsafe { std::mem::transmute::<usize, Describe>(describe) };
     // SAFETY: as above. What comes back is a number until it is known to lead into the library.
     let address = unsafe { describe() };
-    let front: [u8; 16] = library.read(address).ok_or(AbiError::Outside("description"))?;
-    let (major, minor, size, kind) = (word(&front, 0), word(&front, 4), word(&front, 8), word(&front, 12));
+    let front: [u8; offset_of!(RawDescription, name)] =
+        library.read(address).ok_or(AbiError::Outside("description"))?;
+    let major = word(&front, offset_of!(RawDescription, abi_major));
+    let minor = word(&front, offset_of!(RawDescription, abi_minor));
+    let size = word(&front, offset_of!(RawDescription, struct_size));
+    let kind = word(&front, offset_of!(RawDescription, kind));
     if major != MAJOR {
         return Err(AbiError::Version { major, minor });
     }
@@ -84,7 +118,9 @@ pub(crate) fn describe(library: &MappedLibrary) -> Result<Description, AbiError>
         address if library.is_code(address) => Ok(address),
         _ => Err(AbiError::Outside(name)),
     };
-    let (create, destroy, run) = (function(32, "create")?, function(40, "destroy")?, function(48, "run")?);
+    let create = function(offset_of!(RawDescription, create), "create")?;
+    let destroy = function(offset_of!(RawDescription, destroy), "destroy")?;
+    let run = function(offset_of!(RawDescription, run), "run")?;
     // SAFETY: each address is code of the library, and the header gives the functions these types.
     let functions = unsafe {
         Functions {
@@ -93,8 +129,8 @@ pub(crate) fn describe(library: &MappedLibrary) -> Result<Description, AbiError>
             run: std::mem::transmute::<usize, Run>(run),
         }
     };
-    let name = text(library, pointer(&all, 16), "name")?;
-    let version = text(library, pointer(&all, 24), "version")?;
+    let name = text(library, pointer(&all, offset_of!(RawDescription, name)), "name")?;
+    let version = text(library, pointer(&all, offset_of!(RawDescription, version)), "version")?;
     Ok(Description { name, version, functions })
 }
 

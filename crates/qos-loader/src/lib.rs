@@ -6,7 +6,7 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `abi` | the description that the library gives, read with suspicion |
+//! | [`abi`] | the description that the library gives, read with suspicion |
 //! | `load` | examined, tried, mapped; the file rules are those of `cipher-loader` |
 //! | `attached` | an instance, and the calls into it |
 //! | `timer` | the time that calls take, and when it was too much |
@@ -15,7 +15,7 @@
 //! A library that was loaded is code of this process, and can do what the process can. The trial finds mistakes, and it
 //! is no border against an author who means harm.
 
-mod abi;
+pub mod abi;
 mod attached;
 mod error;
 mod load;

@@ -8,8 +8,7 @@ use cipher_loader::{Trial, TrialError};
 use qos::behaviour::foreign::{Action, Answer, Call, Instance, MOST_PACKETS, PacketView};
 use serde::{Deserialize, Serialize};
 
-pub use crate::abi::SYMBOL;
-use crate::abi::describe;
+use crate::abi::{SYMBOL, describe};
 use crate::attached::Attached;
 
 /// The hidden command of a program whose `main` calls [`child_main`].

@@ -5,6 +5,7 @@ use std::mem::offset_of;
 use std::process::Command;
 
 use qos::behaviour::foreign::{Answer, Call, PacketView};
+use qos_loader::abi::{RawDescription, Settings};
 
 use crate::lab::{Folder, root};
 
@@ -64,8 +65,34 @@ fn every_field_stands_where_the_header_has_it() {
             "reserved" = reserved
         ]
     );
-    lines.push(("sizeof(struct ravelin_qos_component)".to_owned(), 56));
-    lines.push(("sizeof(struct ravelin_qos_settings)".to_owned(), 32));
+    fields!(
+        lines,
+        "ravelin_qos_settings",
+        Settings,
+        [
+            "parameters" = parameters,
+            "parameters_len" = parameters_len,
+            "secret" = secret,
+            "ports" = ports,
+            "reserved" = reserved
+        ]
+    );
+    fields!(
+        lines,
+        "ravelin_qos_component",
+        RawDescription,
+        [
+            "abi_major" = abi_major,
+            "abi_minor" = abi_minor,
+            "struct_size" = struct_size,
+            "kind" = kind,
+            "name" = name,
+            "version" = version,
+            "create" = create,
+            "destroy" = destroy,
+            "run" = run
+        ]
+    );
     lines.push(("RAVELIN_QOS_MOST_PACKETS".to_owned(), qos::behaviour::foreign::MOST_PACKETS));
     let folder = Folder::new();
     let checks: String =

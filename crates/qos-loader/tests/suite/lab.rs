@@ -127,7 +127,7 @@ impl Folder {
     /// What the component does with random metadata in a process of its own.
     pub fn tried(&self, parameters: &str, ports: u32) -> Result<Tried, String> {
         let library =
-            SharedLibrary::examine(&self.library(), None, Trust::Caller, qos_loader::trial::SYMBOL).unwrap();
+            SharedLibrary::examine(&self.library(), None, Trust::Caller, qos_loader::abi::SYMBOL).unwrap();
         let order = Order {
             parameters: parameters.to_owned(),
             ports,

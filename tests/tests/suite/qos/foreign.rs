@@ -71,13 +71,29 @@ fn checked(rig: &lab::rig::Rig, library: &Path, parameters: &str) -> Value {
 
 const PLAIN: &str = "[class.every]\nmatch = \"rest\"\n";
 
-/// A graph whose outbound packets pass these components.
-fn with(components: &str) -> String {
+/// A graph of one class with these hooks.
+fn with_hooks(hooks: &str) -> String {
     format!(
-        "[class.every]\nmatch = \"rest\"\n\n[[hook]]\nat = \"1a\"\ndirection = \"out\"\nchain = [{{ kind = \"classify\" }}, \
-         {components}]\n\n[[hook]]\nat = \"5b\"\nfrom = \"every\"\n\n[queue.every]\nclasses = [\"every\"]\nlimit = {{ \
-         packets = 1000, time = \"100ms\" }}\n\n[unit.inline]\nkind = \"inline\"\n"
+        "[class.every]\nmatch = \"rest\"\n\n{hooks}\n\n[[hook]]\nat = \"5b\"\nfrom = \"every\"\n\n\
+         [queue.every]\nclasses = [\"every\"]\nlimit = {{ packets = 1000, time = \"100ms\" }}\n\n\
+         [unit.inline]\nkind = \"inline\"\n"
     )
+}
+
+/// A hook of outbound packets with these components.
+fn outbound_hook(at: &str, components: &str) -> String {
+    format!("[[hook]]\nat = \"{at}\"\ndirection = \"out\"\nchain = [{components}]")
+}
+
+/// A graph whose outbound packets pass these components in front of the look-up.
+fn with(components: &str) -> String {
+    with_hooks(&outbound_hook("1a", &format!("{{ kind = \"classify\" }}, {components}")))
+}
+
+/// A graph whose outbound packets pass these components behind cryptography, in front of the outgoing main queue.
+fn with_behind(components: &str) -> String {
+    let hooks = [outbound_hook("1a", "{ kind = \"classify\" }"), outbound_hook("2a", components)];
+    with_hooks(&hooks.join("\n\n"))
 }
 
 /// What alice's daemon says of itself. The command fails where it is degraded.
@@ -147,6 +163,14 @@ fn a_component_from_outside_works_between_two_hosts_and_is_detached_by_name() {
         let told = reason.contains("policed");
         if dropped >= 80 && told { Ok(()) } else { Err(format!("{arrived}, {left}, {dropped}: {reason}")) }
     });
+
+    // Behind cryptography it is shown what is ready for the wire.
+    let behind = file.beside("behind.toml", &with_behind(&part(1_000_000)));
+    rig.ravelin(Side::Alice, &["qos", "apply", &behind], "").unwrap();
+    datagrams(&rig, &app, 0);
+    let [state] = &components(&rig)[..] else { panic!("{:?}", components(&rig)) };
+    assert_eq!((&state["hook"], &state["dropped"]), (&Value::from("2a"), &Value::from(0)), "{state}");
+    assert!(state["packets"].as_u64().unwrap() >= COUNT && state["detached"].is_null(), "{state}");
 
     // Parameters that the library refuses have their place; the graph in force stays.
     let bad = file.beside("bad.toml", &with(&part(0)));

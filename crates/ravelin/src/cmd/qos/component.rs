@@ -11,7 +11,8 @@ use config::ComponentConfig;
 use qos::behaviour::foreign::Library;
 use qos::graph::quantity;
 use qos_loader::LoadError;
-use qos_loader::trial::{self, Order, SYMBOL, Tried};
+use qos_loader::abi::SYMBOL;
+use qos_loader::trial::{self, Order, Tried};
 
 use crate::exit::{Failure, Kind};
 use crate::output;
