@@ -22,7 +22,10 @@ good = 0
 print("begun", flush=True)
 while not os.path.exists(sys.argv[3]):
     s.send(bytes(200))
-    good += len(s.recv(1000)) == 200
+    try:
+        good += len(s.recv(1000)) == 200
+    except TimeoutError:
+        sys.exit(f"nothing came for number {good} within 10 s")
 print(good)
 "#;
 
@@ -44,10 +47,17 @@ pub(super) fn begin_stream(rig: &Rig, app: &Path, end: PathBuf) -> (Running, Pat
 }
 
 /// End a stream, of which nothing may be lost.
-pub(super) fn end_stream((stream, end): (Running, PathBuf)) {
+pub(super) fn end_stream(rig: &Rig, (stream, end): (Running, PathBuf)) {
     std::fs::write(end, "").unwrap();
     let done = stream.finish(PATIENCE).unwrap();
-    assert!(done.status.success(), "a datagram of the stream was lost: {}", done.err());
+    assert!(
+        done.status.success(),
+        "a datagram of the stream was lost: {}{}\n{}\n{}",
+        done.out(),
+        done.err(),
+        rig.json(Side::Alice, &["qos", "show"]).unwrap(),
+        rig.json(Side::Alice, &["status"]).unwrap()
+    );
     assert!(done.out().lines().last().unwrap().parse::<u64>().unwrap() > 100);
 }
 
@@ -76,11 +86,12 @@ fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() 
     let applied = rig.ravelin(Side::Alice, &["qos", "apply", &calls, "--confirm-within", "10m"], "").unwrap();
     assert!(applied.contains("taken back in"), "{applied}");
     datagrams(&rig, &app, 46 << 2);
-    assert_eq!(of(&counts(&rig), "5a", "calls").1, COUNT);
+    let rows = counts(&rig);
+    assert_eq!(of(&rows, "5a", "calls").1, COUNT, "{rows:?}, {:?}", kernel_queues(&rig));
     let queues = kernel_queues(&rig);
     assert!(queues[0].classes == "calls" && queues[0].arrived >= COUNT, "{queues:?}");
     rig.ravelin(Side::Alice, &["qos", "rollback"], "").unwrap();
-    end_stream(stream);
+    end_stream(&rig, stream);
     rig.ravelin(Side::Alice, &["qos", "apply", &calls, "--confirm-within", "5s"], "").unwrap();
     rig.start_with(Side::Alice, &["--take-over"]).unwrap();
     tests::wait_for("the graph before", PATIENCE, || match classes_in_force(&rig) {
@@ -122,8 +133,10 @@ fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() 
     rig.reload(Side::Alice).unwrap();
     let (before, queued) = (of(&counts(&rig), "5a", "calls").1, kernel_queues(&rig)[0].arrived);
     datagrams(&rig, &app, 0);
-    assert!(of(&counts(&rig), "5a", "calls").1 >= before + COUNT);
-    assert!(kernel_queues(&rig)[0].arrived >= queued + COUNT, "the kernel queue of the class");
+    let rows = counts(&rig);
+    assert!(of(&rows, "5a", "calls").1 >= before + COUNT, "{before} {rows:?}");
+    let queues = kernel_queues(&rig);
+    assert!(queues[0].arrived >= queued + COUNT, "the kernel queue of the class: {queued} {queues:?}");
     let late = copy_of_python(rig.folder(), "late");
     let both = format!("{}{}", policy.replace(" class calls", ""), self::policy(&late, Side::Bob));
     rig.set_policy(Side::Alice, &both).unwrap();
@@ -146,7 +159,7 @@ fn a_class_is_added_while_packets_go_on_and_taken_back_unless_it_is_confirmed() 
         refused.err()
     );
 
-    end_stream(stream);
+    end_stream(&rig, stream);
     let shown = rig.json(Side::Alice, &["qos", "show"]).unwrap();
     assert!(shown["waiting"].is_null(), "{shown}");
 

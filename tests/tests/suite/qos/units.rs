@@ -10,7 +10,7 @@ use super::{COUNT, GraphFile, TCP, build, counts_of, datagrams, echo_server, of}
 
 /// The thread that dispatches serves what is expedited, and a thread of its own the rest.
 const TWO_UNITS: &str = "[class.ef]\nmatch = [{ dscp = [\"EF\"] }]\npriority = true\n\
-    police = { rate = \"50%\", burst = \"1ms\" }\n\n[class.be]\nmatch = \"rest\"\n\n\
+    police = { rate = \"50%\", burst = \"50ms\" }\n\n[class.be]\nmatch = \"rest\"\n\n\
     [unit.here]\nkind = \"inline\"\nreserved = [\"ef\"]\n\n[unit.apart]\nkind = \"worker\"\nreserved = [\"be\"]\n";
 
 /// The name of the thread of that unit.
@@ -18,7 +18,7 @@ const UNIT: &str = "rvl-unit-apart";
 
 /// The same classes with one inline unit.
 const ONE_UNIT: &str = "[class.ef]\nmatch = [{ dscp = [\"EF\"] }]\npriority = true\n\
-    police = { rate = \"50%\", burst = \"1ms\" }\n\n[class.be]\nmatch = \"rest\"\n";
+    police = { rate = \"50%\", burst = \"50ms\" }\n\n[class.be]\nmatch = \"rest\"\n";
 
 /// The capabilities that each thread of this name has.
 fn threads(rig: &Rig, side: Side, name: &str) -> Vec<String> {
@@ -79,7 +79,7 @@ fn units_with_threads_seal_and_open_and_an_exchange_loses_nothing_of_theirs() {
             rig.ravelin(side, &["qos", "apply", &two], "").unwrap();
         }
     }
-    end_stream(stream);
+    end_stream(&rig, stream);
     for side in [Side::Alice, Side::Bob] {
         tests::wait_for("two threads of units", PATIENCE, || match threads(&rig, side, UNIT).len() {
             2 => Ok(()),
