@@ -24,6 +24,7 @@ pub use unsent::{PATIENCE, SaEnd, Unsent};
 
 use std::time::Duration;
 
+use control::privileges;
 use wire::{AggregateId, Pool, Time};
 
 /// Packets taken from one device before the thread looks at its channel again.
@@ -32,6 +33,8 @@ const BATCH: usize = 64;
 const KEEP: usize = 128;
 /// How often fragments that wait are looked through.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
+/// The time slice of a data thread where there is a graph.
+const SLICE: Duration = Duration::from_micros(100);
 /// How long a thread that ends waits for the answers of units, before the next look.
 const BREATH: Duration = Duration::from_micros(100);
 /// How long a thread leaves a device alone that answers with an error (down, deleted).
@@ -45,6 +48,25 @@ pub struct GraphExchange<G, W> {
     pub classes: Vec<Vec<AggregateId>>,
     /// The threads of the units that need one.
     pub threads: Vec<UnitThread<W>>,
+}
+
+/// What the outbound thread does first where there is a graph.
+pub fn begin_outbound() {
+    shorten_slices();
+    privileges::keep_sending();
+}
+
+/// What the inbound thread does first where there is a graph.
+pub fn begin_inbound() {
+    shorten_slices();
+    privileges::give_up_all();
+}
+
+/// A data thread with a graph is run as soon as a packet comes, also beside threads of units on its processor.
+fn shorten_slices() {
+    if let Err(error) = netio::slice::set(SLICE) {
+        tracing::warn!(%error, "a data thread has no short slices: beside others on its processor it is run later");
+    }
 }
 
 fn pool() -> Pool {

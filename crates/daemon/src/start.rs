@@ -360,6 +360,7 @@ fn bring_up(
         })
     });
     let graph = graph.transpose()?;
+    let has_graph = graph.is_some();
     out_half.engine.set_rules(rules.snapshot());
     in_half.engine.set_rules(rules.snapshot());
     let (teller, told) = datapath::event_channel();
@@ -433,13 +434,16 @@ fn bring_up(
         "rvl-outbound",
         out_half,
         out_inbox,
-        privileges::keep_sending,
+        if has_graph { datapath::begin_outbound } else { privileges::keep_sending },
         |half, inbox| outbound_thread.serve(half, inbox),
     )?;
-    let inbound_ended =
-        control::channel::start("rvl-inbound", in_half, in_inbox, privileges::give_up_all, |half, inbox| {
-            inbound_thread.serve(half, inbox)
-        })?;
+    let inbound_ended = control::channel::start(
+        "rvl-inbound",
+        in_half,
+        in_inbox,
+        if has_graph { datapath::begin_inbound } else { privileges::give_up_all },
+        |half, inbox| inbound_thread.serve(half, inbox),
+    )?;
     let held = ProcessParts { lock, outbound_ended, inbound_ended, tun, further, udp, options, told, heard };
     Ok(Daemon { plane, held, control, handover })
 }

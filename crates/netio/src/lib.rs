@@ -37,6 +37,7 @@ pub mod poll;
 pub mod random;
 pub mod raw;
 pub mod secret;
+pub mod slice;
 pub mod sockopt;
 pub mod sysctl;
 pub mod tun;

@@ -39,7 +39,7 @@ pub(super) struct Row {
 const SUITES: &[&str] = &["3des-md5", "aes128cbc-sha256", "aes128gcm"];
 
 /// Every row, in the order of the tables.
-pub(super) const ROWS: [Row; 8] = [
+pub(super) const ROWS: [Row; 9] = [
     Row { name: "none", title: "Ravelin, no graph", kind: Kind::Ravelin(""), suites: SUITES },
     Row {
         name: "figure-6",
@@ -51,6 +51,12 @@ pub(super) const ROWS: [Row; 8] = [
         name: "voice",
         title: "Ravelin, voice",
         kind: Kind::Ravelin("[qos]\npreset = \"voice\"\n"),
+        suites: SUITES,
+    },
+    Row {
+        name: "worker",
+        title: "Ravelin, a thread for best effort",
+        kind: Kind::Ravelin(WORKER),
         suites: SUITES,
     },
     Row {
@@ -75,8 +81,9 @@ pub(super) const ROWS: [Row; 8] = [
     Row { name: "wireguard-go", title: "wireguard-go", kind: Kind::WireGuard, suites: &["chacha20poly1305"] },
 ];
 
-/// The graph of Figure 1 is a file of the repository; its name is put in here.
-const FIGURE_1: &str = "[qos]\nfile = \"FIGURE-1\"\n";
+/// Graphs that are files of the repository: the path of their folder takes the place of the word.
+const FIGURE_1: &str = "[qos]\nfile = \"EXAMPLES/figure-1.toml\"\n";
+const WORKER: &str = "[qos]\nfile = \"EXAMPLES/worker.toml\"\n";
 
 /// A row whose programs are running.
 pub(super) struct Site {
@@ -176,7 +183,7 @@ fn ravelin(row: Row, qos: &str) -> anyhow::Result<Site> {
     let options = RigOptions { name, binary: product::ravelin()?, daemon: None, segmentation: true };
     let mut rig = Rig::build(&options)?;
     let bed = Bed::attach(&rig.lab, true)?;
-    let qos = qos.replace("FIGURE-1", &figure_1().display().to_string());
+    let qos = qos.replace("EXAMPLES", &examples().display().to_string());
     for (side, clear, port, inside, qos) in [
         (Side::Alice, "203.0.113.128/25", "remote-port", bed::inside(), qos.as_str()),
         (Side::Bob, "192.0.2.128/25", "local-port", vec!["peer".to_owned()], ""),
@@ -209,10 +216,10 @@ fn ravelin(row: Row, qos: &str) -> anyhow::Result<Site> {
     Ok(Site { row, bed, carrier: Carrier::Ravelin(Box::new(rig)) })
 }
 
-/// The file of Figure 1's graph.
-fn figure_1() -> std::path::PathBuf {
+/// The folder of the graphs that are files of the repository.
+fn examples() -> std::path::PathBuf {
     let folder =
         std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| "bench".into(), std::path::PathBuf::from);
-    let path = folder.join("../examples/qos/figure-1.toml");
+    let path = folder.join("../examples/qos");
     path.canonicalize().unwrap_or(path)
 }

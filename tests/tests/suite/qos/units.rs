@@ -89,6 +89,21 @@ fn units_with_threads_seal_and_open_and_an_exchange_loses_nothing_of_theirs() {
     let shown = rig.ravelin(Side::Alice, &["qos", "show"], "").unwrap();
     assert!(shown.contains("apart") && shown.contains("worker"), "{shown}");
 
+    // Figures 4 and 5 of the paper run as they are drawn; a thread takes the place of the accelerator.
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/qos");
+    for (figure, unit) in [("figure-4.toml", "first"), ("figure-5.toml", "accelerator")] {
+        let figure = examples.join(figure);
+        rig.ravelin(Side::Alice, &["qos", "apply", &figure.display().to_string()], "").unwrap();
+        let before = busy(&rig, Side::Alice, 0, unit).unwrap();
+        for tos in [0, 46 << 2] {
+            datagrams(&rig, &app, tos);
+        }
+        let (same, wrong) = one_line(&rig, &app, &Side::Bob.v4().to_string(), TCP, 3_000_000);
+        assert_eq!(same.trim(), "same", "{figure:?}: {wrong}");
+        assert!(busy(&rig, Side::Alice, 0, unit) > Some(before), "{figure:?}");
+    }
+    rig.ravelin(Side::Alice, &["qos", "apply", &two], "").unwrap();
+
     // A graph is handed over with its units.
     rig.start_with(Side::Alice, &["--take-over"]).unwrap();
     datagrams(&rig, &app, 0);
