@@ -306,3 +306,6 @@ impl<W: UnitWork> UnitThreads<W> {
         self.active.iter().chain(&self.leaving)
     }
 }
+
+#[cfg(test)]
+mod tests;
