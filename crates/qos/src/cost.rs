@@ -87,6 +87,15 @@ impl CostModel {
         self.lines[at] = Learned::new(line);
     }
 
+    /// Let a unit cost what another one costs in a model of the same suites.
+    pub(crate) fn copy_unit(&mut self, unit: UnitId, from: &CostModel, of: UnitId) {
+        let row = self.suites.min(from.suites) * 2;
+        let start =
+            |model: &CostModel, unit: UnitId| usize::from(unit.0).min(model.units - 1) * model.suites * 2;
+        let (to, source) = (start(self, unit), start(from, of));
+        self.lines[to..to + row].copy_from_slice(&from.lines[source..source + row]);
+    }
+
     /// The nanoseconds that the amount costs; at least 1.
     pub fn ns(&self, work: &Work, amount: &Amount) -> u64 {
         let learned = &self.lines[self.place(work)];

@@ -1,5 +1,6 @@
 //! The exchange of what a dispatcher was made of, while packets wait for its units and are in flight on them.
 
+use crate::cost::CostModel;
 use crate::meta::Meta;
 use crate::node::Node;
 use crate::unit::{Kind, UnitId, UnitSpec};
@@ -63,11 +64,13 @@ impl<T: 'static> Dispatcher<T> {
         self.stations.into_iter().map(|station| (station.spec, station.queues))
     }
 
-    /// Take over the pace of a dispatcher that was never used, and its costs where ours are of other suites.
-    pub(crate) fn take_over(&mut self, new: &Dispatcher<T>, suites_changed: bool) {
+    /// Take over the pace of a dispatcher that was never used.
+    pub(crate) fn take_pace(&mut self, new: &Dispatcher<T>) {
         self.pace = new.pace;
-        if suites_changed {
-            self.cost = new.cost.clone();
-        }
+    }
+
+    /// Exchange what packets cost.
+    pub(crate) fn set_cost(&mut self, cost: CostModel) {
+        self.cost = cost;
     }
 }

@@ -57,6 +57,29 @@ fn queues_keep_their_packets_by_name_and_units_what_is_in_flight() {
 }
 
 #[test]
+fn a_unit_that_stays_costs_what_was_learned_and_one_that_comes_what_start_up_measured() {
+    let amount = of_dscp(BE, COST).amount;
+    let cost = |works: &Works| works.graph.expected(0, Direction::Outbound, &amount);
+    let mut works = Works::new(graph_of(&described(ONE, &house(COST)), &house(COST)));
+    let measured = cost(&works);
+    for ticket in 0..8 {
+        works.offer(ticket, of_dscp(BE, COST));
+        works.forward();
+        // Each takes three times what the first was expected to.
+        let (unit, job) = works.given.pop().map(|given| (given.unit, given.job)).unwrap();
+        let context = works.context();
+        works.graph.done(unit, job, 3 * measured, &context).unwrap();
+    }
+    let learned = cost(&works);
+    assert!(2 * learned > 3 * measured, "{learned} of {measured}");
+    assert_eq!(works.exchange(ONE), 0);
+    assert_eq!(cost(&works), learned);
+    // Another one takes its number over, and another kind of work its name.
+    works.exchange(&ONE.replace("[unit.two]", "[unit.three]"));
+    assert_eq!(cost(&works), measured);
+}
+
+#[test]
 fn a_vanished_class_is_classified_anew_and_a_vanished_unit_answers_what_it_has() {
     let mut works = Works::new(graph_of(&described(TWO, &house(COST)), &house(COST)));
     for ticket in 0..60 {

@@ -74,7 +74,12 @@ impl<T: 'static> Graph<T> {
             0,
         );
         let new = std::mem::replace(&mut self.dispatcher, empty);
-        dispatcher.take_over(&new, self.suites != old_suites);
+        dispatcher.take_pace(&new);
+        // A unit that stays costs what was learned of it, and one that comes what start-up has measured.
+        let (learned, measured) = (dispatcher.cost().clone(), new.cost().clone());
+        let is_known = self.suites == old_suites;
+        let first = if is_known { &learned } else { &measured };
+        let mut cost = first.clone();
         let names: Vec<String> = new.units().filter_map(|unit| new.name(unit).map(str::to_owned)).collect();
         let gone = dispatcher.units().filter(|unit| {
             !dispatcher.name(*unit).is_some_and(|name| names.iter().any(|known| known == name))
@@ -87,9 +92,12 @@ impl<T: 'static> Graph<T> {
             }
         }
         let mut queues = Vec::new();
-        for ((spec, node), mut hung) in new.into_units().zip(std::mem::take(&mut self.queues)) {
-            let name = spec.name.clone();
-            let unit = match dispatcher.find(&name) {
+        let units = new.into_units().zip(std::mem::take(&mut self.queues));
+        for (number, ((spec, node), mut hung)) in (0..).zip(units) {
+            let (name, kind) = (spec.name.clone(), spec.kind);
+            let known = dispatcher.find(&name);
+            let stays = is_known && known.is_some_and(|unit| dispatcher.kind(unit) == Some(kind));
+            let unit = match known {
                 Some(unit) => {
                     let before = left.len();
                     let leaves = old_queues.iter().find(|old| old.unit == unit);
@@ -108,6 +116,10 @@ impl<T: 'static> Graph<T> {
             };
             match unit {
                 Some(unit) => {
+                    match stays {
+                        true => cost.copy_unit(unit, &learned, unit),
+                        false => cost.copy_unit(unit, &measured, UnitId(number)),
+                    }
                     hung.unit = unit;
                     queues.push(hung);
                 }
@@ -115,6 +127,7 @@ impl<T: 'static> Graph<T> {
             }
         }
         self.queues = queues;
+        dispatcher.set_cost(cost);
         std::mem::swap(&mut self.dispatcher, dispatcher);
     }
 }
