@@ -14,6 +14,7 @@ mod paper_004;
 mod path;
 mod peers;
 mod policy;
+mod qos;
 mod sa;
 mod scrub;
 mod segment;
@@ -30,6 +31,7 @@ pub const ALL: &[(&str, &[Part])] = &[
     ("null", &[segment::run, null::run]),
     ("scrub", &[scrub::run]),
     ("policy", &[policy::run]),
+    ("qos", &[qos::run]),
 ];
 
 /// Suites that need more than `make deps` installs, or long: they run only when they are named.
