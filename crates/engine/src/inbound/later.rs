@@ -206,6 +206,7 @@ impl Stages {
         let (answer, back) = queues.flights.answer(work.serial, work);
         queues.state.faults.note(answer);
         if let Some(late) = back {
+            queues.state.answered_late(late.unit);
             late.tasks.into_iter().for_each(|task| task.abandon(cx.pool));
         }
         while let Some(mut flight) = self.queues.as_mut().and_then(|queues| queues.flights.next_answered()) {
@@ -317,7 +318,9 @@ impl Stages {
         delivery: &mut Delivery,
     ) {
         let Some(queues) = &mut self.queues else { return };
-        queues.state.fail_unit(now, unit);
+        let ready = queues.departed.iter().filter(|work| work.unit == unit).count();
+        let pieces = queues.flights.unanswered(unit).saturating_sub(ready);
+        queues.state.fail_unit(now, unit, pieces);
         queues.departed.retain_mut(|work| {
             let is_other = work.unit != unit;
             if !is_other {

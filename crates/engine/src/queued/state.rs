@@ -137,6 +137,8 @@ pub(crate) struct GraphState<W> {
     reserved: Option<Box<ReservedFlows>>,
     /// What units did wrong that answer later.
     pub(crate) faults: UnitFaults,
+    /// Units that were taken out, with the pieces of work that each has still to answer. One that does lives.
+    away: Vec<(UnitId, usize)>,
 }
 
 impl<W: Wait> GraphState<W> {
@@ -172,6 +174,7 @@ impl<W: Wait> GraphState<W> {
             copies: None,
             reserved: None,
             faults: UnitFaults::default(),
+            away: Vec::new(),
         })
     }
 
@@ -297,9 +300,11 @@ impl<W: Wait> GraphState<W> {
     }
 
     /// Take a unit out: it gets no more work, and what waits for it is offered to others, or ends. Its work in flight
-    /// is given up, and the caller ends that.
-    pub(crate) fn fail_unit(&mut self, now: Time, unit: UnitId) {
+    /// is given up, and the caller ends that; the unit has so many pieces of it, and comes back if it answers all.
+    pub(crate) fn fail_unit(&mut self, now: Time, unit: UnitId, pieces: usize) {
         self.faults.failed += 1;
+        self.away.retain(|(away, _)| *away != unit);
+        self.away.push((unit, pieces));
         let mut back = Vec::new();
         self.graph.detach(unit, &mut back);
         self.graph.give_up(unit, &mut Vec::new());
@@ -307,6 +312,19 @@ impl<W: Wait> GraphState<W> {
         for (ticket, mut meta) in back {
             meta.units = self.graph.dispatcher().capable(meta.suite, meta.aggregate);
             self.offer(HookPoint::In5a, ticket, meta, &context);
+        }
+    }
+
+    /// A unit answered work that had been given up. With the last piece of it, it takes work again.
+    pub(crate) fn answered_late(&mut self, unit: UnitId) {
+        let Some(at) = self.away.iter().position(|(away, _)| *away == unit) else { return };
+        let left = self.away.get_mut(at).map_or(0, |(_, left)| {
+            *left = left.saturating_sub(1);
+            *left
+        });
+        if left == 0 {
+            self.away.swap_remove(at);
+            self.graph.revive(unit);
         }
     }
 
@@ -361,6 +379,7 @@ impl<W: Wait> GraphState<W> {
     /// Take over what waits in the graph before. What has no queue here is classified again.
     pub(crate) fn adopt(&mut self, before: GraphState<W>, now: Time) {
         let GraphState { graph, waiting, large, no_place, pace, hash, copies, reserved, faults, .. } = before;
+        // A unit that was taken out is attached anew by the exchange, if the graph has it.
         self.faults = faults;
         self.pace = pace;
         (self.waiting, self.large, self.no_place, self.copies) = (waiting, large, no_place, copies);

@@ -172,6 +172,16 @@ fn a_unit_that_hangs_is_taken_out_and_the_other_one_goes_on() {
     let numbers: Vec<u64> = left(&out).iter().map(|(_, sequence)| *sequence).collect();
     assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), numbers.len(), "no number is used twice");
     assert!(conserved(&alice));
+    // It has answered everything, so it lives, and takes work again.
+    for _ in 0..300 {
+        queued::receive(&mut alice, datagram(0, 1000));
+    }
+    let units: Vec<_> = alice.engine.graph().unwrap().graph().dispatcher().units().collect();
+    assert!(units.contains(&dead), "{units:?}");
+    let mut out = Vec::new();
+    queued::work(&mut alice, late, &mut out);
+    assert_eq!(left(&out).len(), 300);
+    assert!(conserved(&alice));
 }
 
 #[test]

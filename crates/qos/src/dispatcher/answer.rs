@@ -101,6 +101,19 @@ impl<T: 'static> Dispatcher<T> {
         station.give_up();
     }
 
+    /// Let a unit take work again that was given up, since it has answered everything. Returns whether its place is still
+    /// its own.
+    pub fn revive(&mut self, unit: UnitId) -> bool {
+        let Some(station) = self.stations.get_mut(usize::from(unit.0)) else { return false };
+        let is_its_own = station.status == Status::Gone && station.in_flight == 0 && station.was_given_up;
+        if is_its_own {
+            station.was_given_up = false;
+            station.status = Status::Active;
+            station.is_filling = true;
+        }
+        is_its_own
+    }
+
     /// What is in flight on a unit that takes no more goes ahead of what its pairs have elsewhere.
     fn part_jobs(&mut self, at: usize) {
         for job in self.stations[at].jobs.iter().filter(|job| !job.is_answered) {

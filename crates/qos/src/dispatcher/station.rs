@@ -69,6 +69,8 @@ pub(super) struct Station<T> {
     /// Nanoseconds answered since the limit was tuned, and the time of the last answer.
     pub(super) answered: Option<(u64, Time)>,
     numbers: Numbers,
+    /// Its jobs were given up, since it did not answer in time.
+    pub(super) was_given_up: bool,
 }
 
 impl<T: 'static> Station<T> {
@@ -89,6 +91,7 @@ impl<T: 'static> Station<T> {
             dql,
             answered: None,
             numbers,
+            was_given_up: false,
         }
     }
 
@@ -130,6 +133,7 @@ impl<T: 'static> Station<T> {
         self.in_flight = 0;
         self.committed = Amount::default();
         self.status = Status::Gone;
+        self.was_given_up = true;
     }
 
     pub(super) fn serves(&self, suite: u16, aggregate: AggregateId) -> bool {

@@ -241,7 +241,7 @@ fn text(state: &QosState) -> String {
         if failed > 0 {
             out += &format!(
                 "{failed} units were taken out, since they did not answer within 100 ms or their thread has ended; \
-                 `ravelin qos apply` attaches them again\n"
+                 one comes back when it has answered everything, or with `ravelin qos apply`\n"
             );
         }
         if late + disordered > 0 {

@@ -87,6 +87,11 @@ impl<T: 'static> Graph<T> {
         self.counts.given_up += before.saturating_sub(self.dispatcher.in_flight());
     }
 
+    /// Let a unit take work again that was given up, since it has answered everything; see [`Dispatcher::revive`].
+    pub fn revive(&mut self, unit: UnitId) -> bool {
+        self.dispatcher.revive(unit)
+    }
+
     pub(super) fn offer_to_units(
         &mut self,
         item: T,
