@@ -153,6 +153,11 @@ impl<W: UnitWork> UnitThread<W> {
         self.count == 0 && self.further.is_empty()
     }
 
+    /// Whether the thread is of use: it has not ended, and what it has is awaited. One that hangs has work that was given up.
+    fn works(&self, is_awaited: impl Fn(UnitId) -> bool) -> bool {
+        !self.has_ended() && (self.is_idle() || self.unit.is_some_and(is_awaited))
+    }
+
     /// Whether the thread has ended by itself, so that no answer comes any more.
     fn has_ended(&self) -> bool {
         self.answers.is_abandoned() && self.answers.is_empty()
@@ -238,13 +243,20 @@ impl<W: UnitWork> UnitThreads<W> {
     }
 
     /// Go on with the threads of another graph. A unit of the same name keeps the thread that it has, unless that has
-    /// failed. `number` says which unit has a name in the graph that is in force now.
-    pub(super) fn adopt(&mut self, fresh: Vec<UnitThread<W>>, number: impl Fn(&str) -> Option<UnitId>) {
+    /// failed. `number` says which unit has a name in the graph that is in force now, and
+    /// `is_awaited` whether answers of a unit are awaited.
+    pub(super) fn adopt(
+        &mut self,
+        fresh: Vec<UnitThread<W>>,
+        number: impl Fn(&str) -> Option<UnitId>,
+        is_awaited: impl Fn(UnitId) -> bool,
+    ) {
         let mut before = std::mem::take(&mut self.active);
         for mut thread in fresh {
             thread.unit = number(&thread.name);
-            let same =
-                |old: &UnitThread<W>| old.name == thread.name && old.unit == thread.unit && !old.has_ended();
+            let same = |old: &UnitThread<W>| {
+                old.name == thread.name && old.unit == thread.unit && old.works(&is_awaited)
+            };
             let kept = before.iter().position(same).map(|at| before.swap_remove(at));
             self.active.push(kept.unwrap_or(thread));
         }

@@ -251,11 +251,15 @@ impl Stages {
     ) {
         match task {
             OpenTask::Packet(prepared) => self.finish_packet(now, *prepared, cx),
-            OpenTask::Burst { mut burst, mut opened, .. } => {
+            OpenTask::Burst { key, mut burst, mut opened, .. } => {
                 let header = burst.header;
                 let run = Run { spi, from: 0, to: burst.count() };
                 let sa = self.sad.find_mut(Spi(run.spi), header.src, header.dst);
-                let Some(sa) = sa.filter(|sa| sa.is_peer(header.src, header.dst, None)) else {
+                // Another association may have the SPI meanwhile, and its window knows nothing of these numbers.
+                let is_same = |sa: &&mut sadb::InboundSa| {
+                    sa.key().is_shared_with(&key) && sa.is_peer(header.src, header.dst, None)
+                };
+                let Some(sa) = sa.filter(is_same) else {
                     let reason = self.refusal(run.spi, &header).unwrap_or(unknown(run.spi));
                     self.refuse(now, &burst, run, reason, cx, delivery);
                     return cx.pool.put(burst.into_buf());
@@ -271,7 +275,7 @@ impl Stages {
     }
 
     fn finish_packet(&mut self, now: Time, prepared: OpenPacket, cx: &mut Cx<'_, InboundOutcome>) {
-        let OpenPacket { job, mut packet, outer, mut before, copy, authentic, .. } = prepared;
+        let OpenPacket { key, job, mut packet, outer, mut before, copy, authentic } = prepared;
         if let (Some(mut copy), Some(queues)) = (copy, &mut self.queues) {
             copy.from = cx.out.len();
             queues.state.copy_again(copy);
@@ -285,6 +289,14 @@ impl Stages {
                 return cx.pool.put(packet.into_buf());
             }
         };
+        if !sa.key().is_shared_with(&key) {
+            // Another association has the SPI, and its window knows nothing of this number.
+            cx.report(Dropped::new(unknown(outer.spi), &before.about, before.len, None));
+            return cx.pool.put(packet.into_buf());
+        }
+        // Others may have come in between.
+        before.is_settled = sa.is_settled(outer.src, outer.src_port.unwrap_or_default());
+        before.top = sa.replay.top();
         let authentic = authentic.unwrap_or(Err(DropReason::UnitFailed));
         let opened = ipsec::finish_open(sa, packet, &outer, &job, authentic, cx.pool);
         let nested = after_opening(sa, opened, &outer, &before, lend!(self, &[]), cx);

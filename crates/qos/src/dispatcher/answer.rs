@@ -29,6 +29,7 @@ impl<T: 'static> Dispatcher<T> {
         }
         let entry = *entry;
         station.busy = station.busy.saturating_add(spent);
+        station.heard = now;
         let joining = station.joining(&entry.amount, entry.joins);
         while station.jobs.front().is_some_and(|oldest| oldest.is_answered) {
             station.jobs.pop_front();

@@ -69,6 +69,8 @@ pub(super) struct Station<T> {
     /// Nanoseconds answered since the limit was tuned, and the time of the last answer.
     pub(super) answered: Option<(u64, Time)>,
     numbers: Numbers,
+    /// The time of the last answer.
+    pub(super) heard: Time,
     /// Its jobs were given up, since it did not answer in time.
     pub(super) was_given_up: bool,
 }
@@ -91,6 +93,7 @@ impl<T: 'static> Station<T> {
             dql,
             answered: None,
             numbers,
+            heard: Time::default(),
             was_given_up: false,
         }
     }
@@ -197,6 +200,7 @@ impl<T: 'static> Station<T> {
     pub(super) fn hangs_at(&self) -> Option<Time> {
         let is_watched = matches!(self.status, Status::Active | Status::Leaving);
         let oldest = self.jobs.iter().find(|job| !job.is_answered).filter(|_| is_watched)?;
-        Some(Time(oldest.given.0.saturating_add(HANG)))
+        // One that answers has much to do, and does not hang.
+        Some(Time(oldest.given.max(self.heard).0.saturating_add(HANG)))
     }
 }

@@ -102,6 +102,8 @@ pub struct Graph<T> {
     /// A rule of a class asks for what only the look-up tells.
     pub(super) asks_association: bool,
     pub(super) counts: Counts,
+    /// Packets may wait that know the units of a graph before this one.
+    pub(super) has_adopted: bool,
 }
 
 impl<T: 'static> Graph<T> {
@@ -128,6 +130,7 @@ impl<T: 'static> Graph<T> {
             peers,
             asks_association,
             counts,
+            has_adopted: false,
         }
     }
 

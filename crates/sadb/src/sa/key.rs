@@ -27,6 +27,15 @@ pub enum Key {
 }
 
 impl Key {
+    /// Whether this is the key of the same association, and not one with the same octets.
+    pub fn is_shared_with(&self, other: &Key) -> bool {
+        match (self, other) {
+            (Key::Esp(one), Key::Esp(other)) => Arc::ptr_eq(one, other),
+            (Key::Ah(one), Key::Ah(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
     /// The key of a configuration whose lengths were checked.
     pub(super) fn new(config: &SaConfig, registry: &Registry) -> Result<Key, SadError> {
         let keymat: &Secret = &config.keymat;

@@ -27,7 +27,11 @@ impl InboundThread {
             let Tapped { pool, outcomes, delivery } = work;
             half.engine.set_graph(clock::monotonic(), Some(graph), pool, outcomes, delivery);
             let graph = half.engine.graph().map(InboundGraph::graph);
-            self.units.adopt(threads, |name| graph?.dispatcher().find(name));
+            self.units.adopt(
+                threads,
+                |name| graph?.dispatcher().find(name),
+                |unit| half.engine.unanswered(unit) > 0,
+            );
             self.finish(half, work);
             if let Some(queues) = &mut self.queues {
                 queues.states.set_classes(classes);

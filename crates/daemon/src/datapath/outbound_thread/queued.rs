@@ -88,7 +88,11 @@ impl OutboundThread {
         let Some(GraphExchange { graph, classes, threads }) = half.exchange.take() else { return };
         half.engine.set_graph(now, Some(graph), pool, outcomes);
         let graph = half.engine.graph().map(OutboundGraph::graph);
-        self.units.adopt(threads, |name| graph?.dispatcher().find(name));
+        self.units.adopt(
+            threads,
+            |name| graph?.dispatcher().find(name),
+            |unit| half.engine.unanswered(unit) > 0,
+        );
         self.finish(half, pool, outcomes);
         if let Some(queues) = &mut self.queues {
             queues.states.set_classes(classes);

@@ -50,7 +50,7 @@ fn thread(wake: &Wake) -> UnitThread<TestWork> {
 fn threads() -> (UnitThreads<TestWork>, Wake) {
     let wake = Wake::new().unwrap();
     let mut threads = UnitThreads::default();
-    threads.adopt(vec![thread(&wake)], |name| (name == "test").then_some(UNIT));
+    threads.adopt(vec![thread(&wake)], |name| (name == "test").then_some(UNIT), |_| true);
     (threads, wake)
 }
 
@@ -106,11 +106,11 @@ fn a_unit_that_stays_keeps_its_thread_and_one_that_leaves_is_heard_to_its_end() 
     let (work, go_on) = held(UNIT);
     assert!(threads.submit(work).is_ok());
     // The same unit again: what its thread has is not lost.
-    threads.adopt(vec![thread(&wake)], |_| Some(UNIT));
+    threads.adopt(vec![thread(&wake)], |_| Some(UNIT), |_| true);
     assert_eq!((threads.active.len(), threads.leaving.len()), (1, 0));
     assert!(!threads.is_idle());
     // And then it is gone from the graph.
-    threads.adopt(Vec::new(), |_| None);
+    threads.adopt(Vec::new(), |_| None, |_| true);
     assert_eq!((threads.active.len(), threads.leaving.len()), (0, 1));
     assert!(threads.submit(at_once(UNIT, 1)).is_err());
     go_on.send(true).unwrap();

@@ -35,6 +35,7 @@ impl<T: 'static> Graph<T> {
     pub fn adopt(&mut self, old: Graph<T>, back: &mut Vec<Back<T>>) -> Retired {
         let Graph { slots, before_units, mut dispatcher, queues, suites, counts, .. } = old;
         self.counts = counts;
+        self.has_adopted = true;
         self.before_units.inherit(&before_units);
         let classes = self.classes;
         let mut retired = Retired::default();
@@ -80,10 +81,15 @@ impl<T: 'static> Graph<T> {
         let is_known = self.suites == old_suites;
         let first = if is_known { &learned } else { &measured };
         let mut cost = first.clone();
-        let names: Vec<String> = new.units().filter_map(|unit| new.name(unit).map(str::to_owned)).collect();
-        let gone = dispatcher.units().filter(|unit| {
-            !dispatcher.name(*unit).is_some_and(|name| names.iter().any(|known| known == name))
-        });
+        // A unit that answers later now, or does so no more, is another one: what it has goes first.
+        let about = |of: &crate::dispatcher::Dispatcher<T>, unit: UnitId| {
+            let is_later = of.kind(unit).is_some_and(crate::unit::Kind::answers_later);
+            of.name(unit).map(|name| (name.to_owned(), is_later))
+        };
+        let wanted: Vec<_> = new.units().filter_map(|unit| about(&new, unit)).collect();
+        let gone = dispatcher
+            .units()
+            .filter(|unit| !about(dispatcher, *unit).is_some_and(|of| wanted.contains(&of)));
         for unit in gone.collect::<Vec<UnitId>>() {
             if let Some(detached) = dispatcher.detach(unit, left)
                 && detached.in_flight > 0

@@ -101,6 +101,13 @@ impl<T: 'static> Graph<T> {
     ) -> Offered {
         let at = HookPoint::In5a;
         self.classify_anew(at, &mut meta);
+        if self.has_adopted && meta.units.0 != 0 {
+            let capable = self.dispatcher.capable(meta.suite, meta.aggregate);
+            if capable.0 & meta.units.0 == 0 {
+                // The units that it knew are of the graph before.
+                meta.units = capable;
+            }
+        }
         let judged = self.before_units.run(&mut meta, context);
         self.counts.come(at, &meta);
         if let Err(cause) = judged {
