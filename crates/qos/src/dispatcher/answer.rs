@@ -6,7 +6,7 @@ use crate::cost::Work;
 use crate::meta::Meta;
 use crate::unit::{HANG, UnitFault, UnitId};
 
-use super::station::Status;
+use super::station::{Station, Status};
 use super::{Detached, Dispatcher, JobId};
 
 impl<T: 'static> Dispatcher<T> {
@@ -105,14 +105,7 @@ impl<T: 'static> Dispatcher<T> {
     /// Let a unit take work again that was given up, since it has answered everything. Returns whether its place is still
     /// its own.
     pub fn revive(&mut self, unit: UnitId) -> bool {
-        let Some(station) = self.stations.get_mut(usize::from(unit.0)) else { return false };
-        let is_its_own = station.status == Status::Gone && station.in_flight == 0 && station.was_given_up;
-        if is_its_own {
-            station.was_given_up = false;
-            station.status = Status::Active;
-            station.is_filling = true;
-        }
-        is_its_own
+        self.stations.get_mut(usize::from(unit.0)).is_some_and(Station::revive)
     }
 
     /// What is in flight on a unit that takes no more goes ahead of what its pairs have elsewhere.

@@ -72,7 +72,7 @@ pub(super) struct Station<T> {
     /// The time of the last answer.
     pub(super) heard: Time,
     /// Its jobs were given up, since it did not answer in time.
-    pub(super) was_given_up: bool,
+    was_given_up: bool,
 }
 
 impl<T: 'static> Station<T> {
@@ -127,6 +127,16 @@ impl<T: 'static> Station<T> {
         self.jobs.push_back(job);
         self.numbers.next += 1;
         self.numbers.next - 1
+    }
+
+    /// Take work again after all jobs were given up; whether it was so.
+    pub(super) fn revive(&mut self) -> bool {
+        let was_given_up = std::mem::take(&mut self.was_given_up) && self.status == Status::Gone;
+        if was_given_up {
+            self.status = Status::Active;
+            self.is_filling = true;
+        }
+        was_given_up
     }
 
     /// Forget all jobs: their answers are late from now on.

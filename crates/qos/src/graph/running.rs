@@ -103,7 +103,7 @@ pub struct Graph<T> {
     pub(super) asks_association: bool,
     pub(super) counts: Counts,
     /// Packets may wait that know the units of a graph before this one.
-    pub(super) has_adopted: bool,
+    has_adopted: bool,
 }
 
 impl<T: 'static> Graph<T> {
