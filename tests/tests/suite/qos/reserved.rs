@@ -98,7 +98,7 @@ fn a_reserved_flow_keeps_its_rate_beside_a_flood_of_its_old_class_until_it_is_no
         &[&["add", "--class", "calls", "--rate", "1kbit", "--ttl", "2h"], &to[..]].concat(),
         "1 to 3600 seconds",
     );
-    // Of the uplink, or on a busy machine of the unit.
+    // It is too much for the uplink, and on a busy machine for the unit before that.
     let much = [&["qos", "reserve", "add", "--class", "calls", "--rate", "90Mbit"], &to[..]].concat();
     let done = rig.command(Side::Alice, &much, "").unwrap();
     assert!(done.status.code() == Some(1) && done.err().contains(" a second left"), "{}", done.err());
