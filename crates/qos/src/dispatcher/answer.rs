@@ -59,7 +59,7 @@ impl<T: 'static> Dispatcher<T> {
         if self.stations[at].status == Status::Active {
             self.part_jobs(at);
         }
-        self.stations[at].status = Status::Hung;
+        self.stations[at].hang();
         Some(UnitId(at as u8))
     }
 

@@ -71,8 +71,8 @@ pub(super) struct Station<T> {
     numbers: Numbers,
     /// The time of the last answer.
     pub(super) heard: Time,
-    /// Its jobs were given up, since it did not answer in time.
-    was_given_up: bool,
+    /// It took work when it began to hang, and may do so again.
+    may_come_back: bool,
 }
 
 impl<T: 'static> Station<T> {
@@ -94,7 +94,7 @@ impl<T: 'static> Station<T> {
             answered: None,
             numbers,
             heard: Time::default(),
-            was_given_up: false,
+            may_come_back: false,
         }
     }
 
@@ -131,12 +131,18 @@ impl<T: 'static> Station<T> {
 
     /// Take work again after all jobs were given up; whether it was so.
     pub(super) fn revive(&mut self) -> bool {
-        let was_given_up = std::mem::take(&mut self.was_given_up) && self.status == Status::Gone;
-        if was_given_up {
+        let comes_back = std::mem::take(&mut self.may_come_back) && self.status == Status::Gone;
+        if comes_back {
             self.status = Status::Active;
             self.is_filling = true;
         }
-        was_given_up
+        comes_back
+    }
+
+    /// It did not answer in time. One that was leaving already does not come back.
+    pub(super) fn hang(&mut self) {
+        self.may_come_back = self.status == Status::Active;
+        self.status = Status::Hung;
     }
 
     /// Forget all jobs: their answers are late from now on.
@@ -146,7 +152,6 @@ impl<T: 'static> Station<T> {
         self.in_flight = 0;
         self.committed = Amount::default();
         self.status = Status::Gone;
-        self.was_given_up = true;
     }
 
     pub(super) fn serves(&self, suite: u16, aggregate: AggregateId) -> bool {
