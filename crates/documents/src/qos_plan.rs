@@ -18,6 +18,7 @@ use qos::graph::fault::Place as FaultPlace;
 use qos::graph::house::{House, Line};
 use qos::graph::kinds::Kind;
 use qos::graph::{KernelShare, PRESETS, kernel_shares, preset};
+use qos::unit::MOST_AWAY;
 
 /// The reason why nothing is promised where a sliced unit works (docs/design/0040).
 pub const SLICED: &str = "sliced unit";
@@ -31,6 +32,28 @@ pub fn sound(graph: &LoadedGraph, house: &House) -> QosCheck {
     let classes = class_names(&graph.description);
     let notes = unchecked(&graph.description, house);
     QosCheck { ok: true, file: graph.source.clone(), classes, findings: Vec::new(), notes }
+}
+
+/// Sentences for each unit that answers later: what it holds, and who overtakes it.
+fn apart(description: &Description) -> Vec<String> {
+    let later = |unit: &&qos::graph::description::Unit| {
+        matches!(unit.kind.value, UnitKind::Worker | UnitKind::Async(_))
+    };
+    let mut notes = Vec::new();
+    for unit in description.units.iter().filter(later) {
+        let name = &unit.name.value;
+        notes.push(format!(
+            "the unit `{name}` answers later: it holds at most {MOST_AWAY} packets or bursts beside the queues, each in a \
+             buffer of up to 64 KiB"
+        ));
+        if description.units.len() > 1 {
+            notes.push(format!(
+                "packets that go by another unit overtake those that `{name}` has, which are numbered already: peers need \
+                 the outbound replay window for associations whose classes go by several units"
+            ));
+        }
+    }
+    notes
 }
 
 /// A sentence for each library of components that a graph names and that is not loaded here.
@@ -128,6 +151,7 @@ pub fn plan(graph: &LoadedGraph, house: &House, measured: bool) -> QosPlan {
             unit.name.value
         ));
     }
+    notes.extend(apart(description));
     notes.extend(unchecked(description, house));
     QosPlan {
         file: graph.source.clone(),

@@ -50,6 +50,16 @@ pub(crate) enum Open {
     Ah(AhOpen),
 }
 
+impl Open {
+    /// The whole sequence number that the packet has, if it is authentic.
+    pub(crate) fn sequence(&self) -> u64 {
+        match self {
+            Open::Esp(job) => job.sequence,
+            Open::Ah(job) => job.sequence,
+        }
+    }
+}
+
 impl OpenJob {
     /// Verify and decrypt `bytes`, the packet that was prepared for this job, with the key of its association.
     ///

@@ -165,10 +165,15 @@ pub fn finish_open(
     authentic: Result<IcvProof, DropReason>,
     pool: &mut Pool,
 ) -> Result<Packet<Inner>, DropReason> {
-    let done = authentic.and_then(|authentic| match &job.0 {
-        Open::Esp(job) => esp::decap::finish(sa, &mut packet, outer, job, authentic),
-        Open::Ah(job) => ah::finish_open(sa, &mut packet, outer, job, authentic),
-    });
+    let done = match (authentic, &job.0) {
+        (Ok(authentic), Open::Esp(job)) => esp::decap::finish(sa, &mut packet, outer, job, authentic),
+        (Ok(authentic), Open::Ah(job)) => ah::finish_open(sa, &mut packet, outer, job, authentic),
+        // Another packet may have taken its number, or moved the window past it, before it was its turn.
+        (Err(reason @ (DropReason::AuthFailed | DropReason::UnitFailed)), job) => {
+            Err(sa.replay.check(job.sequence()).err().unwrap_or(reason))
+        }
+        (Err(reason), _) => Err(reason),
+    };
     inbound(sa, packet, pool, done)
 }
 

@@ -258,6 +258,13 @@ impl<S> Burst<S> {
         Burst { buf, header, meta, stride, lead, count, closed, stage: PhantomData }
     }
 
+    /// Moves the burst to a smaller buffer, which `copy` fills with its octets; the one before comes back with it. If
+    /// there is no such buffer, the burst keeps its own.
+    pub fn moved(mut self, copy: impl FnOnce(&[u8]) -> Option<Buf>) -> (Burst<S>, Option<Buf>) {
+        let before = copy(self.buf.as_slice()).map(|buf| std::mem::replace(&mut self.buf, buf));
+        (self, before)
+    }
+
     /// Octets of each datagram, except the last, which may be shorter.
     #[inline]
     pub fn stride(&self) -> usize {

@@ -417,6 +417,13 @@ impl Pool {
         self.cells.extend((0..count).map(|_| Buf::with_capacity(cell, self.headroom)));
     }
 
+    /// Makes further cells of the same size, so that there are `count` in all. If there were none, there are none.
+    pub fn grow_cells(&mut self, count: usize) {
+        let more = if self.cell == 0 { 0 } else { count.saturating_sub(self.cells.capacity()) };
+        self.cells.reserve_exact(self.cells.capacity() + more - self.cells.len());
+        self.cells.extend((0..more).map(|_| Buf::with_capacity(self.cell, self.headroom)));
+    }
+
     /// Takes a cell that holds a copy of these octets; `None` if no cell is free or they are too many.
     #[inline]
     pub fn cell(&mut self, octets: &[u8], tailroom: usize) -> Option<Buf> {

@@ -94,7 +94,7 @@ impl Stages {
                 let copy = queues.state.take_copies_of(cx.out.len()).pop();
                 let (key, outer) = (sa.key().clone(), *outer);
                 let prepared = OpenPacket { key, job, packet, outer, before, copy, authentic: None };
-                queues.tasks.push(OpenTask::Packet(Box::new(prepared)));
+                queues.tasks.push(OpenTask::Packet(prepared));
             }
             Err(reason) => {
                 cx.report(Dropped::new(reason, &before.about, before.len, None));
@@ -250,7 +250,7 @@ impl Stages {
         delivery: &mut Delivery,
     ) {
         match task {
-            OpenTask::Packet(prepared) => self.finish_packet(now, *prepared, cx),
+            OpenTask::Packet(prepared) => self.finish_packet(now, prepared, cx),
             OpenTask::Burst { key, mut burst, mut opened, .. } => {
                 let header = burst.header;
                 let run = Run { spi, from: 0, to: burst.count() };
@@ -261,7 +261,7 @@ impl Stages {
                 };
                 let Some(sa) = sa.filter(is_same) else {
                     let reason = self.refusal(run.spi, &header).unwrap_or(unknown(run.spi));
-                    self.refuse(now, &burst, run, reason, cx, delivery);
+                    self.refuse_run(now, &burst, run, reason, cx, delivery);
                     return cx.pool.put(burst.into_buf());
                 };
                 let shape = (burst.stride(), burst.lead());

@@ -286,10 +286,10 @@ impl Stages {
 
     /// End a run without an association of its sender.
     #[cold]
-    pub(super) fn refuse_run(
+    pub(super) fn refuse_run<S>(
         &mut self,
         now: Time,
-        burst: &Burst<Raw>,
+        burst: &Burst<S>,
         run: Run,
         reason: DropReason,
         cx: &mut Cx<'_, InboundOutcome>,
@@ -496,11 +496,12 @@ impl Stages {
         delivery: &mut Delivery,
     ) {
         let Some(mut before) = self.queues.take() else {
-            cx.pool.set_cells(graph.waiting().1, LONGEST_IN_CELL, CELL_TAILROOM);
+            cx.pool.set_cells(graph.state.cells(), LONGEST_IN_CELL, CELL_TAILROOM);
             self.queues = Some(graph);
             return;
         };
         before.settle(now);
+        cx.pool.grow_cells(graph.state.cells());
         graph.adopt(*before, now);
         self.queues = Some(graph);
         self.end_dropped(now, cx, delivery);

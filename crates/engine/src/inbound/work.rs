@@ -48,9 +48,13 @@ impl OpenWork {
 }
 
 /// Datagrams of one association, or a packet that came alone.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "tasks lie in lists that are used again; a box is an allocation"
+)]
 pub(super) enum OpenTask {
     Burst { key: Key, shape: Shape, burst: Burst<Scheduled>, opened: Vec<Opened> },
-    Packet(Box<OpenPacket>),
+    Packet(OpenPacket),
 }
 
 /// A packet that was prepared to be opened by itself.
@@ -76,7 +80,7 @@ impl OpenTask {
                 }
             }
             OpenTask::Packet(prepared) => {
-                let OpenPacket { key, job, packet, authentic, .. } = prepared.as_mut();
+                let OpenPacket { key, job, packet, authentic, .. } = prepared;
                 *authentic = Some(job.compute(key, packet.bytes_mut()));
             }
         }

@@ -18,7 +18,7 @@ use wire::stage::{Inner, Selected};
 use wire::{AggregateId, Packet, SegmentPosition, Time};
 
 use super::finished::{Collected, Finished};
-use super::protector::SealWork;
+use super::protector::{SealTask, SealWork};
 use super::selection::Selection;
 use crate::queued::{
     FlightJob, Flights, GraphError, GraphState, Reserved, Ticket, UnitFaults, Wait, header_kind, inner_name,
@@ -68,6 +68,8 @@ pub struct OutboundGraph {
     pub(super) flights: Flights<SealWork>,
     /// Work that is ready for its unit.
     pub(super) departed: VecDeque<SealWork>,
+    /// Lists without tasks, for further work.
+    pub(super) lists: Vec<Vec<SealTask>>,
 }
 
 impl OutboundGraph {
@@ -91,6 +93,7 @@ impl OutboundGraph {
             collected,
             flights: Flights::default(),
             departed: VecDeque::new(),
+            lists: Vec::new(),
         })
     }
 
@@ -196,7 +199,7 @@ impl OutboundGraph {
     /// Take over what waits in the graph before, and what was learned.
     pub(super) fn adopt(&mut self, before: OutboundGraph, now: Time) {
         self.collected.adopt(before.collected);
-        (self.flights, self.departed) = (before.flights, before.departed);
+        (self.flights, self.departed, self.lists) = (before.flights, before.departed, before.lists);
         self.state.adopt(before.state, now);
     }
 }

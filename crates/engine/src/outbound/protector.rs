@@ -169,11 +169,12 @@ impl Protector {
         self.sad.chain(index).is_ok_and(|chain| chain.is_single())
     }
 
-    /// Take what was left to the unit since the last call, in its order. The burst that is open must be flushed.
-    pub(super) fn take_tasks(&mut self) -> Vec<SealTask> {
-        let mut tasks = std::mem::take(&mut self.tasks);
+    /// Take what was left to the unit since the last call, in its order, and put further tasks into this empty list.
+    /// The burst that is open must be flushed.
+    pub(super) fn take_tasks(&mut self, empty: Vec<SealTask>) -> Vec<SealTask> {
+        let mut tasks = std::mem::replace(&mut self.tasks, empty);
         if let Some(gather) = &mut self.gather {
-            tasks.extend(gather.tasks().drain(..).map(|burst| SealTask::Burst(Box::new(burst))));
+            tasks.extend(gather.tasks().drain(..).map(SealTask::Burst));
         }
         tasks
     }
@@ -309,7 +310,7 @@ impl Protector {
             gather.close(&mut self.sad, cx);
         }
         if let Some(gather) = self.gather.as_mut().filter(|_| self.is_later) {
-            self.tasks.extend(gather.tasks().drain(..).map(|burst| SealTask::Burst(Box::new(burst))));
+            self.tasks.extend(gather.tasks().drain(..).map(SealTask::Burst));
         }
         let Some(sa) = self.sad.get_mut(index) else {
             return cx.discard(packet, DropReason::NoSa, Some(flow));

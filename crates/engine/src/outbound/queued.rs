@@ -401,11 +401,12 @@ impl Stages {
     #[cold]
     fn exchange(&mut self, now: Time, mut graph: Box<OutboundGraph>, cx: &mut Cx<'_, Outcome>) {
         let Some(mut before) = self.queues.take() else {
-            cx.pool.set_cells(graph.waiting().1, LONGEST_IN_CELL, CELL_TAILROOM);
+            cx.pool.set_cells(graph.state.cells(), LONGEST_IN_CELL, CELL_TAILROOM);
             self.queues = Some(graph);
             return;
         };
         before.settle(now);
+        cx.pool.grow_cells(graph.state.cells());
         graph.adopt(*before, now);
         self.queues = Some(graph);
         self.end(now, cx);

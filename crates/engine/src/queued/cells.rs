@@ -1,6 +1,5 @@
 //! Cells: small buffers for short packets that wait, so that a queue does not hold buffers of full size.
 
-use wire::stage::Raw;
 use wire::{Buf, Burst, Packet, Pool};
 
 /// The length of the longest packet that waits in a cell, in octets. A longer one keeps the buffer that it came in.
@@ -27,17 +26,15 @@ pub(crate) fn packet_in_cell<S>(packet: Packet<S>, pool: &mut Pool) -> Packet<S>
 
 /// Move short datagrams out of a buffer of full size.
 #[inline]
-pub(crate) fn burst_in_cell(burst: Burst<Raw>, pool: &mut Pool) -> Burst<Raw> {
+pub(crate) fn burst_in_cell<S>(burst: Burst<S>, pool: &mut Pool) -> Burst<S> {
     if burst.bytes().len() > LONGEST_IN_CELL {
         return burst;
     }
-    match burst.part(0..burst.count(), |octets| pool.cell(octets, CELL_TAILROOM)) {
-        Some(moved) => {
-            pool.put(burst.into_buf());
-            moved
-        }
-        None => burst,
+    let (burst, before) = burst.moved(|octets| pool.cell(octets, CELL_TAILROOM));
+    if let Some(before) = before {
+        pool.put(before);
     }
+    burst
 }
 
 /// A buffer with a copy of these octets: a cell if they fit into one. `None` if they fit into no buffer.

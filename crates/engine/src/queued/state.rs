@@ -10,7 +10,7 @@ use qos::graph::description::HookPoint;
 use qos::graph::{Back, Due, Graph};
 use qos::node::Ended;
 use qos::reservation::ReservedFlows;
-use qos::unit::{Kind, UnitId};
+use qos::unit::{Kind, MOST_AWAY, UnitId};
 use qos::{AggregateId, Amount, Context, Direction, HeaderKind, Meta, UnitMask};
 use sadb::sa::{Encapsulation, SaConfig, SaProtocol};
 use wire::{Packet, Time};
@@ -125,6 +125,10 @@ pub(crate) struct GraphState<W> {
     given: Vec<Assigned>,
     /// The jobs of the turn that is under way, with those whose unit answers later.
     jobs: usize,
+    /// The packets that the turn prepared for units that answer later.
+    prepared: u64,
+    /// The nanoseconds that it took lately to prepare one.
+    prepare_ns: u64,
     /// The jobs and packets that units answered later, since the last turn was settled.
     answered: (usize, u64),
     began: Time,
@@ -166,6 +170,8 @@ impl<W: Wait> GraphState<W> {
             ended: Vec::with_capacity(ROOM as usize),
             given: Vec::with_capacity(MOST_JOBS),
             jobs: 0,
+            prepared: 0,
+            prepare_ns: 0,
             answered: (0, 0),
             began: Time::default(),
             pace: Pace { jobs: 0, packets: 0, usual: 1_000 },
@@ -188,6 +194,13 @@ impl<W: Wait> GraphState<W> {
         let (waiting, places) = self.room();
         let each = Amount { packets: 1, octets: 1, ns: self.pace.usual };
         self.graph.room(aggregate, each).min((places - waiting) as u64)
+    }
+
+    /// The number of cells that packets may occupy: those that wait, and those that units have which answer later.
+    pub(crate) fn cells(&self) -> usize {
+        let dispatcher = self.graph.dispatcher();
+        let later = dispatcher.units().filter(|unit| self.answers_later(*unit)).count();
+        self.waiting.capacity() + later * MOST_AWAY
     }
 
     /// The packets and bursts that found no place to wait, since the instance began.
@@ -262,7 +275,7 @@ impl<W: Wait> GraphState<W> {
     /// Notes the time at which a turn begins; what the turn costs is counted from there.
     #[inline]
     pub(crate) fn begin_turn(&mut self, now: Time) {
-        (self.began, self.jobs) = (now, 0);
+        (self.began, self.jobs, self.prepared) = (now, 0, 0);
     }
 
     /// The next of the turn that is under way, with the job that it is.
@@ -290,8 +303,10 @@ impl<W: Wait> GraphState<W> {
     /// Take a job out of the turn that is under way, since its unit answers later. Returns the nanoseconds that it is
     /// expected to take.
     pub(crate) fn postpone(&mut self, job: JobId) -> u64 {
-        let place = self.given.iter().rposition(|given| given.job == job);
-        place.map_or(1, |place| self.given.remove(place).expected)
+        let Some(place) = self.given.iter().rposition(|given| given.job == job) else { return 1 };
+        let Assigned { packets, expected, .. } = self.given.remove(place);
+        self.prepared += packets;
+        expected
     }
 
     /// The next unit that has not answered in time.
@@ -348,7 +363,8 @@ impl<W: Wait> GraphState<W> {
 
     /// Answer the jobs of the last turn, whose outcomes are carried out, and learn from them.
     pub(crate) fn settle(&mut self, context: &Context) {
-        let spent = context.now.0.saturating_sub(self.began.0);
+        let whole = context.now.0.saturating_sub(self.began.0);
+        let spent = whole.saturating_sub(self.preparation(whole));
         let packets: u64 = self.given.iter().map(|given| given.packets).sum();
         let expected: u64 = self.given.iter().map(|given| given.expected.max(1)).sum();
         let (jobs, answered) = std::mem::take(&mut self.answered);
@@ -359,6 +375,19 @@ impl<W: Wait> GraphState<W> {
             let _ = self.graph.done(given.unit, given.job, share as u64, context);
         }
         self.pace.learn(packets, spent);
+    }
+
+    /// The part of a turn of so many nanoseconds that went into work for units which answer later. Turns without other
+    /// work tell what a packet of it takes.
+    fn preparation(&mut self, whole: u64) -> u64 {
+        let prepared = std::mem::take(&mut self.prepared);
+        if self.given.is_empty()
+            && let Some(each) = whole.checked_div(prepared)
+        {
+            let each = each.min(MOST_USUAL);
+            self.prepare_ns = if self.prepare_ns == 0 { each } else { (self.prepare_ns * 7 + each) / 8 };
+        }
+        self.prepare_ns * prepared
     }
 
     /// Take the answer of a unit for these jobs, which took it so many nanoseconds together.
@@ -378,10 +407,11 @@ impl<W: Wait> GraphState<W> {
 
     /// Take over what waits in the graph before. What has no queue here is classified again.
     pub(crate) fn adopt(&mut self, before: GraphState<W>, now: Time) {
-        let GraphState { graph, waiting, large, no_place, pace, hash, copies, reserved, faults, .. } = before;
+        let GraphState { graph, waiting, large, no_place, pace, prepare_ns, .. } = before;
+        let GraphState { hash, copies, reserved, faults, .. } = before;
         // A unit that was taken out is attached anew by the exchange, if the graph has it.
         self.faults = faults;
-        self.pace = pace;
+        (self.pace, self.prepare_ns) = (pace, prepare_ns);
         (self.waiting, self.large, self.no_place, self.copies) = (waiting, large, no_place, copies);
         self.reserved = reserved;
         // Hashes of flows stay what they are, so that packets of a flow stay together.

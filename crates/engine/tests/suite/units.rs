@@ -20,7 +20,7 @@ const INLINE_FOR_EF: &str = "[unit.here]\nkind = \"inline\"\nreserved = [\"ef\"]
     [unit.thread]\nkind = \"worker\"\nreserved = [\"be\"]\nlow = \"50us\"\nhigh = \"200us\"\n";
 
 /// Two units that answer later, each for every class.
-const TWO_WORKERS: &str = "[unit.one]\nkind = \"worker\"\n[unit.two]\nkind = \"async\"\ndepth = 1000\n";
+const TWO_WORKERS: &str = "[unit.one]\nkind = \"worker\"\n[unit.two]\nkind = \"async\"\ndepth = 256\n";
 
 /// The time in which a unit has to answer, and a little more.
 const TOO_LATE: Duration = Duration::from_millis(101);

@@ -7,7 +7,7 @@ use wire::Time;
 use crate::amount::Amount;
 use crate::meta::{AggregateId, Direction};
 use crate::node::Node;
-use crate::unit::{Dql, HANG, Kind, Mark, UnitSpec};
+use crate::unit::{Dql, HANG, Kind, MOST_AWAY, Mark, UnitSpec};
 
 /// Jobs for which there is room from the start.
 const JOBS: usize = 1024;
@@ -189,8 +189,9 @@ impl<T: 'static> Station<T> {
     /// Whether it takes one more job, whatever it costs.
     pub(super) fn has_depth(&self) -> bool {
         match self.spec.kind {
-            Kind::Async { depth } => self.in_flight < usize::from(depth.max(1)),
-            Kind::Inline | Kind::Sliced { .. } | Kind::Batch { .. } | Kind::Worker => true,
+            Kind::Async { depth } => self.in_flight < usize::from(depth.max(1)).min(MOST_AWAY),
+            Kind::Worker => self.in_flight < MOST_AWAY,
+            Kind::Inline | Kind::Sliced { .. } | Kind::Batch { .. } => true,
         }
     }
 

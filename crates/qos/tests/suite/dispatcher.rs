@@ -10,7 +10,7 @@ use qos::cost::{CostModel, Line};
 use qos::discipline::{Guard, RoundRobin, StrictPriority};
 use qos::dispatcher::{Assignment, Dispatcher, JobId, Pace, UNITS};
 use qos::node::{Ended, Node, Offered, Wake};
-use qos::unit::{HANG, Kind, Mark, UnitFault, UnitId, UnitSpec};
+use qos::unit::{HANG, Kind, MOST_AWAY, Mark, UnitFault, UnitId, UnitSpec};
 use qos::{AggregateId, Amount, Cause, Limit, Measure, Meta, UnitMask};
 use wire::Time;
 
@@ -326,6 +326,19 @@ fn a_device_has_no_more_jobs_than_its_depth() {
     assert_eq!(given.len(), 2);
     bench.done(given[0].2, A).unwrap();
     assert_eq!(bench.items(), [2]);
+}
+
+#[test]
+fn a_thread_has_no_more_jobs_than_memory_is_meant_for() {
+    let spec = UnitSpec { high: Mark::Fixed(u64::MAX), most_committed: u64::MAX, ..spec(Kind::Worker) };
+    let mut bench = Bench::new([spec]);
+    (0..MOST_AWAY as u32 + 5).for_each(|n| {
+        let _ = bench.offer(n, meta(1, 1, 10));
+    });
+    let given = bench.all();
+    assert_eq!(given.len(), MOST_AWAY);
+    bench.done(given[0].2, A).unwrap();
+    assert_eq!(bench.items(), [MOST_AWAY as u32]);
 }
 
 #[test]

@@ -268,6 +268,16 @@ fn a_plan_has_each_class_of_voice_with_its_terms_and_says_what_is_assumed() {
 }
 
 #[test]
+fn a_plan_says_what_a_unit_holds_that_answers_later_and_who_overtakes_it() {
+    let worker = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/qos/worker.toml");
+    let notes = planned(&["plan", worker])["notes"].to_string();
+    assert!(notes.contains("holds at most 256 packets or bursts"), "{notes}");
+    assert!(notes.contains("the outbound replay window"), "{notes}");
+    let notes = planned(&["plan", "--preset", "voice"])["notes"].to_string();
+    assert!(!notes.contains("answers later"), "{notes}");
+}
+
+#[test]
 fn costs_of_a_file_make_delays_longer_and_a_broken_file_is_refused() {
     let folder = Folder::new("qos-cost");
     let costs = folder.file(

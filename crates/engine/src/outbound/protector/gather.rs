@@ -19,6 +19,7 @@ use super::fit::Fit;
 use super::pieces::PacketFit;
 use crate::cx::Cx;
 use crate::outbound::outcome::Outcome;
+use crate::queued::burst_in_cell;
 use crate::seam::{self, Turn};
 use crate::stats::{About, Dropped};
 
@@ -390,9 +391,10 @@ impl Gather {
         leave(open, sealed, sad, cx);
     }
 
-    /// Leave what was gathered to the unit.
+    /// Leave what was gathered to the unit. A short burst does not keep a buffer of full size while it is away.
     fn close_later(&mut self, sad: &mut OutboundSad, cx: &mut Cx<'_, Outcome>) {
-        let Some(open) = self.open.take() else { return };
+        let Some(mut open) = self.open.take() else { return };
+        open.burst = burst_in_cell(open.burst, cx.pool);
         match sad.get(open.index) {
             Some(_) if open.burst.is_empty() => cx.pool.put(open.burst.into_buf()),
             Some(sa) => {

@@ -52,8 +52,8 @@ impl SealWork {
 
 /// A burst, or a packet that goes alone.
 pub(in crate::outbound) enum SealTask {
-    Burst(Box<BurstTask>),
-    Packet(Box<SealPacket>),
+    Burst(BurstTask),
+    Packet(SealPacket),
 }
 
 /// A packet that was prepared to be sealed by itself.
@@ -75,7 +75,7 @@ impl SealTask {
         match self {
             SealTask::Burst(burst) => burst.compute(),
             SealTask::Packet(prepared) => {
-                let SealPacket { key, job, packet, sealed, .. } = prepared.as_mut();
+                let SealPacket { key, job, packet, sealed, .. } = prepared;
                 *sealed = Some(job.compute(key, packet.bytes_mut()));
             }
         }
@@ -94,7 +94,7 @@ impl SealTask {
         match self {
             SealTask::Burst(burst) => burst.finish(sad, cx),
             SealTask::Packet(prepared) => {
-                let SealPacket { index, packet, about, need, flow, len, sealed, .. } = *prepared;
+                let SealPacket { index, packet, about, need, flow, len, sealed, .. } = prepared;
                 let sealed = sealed.unwrap_or(Err(DropReason::UnitFailed));
                 match sad.get_mut(index) {
                     Some(sa) => {
@@ -122,17 +122,8 @@ pub(super) fn prepare(
         Ok(job) => {
             let (key, flow) = (sa.key().clone(), *flow);
             let sealed = None;
-            tasks.push(SealTask::Packet(Box::new(SealPacket {
-                index,
-                key,
-                job,
-                packet,
-                about,
-                need,
-                flow,
-                len,
-                sealed,
-            })));
+            let prepared = SealPacket { index, key, job, packet, about, need, flow, len, sealed };
+            tasks.push(SealTask::Packet(prepared));
         }
         Err(reason) => {
             let outer = ipsec::finish_seal(sa, packet, Err(reason), cx.pool);

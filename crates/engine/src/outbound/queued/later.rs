@@ -64,21 +64,24 @@ impl Stages {
             return;
         }
         self.protector.flush(cx);
-        let tasks = self.protector.take_tasks();
         let Some(queues) = &mut self.queues else { return };
+        let tasks = self.protector.take_tasks(queues.lists.pop().unwrap_or_default());
         let expected = queues.flights.open().map_or(1, |open| open.expected());
         if let Some((serial, unit)) = queues.flights.depart() {
             queues.departed.push_back(SealWork { unit, serial, tasks, spent: 0, expected });
         }
     }
 
-    /// While packets are copied: send the work off with the copy of its packet, if its outcomes are still to come.
+    /// While packets are copied: send the work off with the copy of its packet, if its outcomes are still to come. A
+    /// packet that ended as it was prepared has its outcome already.
     pub(super) fn depart_with_copy(&mut self, from: usize, cx: &mut Cx<'_, Outcome>) {
         if let Some(queues) = &mut self.queues
             && queues.flights.open().is_some()
         {
-            let copies = queues.state.take_copies_of(from);
-            queues.flights.add_copies(copies);
+            if cx.out.len() == from {
+                let copies = queues.state.take_copies_of(from);
+                queues.flights.add_copies(copies);
+            }
             self.depart(cx);
         }
     }
@@ -95,14 +98,15 @@ impl Stages {
         }
         while let Some(mut flight) = self.queues.as_mut().and_then(|queues| queues.flights.next_answered()) {
             let from = cx.out.len();
-            let Some(work) = flight.work.take() else { return };
+            let Some(SealWork { mut tasks, spent, .. }) = flight.work.take() else { return };
             if let Some(queues) = &mut self.queues {
                 queues.state.copy_all(std::mem::take(&mut flight.copies), from);
             }
-            work.tasks.into_iter().for_each(|task| self.protector.finish(task, cx));
+            tasks.drain(..).for_each(|task| self.protector.finish(task, cx));
             let Some(queues) = &mut self.queues else { return };
+            queues.lists.push(tasks);
             let context = queues.state.context(now);
-            queues.state.answer(&flight, work.spent, &context);
+            queues.state.answer(&flight, spent, &context);
             for job in &flight.jobs {
                 queues.leave(&job.meta);
             }

@@ -10,6 +10,7 @@ use super::super::fault::Code;
 use super::super::kinds::{Component, Kind, Part};
 use super::values::{RATE, TIME};
 use super::{Node, Reader};
+use crate::unit::MOST_AWAY;
 
 /// Keys of a class in either form.
 pub(super) const CLASS: &[&str] = &["match", "direction", "delay", "precedence", "unpoliced"];
@@ -23,6 +24,8 @@ const KERNEL: &[&str] = &["classes", "queues", "direction", "limit"];
 const MOST_COMMITTED: u64 = 200_000;
 /// The longest step of a sliced unit, where nothing is said.
 const STEP: u64 = 10_000;
+/// The jobs that an asynchronous unit can take at once: the least and the most.
+const DEPTH: (u64, u64) = (1, MOST_AWAY as u64);
 
 impl Reader {
     pub(super) fn uplink(&mut self, name: Name, table: &DeTable<'_>) -> Option<Uplink> {
@@ -202,7 +205,7 @@ impl Reader {
             kind.value = match (key, kind.value) {
                 ("step", UnitKind::Sliced(_)) => UnitKind::Sliced(self.measure(value, key, TIME)?.value),
                 ("lanes", UnitKind::Batch(_)) => UnitKind::Batch(self.count(value, key, (2, 64))?.value),
-                ("depth", UnitKind::Async(_)) => UnitKind::Async(self.count(value, key, (1, 4096))?.value),
+                ("depth", UnitKind::Async(_)) => UnitKind::Async(self.count(value, key, DEPTH)?.value),
                 (_, other) => {
                     let message = format!("`{key}` is of {of} units, and `{}` is another", name.value);
                     let remedy = format!("remove it, or write: kind = \"{of}\"");
