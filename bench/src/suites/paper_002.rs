@@ -4,7 +4,8 @@
 //! - `{suite}.{row}.capacity`: what the row carries at most, found first; all factors are of this.
 //! - `{suite}.{row}.{load}.{way}.loss`, `avg`, `p50`, `p99`, `max`: probes of a way, and their round trips in microseconds. Loads are
 //!   `idle`, `2x`, `10x` and `max`, the most that the generator reaches. Ways are `ef` (expedited forwarding, inside the tunnel),
-//!   `through` (clear, by the engine), `past` (clear, by the kernel alone) and `floor` (past the gateway).
+//!   `local` (the same, sent by the gateway itself), `through` (clear, by the engine), `past` (clear, by the kernel alone), `host`
+//!   (a program of the gateway answers, as behind a login) and `floor` (past the gateway).
 //! - `{suite}.{row}.{load}.{way}.avg_ratio`, `p99_ratio`, `max_ratio`: the same by the unloaded run of the same round.
 //! - `{suite}.{row}.{load}.goodput`, `factor`: load that arrived, and that was sent, by the capacity.
 //! - `{suite}.{row}.{load}.steal`, `repeats`, `backlog`: the worst steal of its runs, runs that were repeated for it (more than 1 %),
@@ -12,13 +13,21 @@
 //! - `ratio.*`: expedited forwarding of Ravelin by that of strongSwan and wireguard-go at the same factor, and rows with a graph
 //!   by the row without one, round by round.
 //!
+//! - `{suite}.{row}.longest_loss`: packets of a class that a queue of the graph dropped in a row.
+//! - `{suite}.{row}.opening` ([`opening`]): the load is opened, as the paper's was.
+//! - `fair.fairness` ([`fairness`]): where the row `fair` is measured with both of its suites.
+//! - `3des-md5.figure-6.exchanges`, `memory` ([`live`]): left out in the quick form unless their words are in the filter.
+//!
 //! `BENCH_QUICK=1` measures one round with few probes; `BENCH_ROUNDS` and `BENCH_PROBES` say how many. Tables and plots go to
 //! `docs/papers/002` when Cargo runs this and nothing was left out.
 
 mod bed;
+mod fairness;
 mod flood;
+mod live;
 mod machine;
 mod measure;
+mod opening;
 mod prober;
 mod report;
 mod rows;
@@ -26,7 +35,7 @@ mod rows;
 use std::time::Duration;
 
 use super::FigureFilter;
-use crate::figure::Report;
+use crate::figure::{Figure, Report, Target};
 use crate::product;
 use anyhow::ensure;
 use measure::{Capacity, LOADS, Probes, Run};
@@ -35,9 +44,16 @@ use rows::{ROWS, Site};
 const ROUNDS: usize = 5;
 /// Probes of each way in a run, and time between two.
 const PROBES: usize = 1000;
-const INTERVAL: Duration = Duration::from_millis(2);
+const INTERVAL: Duration = Duration::from_millis(3);
 /// Probes in the quick form.
 const QUICK: usize = 100;
+
+/// Rows that are measured as the side that opens, too, and the rounds of that.
+const OPENING: [&str; 3] = ["none", "figure-6", "voice"];
+const OPENING_ROUNDS: usize = 3;
+
+/// Something that is measured once, behind the rounds.
+type Live = fn(&Site, Capacity, Duration, &mut Report) -> anyhow::Result<()>;
 
 /// A row with one suite, and its runs.
 struct Case {
@@ -134,6 +150,54 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
     }
     let rows: Vec<_> = measured.iter().map(|case| (sites[case.site].row, case)).collect();
     report::figures(&rows, figures.report);
+    for case in measured.iter().filter(|case| case.suite == "3des-md5") {
+        let site = &sites[case.site];
+        site.install(case.suite)?;
+        if let Some(longest) = live::longest_loss(site) {
+            let name = format!("paper-002.{}.{}.longest_loss", case.suite, site.row.name);
+            let anchor = "dropped in a row by a queue, all rounds";
+            figures.report.push(Figure::new(name, "packets", &[longest], anchor, Target::Recorded));
+        }
+        for (word, measure) in [("exchanges", live::exchanges as Live), ("memory", live::memory as Live)] {
+            let is_wanted =
+                (filter.is_empty() && !is_quick()) || filter.split(',').any(|other| other == word);
+            if site.row.name == "figure-6" && is_wanted {
+                eprintln!("paper-002: {word}");
+                if let Err(error) = measure(site, case.capacity, INTERVAL, figures.report) {
+                    figures
+                        .report
+                        .absent(format!("paper-002.3des-md5.figure-6.{word}"), format!("{error:#}"));
+                }
+            }
+        }
+    }
+    let opens = filter.is_empty() || filter.split(',').any(|word| word == "opening");
+    for case in measured.iter().filter(|case| opens && OPENING.contains(&sites[case.site].row.name)) {
+        let site = &sites[case.site];
+        eprintln!("paper-002: {}.{}: opening", case.suite, site.row.name);
+        let done = match case.suite {
+            // Sealed packets of a fast suite would fill the memory.
+            "3des-md5" | "aes128cbc-sha256" => {
+                opening::run(site, case.suite, probes, rounds.min(OPENING_ROUNDS), figures.report)
+            }
+            _ => continue,
+        };
+        if let Err(error) = done {
+            let name = format!("paper-002.{}.{}.opening", case.suite, site.row.name);
+            figures.report.absent(name, format!("{error:#}"));
+        }
+    }
+    let is_fair = |case: &&Case| sites[case.site].row.name == "fair";
+    let fair: Vec<&Case> = measured.iter().filter(is_fair).collect();
+    if let [one, other] = fair[..]
+        && let Err(error) = fairness::run(
+            &sites[one.site],
+            [one, other].map(|case| (case.suite, case.capacity.packets)),
+            figures.report,
+        )
+    {
+        figures.report.absent("paper-002.fair.fairness".to_owned(), format!("{error:#}"));
+    }
     report::write(&rows, probes.count, rounds, filter.is_empty() && !is_quick())
 }
 

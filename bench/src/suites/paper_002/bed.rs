@@ -11,7 +11,7 @@
 //! need the core that makes the load. All processing of packets that the gateway receives is on its core (RPS).
 
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -28,7 +28,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::Value;
 
 use super::flood::Sources;
-use super::prober::{Answers, EF, GRACE, Target};
+use super::measure::Probes;
+use super::prober::{Answers, EF, GRACE, Origin, Target};
 use crate::product;
 
 /// The gateway's core, and that of everything else.
@@ -43,8 +44,14 @@ pub(super) const TUNNELLED: [&str; 2] = ["192.0.2.0/25", "203.0.113.0/25"];
 const PORT: u16 = 7000;
 /// The port that rules let pass in clear, by the engine.
 pub(super) const CLEAR_PORT: u16 = 7001;
+/// The port of a program on the gateway itself.
+const HOST_PORT: u16 = 7002;
+/// The port of probes that the gateway itself sends.
+const LOCAL_PORT: u16 = 7003;
 /// Packets longer than this on the wire are load.
 const LONG: u16 = 1000;
+/// Where the load goes.
+const SINK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 2)), 9);
 /// Octets of the IP and UDP headers in front of a run of joined datagrams.
 const OUTER: u64 = 28;
 /// The real-time priority of prober and peer, and that of the far gateway below it.
@@ -54,14 +61,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The hosts of Figure 7 beside the two gateways.
 pub(super) struct Bed {
-    _echo: OwnedChild,
+    _echoes: [OwnedChild; 2],
     sources: Sources,
     prober: Netns,
     cgroup: Cgroup,
     /// Whether the engine sees clear packets.
     has_engine: bool,
     own: PathBuf,
-    _namespaces: Vec<Netns>,
+    /// The hosts of the sources.
+    hosts: Vec<Netns>,
+    _peer: Netns,
 }
 
 /// A process that ends with this value.
@@ -198,11 +207,24 @@ impl Bed {
             ),
         )?;
         let own = product::own()?;
-        let echo = echo(&peer, &cgroup, &own)?;
-        let load = Sources::open(&sources, SocketAddr::from(([203, 0, 113, 2], 9)))?;
-        let mut namespaces = sources;
-        namespaces.push(peer);
-        Ok(Bed { _echo: echo, sources: load, prober, cgroup, has_engine, own, _namespaces: namespaces })
+        let far: Vec<Target> = targets().into_iter().filter(|target| target.name != HOST).collect();
+        let echoes = [
+            echo(&peer, &cgroup, real_time(&own, PROBER), &far)?,
+            // A program of the gateway, such as the one behind a login: on its processor, and like any other one.
+            echo(alice.netns(), &cgroup, on_gateway(&own), &[host()])?,
+        ];
+        let any = SocketAddr::from(([0, 0, 0, 0], 0));
+        let load = Sources::open(sources.iter().map(|netns| (netns, any)), SINK)?;
+        Ok(Bed {
+            _echoes: echoes,
+            sources: load,
+            prober,
+            cgroup,
+            has_engine,
+            own,
+            hosts: sources,
+            _peer: peer,
+        })
     }
 
     /// The ways that are probed here.
@@ -215,16 +237,60 @@ impl Bed {
         &self.sources
     }
 
-    /// Probe all ways, each `count` times, one probe of each in every `interval`.
+    /// Count and drop load that the gateway has opened, at the first source.
+    ///
+    /// # Errors
+    /// If nft refuses.
+    pub(super) fn drop_load_inside(&self) -> anyhow::Result<()> {
+        let first = self.hosts.first().context("a bed without sources")?;
+        let rules = format!(
+            "nft 'add table netdev bed; add chain netdev bed in {{ type filter hook ingress device eth0 priority -500; \
+             policy accept; }}; flush chain netdev bed in; add rule netdev bed in meta length > {LONG} counter drop'"
+        );
+        sh(first, &rules).map(drop)
+    }
+
+    /// Users at the hosts of the sources, two at each, with a socket for each of them.
+    ///
+    /// # Errors
+    /// If a host has no room for another address.
+    pub(super) fn users(&self) -> anyhow::Result<(Vec<Ipv4Addr>, Sources)> {
+        let mut users = Vec::new();
+        for (number, host) in (1..).zip(&self.hosts) {
+            let second = Ipv4Addr::new(192, 0, 2, 16 * number + 3);
+            sh(host, &format!("ip addr replace {second}/28 dev eth0"))?;
+            users.extend([(host, Ipv4Addr::new(192, 0, 2, 16 * number + 2)), (host, second)]);
+        }
+        let sockets = users.iter().map(|(host, address)| (*host, SocketAddr::from((*address, 0))));
+        let sources = Sources::open(sockets, SINK)?;
+        Ok((users.into_iter().map(|(_, address)| address).collect(), sources))
+    }
+
+    /// Probe all ways, one probe of each in every interval.
     ///
     /// # Errors
     /// If the prober does not end, or fails.
-    pub(super) fn probe(&self, count: usize, interval: Duration) -> anyhow::Result<Vec<Answers>> {
+    pub(super) fn probe(&self, lab: &Lab, probes: Probes) -> anyhow::Result<Vec<Answers>> {
+        std::thread::scope(|scope| {
+            let of = |origin: Origin| {
+                let netns = if origin == Origin::Gateway { lab.alice().netns() } else { &self.prober };
+                move || self.probe_from(origin, netns, probes)
+            };
+            let local = scope.spawn(of(Origin::Gateway));
+            let mut answers = of(Origin::Prober)()?;
+            let local = local.join().map_err(|_| anyhow::anyhow!("probing from the gateway has panicked"))?;
+            answers.extend(local?);
+            Ok(answers)
+        })
+    }
+
+    fn probe_from(&self, origin: Origin, from: &Netns, probes: Probes) -> anyhow::Result<Vec<Answers>> {
+        let Probes { count, interval } = probes;
         let mut command = real_time(&self.own, PROBER);
         command.args(["probe", &count.to_string(), &interval.as_micros().to_string()]);
-        command.args(self.targets().iter().map(Target::probe));
+        command.args(self.targets().iter().filter(|target| target.origin == origin).map(Target::probe));
         command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = OwnedChild(self.prober.prepare(&mut command, Some(&self.cgroup))?.spawn()?);
+        let mut child = OwnedChild(from.prepare(&mut command, Some(&self.cgroup))?.spawn()?);
         let out = child.0.stdout.take().context("no output of the prober")?;
         let longest = interval * u32::try_from(count)? + GRACE + PATIENCE;
         let read = std::thread::spawn(move || -> anyhow::Result<Vec<Answers>> {
@@ -246,6 +312,7 @@ impl Bed {
 /// Every way that is probed.
 fn targets() -> Vec<Target> {
     let target = |name, local: [u8; 4], remote: [u8; 4], port: u16, tos| Target {
+        origin: Origin::Prober,
         name,
         local: SocketAddr::from((local, 0)),
         remote: SocketAddr::from((remote, port)),
@@ -256,7 +323,26 @@ fn targets() -> Vec<Target> {
         target("through", [192, 0, 2, 98], [203, 0, 113, 66], CLEAR_PORT, EF),
         target("past", [192, 0, 2, 146], [203, 0, 113, 146], PORT, EF),
         target("floor", [192, 0, 2, 209], [192, 0, 2, 210], PORT, EF),
+        host(),
+        Target {
+            origin: Origin::Gateway,
+            ..target("local", [192, 0, 2, 97], [203, 0, 113, 66], LOCAL_PORT, EF)
+        },
     ]
+}
+
+/// The name of the way to a program of the gateway itself.
+const HOST: &str = "host";
+
+/// The way to a program of the gateway itself, in clear and with no mark.
+fn host() -> Target {
+    Target {
+        origin: Origin::Prober,
+        name: HOST,
+        local: SocketAddr::from(([192, 0, 2, 98], 0)),
+        remote: SocketAddr::from(([192, 0, 2, 97], HOST_PORT)),
+        tos: 0,
+    }
 }
 
 fn join(one: &Netns, name: &str, other: &Netns, there: &str) -> anyhow::Result<()> {
@@ -290,11 +376,23 @@ fn real_time(own: &Path, priority: u32) -> Command {
     command
 }
 
-fn echo(peer: &Netns, cgroup: &Cgroup, own: &Path) -> anyhow::Result<OwnedChild> {
-    let mut command = real_time(own, PROBER);
-    command.arg("echo").args(targets().iter().map(Target::echo));
+/// This program on the gateway's processor, at no priority of its own.
+fn on_gateway(own: &Path) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", &GATEWAY.to_string()]).arg(own).arg("bed");
+    command
+}
+
+/// A program that answers the probes of these ways.
+fn echo(
+    netns: &Netns,
+    cgroup: &Cgroup,
+    mut command: Command,
+    targets: &[Target],
+) -> anyhow::Result<OwnedChild> {
+    command.arg("echo").args(targets.iter().map(Target::echo));
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut child = OwnedChild(peer.prepare(&mut command, Some(cgroup))?.spawn()?);
+    let mut child = OwnedChild(netns.prepare(&mut command, Some(cgroup))?.spawn()?);
     let out = child.0.stdout.take().context("no output of the peer")?;
     let mut line = String::new();
     BufReader::new(out).read_line(&mut line)?;

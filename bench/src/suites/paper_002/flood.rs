@@ -23,25 +23,28 @@ const BUFFER: usize = 16 << 20;
 /// The pause of a sender that is ahead of its rate.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// One socket in each source's namespace, connected to the sink.
+/// Sockets of sources, connected to the sink.
 pub(super) struct Sources(Vec<UdpSocket>);
 
 impl Sources {
-    /// Open one socket in each namespace.
+    /// Open a socket at each address, in the namespace that has it; port 0 is any.
     ///
     /// # Errors
     /// The kernel refuses a socket, its address or its buffer.
-    pub(super) fn open(sources: &[Netns], sink: SocketAddr) -> anyhow::Result<Sources> {
-        let open = |netns: &Netns| {
+    pub(super) fn open<'a>(
+        sources: impl IntoIterator<Item = (&'a Netns, SocketAddr)>,
+        sink: SocketAddr,
+    ) -> anyhow::Result<Sources> {
+        let open = |(netns, local): (&Netns, SocketAddr)| {
             netns.run(|| -> anyhow::Result<UdpSocket> {
-                let socket = UdpSocket::bind("0.0.0.0:0")?;
+                let socket = UdpSocket::bind(local)?;
                 socket.connect(sink)?;
                 socket.set_nonblocking(true)?;
                 rustix::net::sockopt::set_socket_send_buffer_size_force(&socket, BUFFER)?;
                 Ok(socket)
             })?
         };
-        Ok(Sources(sources.iter().map(open).collect::<anyhow::Result<_>>()?))
+        Ok(Sources(sources.into_iter().map(open).collect::<anyhow::Result<_>>()?))
     }
 
     /// Send from now on, so many datagrams a second in all; 0: as many as go.
@@ -49,14 +52,47 @@ impl Sources {
     /// # Errors
     /// If no thread or descriptor is to be had.
     pub(super) fn flood(&self, rate: u64) -> anyhow::Result<Flood> {
-        let sockets: Vec<UdpSocket> =
-            self.0.iter().map(UdpSocket::try_clone).collect::<std::io::Result<_>>()?;
+        let each = rate.div_ceil(self.0.len().max(1) as u64);
+        self.flood_each(&vec![each; self.0.len()])
+    }
+
+    /// Send from now on, so many datagrams a second from each socket; 0: as many as go.
+    ///
+    /// # Errors
+    /// If no thread or descriptor is to be had.
+    pub(super) fn flood_each(&self, rates: &[u64]) -> anyhow::Result<Flood> {
+        let mut flows = Vec::new();
+        for (socket, rate) in self.0.iter().zip(rates) {
+            flows.push(Flow { socket: socket.try_clone()?, rate: *rate, tried: 0 });
+        }
         let sent = Arc::new(AtomicU64::new(0));
         let stop = Arc::new(AtomicBool::new(false));
         let (count, end) = (Arc::clone(&sent), Arc::clone(&stop));
-        let run = move || send(&sockets, rate, &count, &end);
+        let run = move || send(&mut flows, &count, &end);
         let thread = std::thread::Builder::new().name("flood".to_owned()).spawn(run);
         Ok(Flood { sent, stop, thread: Some(thread.context("starting the flood")?) })
+    }
+}
+
+/// What one socket sends.
+struct Flow {
+    socket: UdpSocket,
+    /// Datagrams a second; 0: as many as go.
+    rate: u64,
+    /// Datagrams that were handed to the kernel.
+    tried: u64,
+}
+
+impl Flow {
+    /// The datagrams that are due after this time, at most a batch.
+    fn due(&self, elapsed: Duration) -> usize {
+        match self.rate {
+            0 => BATCH,
+            rate => {
+                let by_now = (elapsed.as_secs_f64() * rate as f64) as u64;
+                (by_now.saturating_sub(self.tried) as usize).min(BATCH)
+            }
+        }
     }
 }
 
@@ -94,42 +130,39 @@ impl Drop for Flood {
     }
 }
 
-fn send(sockets: &[UdpSocket], rate: u64, sent: &AtomicU64, stop: &AtomicBool) -> anyhow::Result<()> {
+fn send(flows: &mut [Flow], sent: &AtomicU64, stop: &AtomicBool) -> anyhow::Result<()> {
     let payload = vec![0x5a; PAYLOAD];
     let start = Instant::now();
-    let (mut tried, mut turn) = (0u64, 0usize);
     while !stop.load(Ordering::Relaxed) {
-        let due = match rate {
-            0 => BATCH,
-            rate => {
-                let by_now = (start.elapsed().as_secs_f64() * rate as f64) as u64;
-                (by_now.saturating_sub(tried) as usize).min(BATCH)
+        let mut is_ahead = true;
+        for flow in &mut *flows {
+            let due = flow.due(start.elapsed());
+            if due == 0 {
+                continue;
             }
-        };
-        if due == 0 {
-            std::thread::sleep(PAUSE);
-            continue;
+            is_ahead = false;
+            flow.tried += due as u64;
+            let parts = [IoSlice::new(&payload)];
+            let mut none: [SendAncillaryBuffer<'_, '_, '_>; BATCH] = Default::default();
+            let mut messages: Vec<MMsgHdr<'_>> =
+                none.iter_mut().take(due).map(|control| MMsgHdr::new(&parts, control)).collect();
+            match sendmmsg(&flow.socket, &mut messages, SendFlags::empty()) {
+                Ok(count) => {
+                    sent.fetch_add(count as u64, Ordering::Relaxed);
+                }
+                // A full queue, or an ICMP error of the gateway: lost, as on any wire.
+                Err(
+                    rustix::io::Errno::AGAIN
+                    | rustix::io::Errno::NOBUFS
+                    | rustix::io::Errno::CONNREFUSED
+                    | rustix::io::Errno::HOSTUNREACH
+                    | rustix::io::Errno::NETUNREACH,
+                ) => {}
+                Err(error) => return Err(error).context("sending the flood"),
+            }
         }
-        let socket = &sockets[turn % sockets.len()];
-        turn += 1;
-        tried += due as u64;
-        let parts = [IoSlice::new(&payload)];
-        let mut none: [SendAncillaryBuffer<'_, '_, '_>; BATCH] = Default::default();
-        let mut messages: Vec<MMsgHdr<'_>> =
-            none.iter_mut().take(due).map(|control| MMsgHdr::new(&parts, control)).collect();
-        match sendmmsg(socket, &mut messages, SendFlags::empty()) {
-            Ok(count) => {
-                sent.fetch_add(count as u64, Ordering::Relaxed);
-            }
-            // A full queue, or an ICMP error of the gateway: lost, as on any wire.
-            Err(
-                rustix::io::Errno::AGAIN
-                | rustix::io::Errno::NOBUFS
-                | rustix::io::Errno::CONNREFUSED
-                | rustix::io::Errno::HOSTUNREACH
-                | rustix::io::Errno::NETUNREACH,
-            ) => {}
-            Err(error) => return Err(error).context("sending the flood"),
+        if is_ahead {
+            std::thread::sleep(PAUSE);
         }
     }
     Ok(())

@@ -208,7 +208,7 @@ fn once(site: &Site, load: Load, capacity: Capacity, probes: Probes) -> anyhow::
     std::thread::sleep(SETTLE);
     let begin = flood.as_ref().map(|flood| mark(site, flood)).transpose()?;
     let reading = Reading::take()?;
-    let answers = site.bed.probe(probes.count, probes.interval)?;
+    let answers = site.bed.probe(site.lab(), probes)?;
     let trouble = Reading::take()?.since(&reading);
     let (mut factor, mut goodput) = (0.0, 0.0);
     if let (Some(flood), Some(begin)) = (flood, begin) {

@@ -22,9 +22,20 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The word of expedited forwarding in the field for type of service (RFC 3246).
 pub(super) const EF: u8 = 46 << 2;
 
+/// The host that sends the probes of a way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The prober of Figure 7, whose packets the gateway forwards.
+    Prober,
+    /// The gateway itself: locally generated traffic (paper 002 section VII).
+    Gateway,
+}
+
 /// A way that is probed.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
+    /// The host that sends its probes.
+    pub(super) origin: Origin,
     /// The name of the way in figures.
     pub(super) name: &'static str,
     /// The address that probes come from.

@@ -1,10 +1,15 @@
 //! The rows of the tables: gateways with and without a graph, the kernel alone, and two other programs, each between two lab
 //! hosts of its own that a [`Bed`] is put around.
 
+use std::net::Ipv4Addr;
+
+use ::tests::protect_network;
 use ::tests::strongswan::Proposal;
 use anyhow::Context;
 use lab::rig::{Pair, Rig, RigOptions};
 use lab::{Lab, LabOptions, Side};
+
+use serde_json::Value;
 
 use super::bed::{self, Bed, CLEAR_PORT, TUNNELLED};
 use crate::peers::{FrameContent, Link, Swan, WIREGUARD_GO, WireGuard};
@@ -39,7 +44,7 @@ pub(super) struct Row {
 const SUITES: &[&str] = &["3des-md5", "aes128cbc-sha256", "aes128gcm"];
 
 /// Every row, in the order of the tables.
-pub(super) const ROWS: [Row; 9] = [
+pub(super) const ROWS: [Row; 10] = [
     Row { name: "none", title: "Ravelin, no graph", kind: Kind::Ravelin(""), suites: SUITES },
     Row {
         name: "figure-6",
@@ -64,6 +69,12 @@ pub(super) const ROWS: [Row; 9] = [
         title: "Ravelin, Figure 1",
         kind: Kind::Ravelin(FIGURE_1),
         suites: &["3des-md5"],
+    },
+    Row {
+        name: "fair",
+        title: "Ravelin, fair",
+        kind: Kind::Ravelin("[qos]\npreset = \"fair\"\n"),
+        suites: &["3des-md5", "aes128cbc-sha256"],
     },
     Row { name: "forwarding", title: "kernel, no cryptography", kind: Kind::Forwarding, suites: &["clear"] },
     Row {
@@ -148,6 +159,19 @@ impl Site {
         }
     }
 
+    /// Whether the gateway has a graph.
+    pub(super) fn has_graph(&self) -> bool {
+        matches!(self.row.kind, Kind::Ravelin(qos) if !qos.is_empty())
+    }
+
+    /// The two daemons of the row, if it has some.
+    pub(super) fn rig(&self) -> Option<&Rig> {
+        match &self.carrier {
+            Carrier::Ravelin(rig) => Some(rig),
+            Carrier::Forwarding(_) | Carrier::Peer(_) => None,
+        }
+    }
+
     /// Have packets protected by this suite from now on, with fresh keys.
     ///
     /// # Errors
@@ -157,18 +181,54 @@ impl Site {
         for side in Side::BOTH {
             rig.ravelin(side, &["sa", "flush"], "")?;
         }
-        let selectors = |side: Side| {
-            let [local, remote] = networks(side);
-            ["--selector-local", local, "--selector-remote", remote].map(str::to_owned).to_vec()
-        };
-        rig.associate(&Pair {
-            mode: "tunnel",
-            suite,
-            alice: selectors(Side::Alice),
-            bob: selectors(Side::Bob),
-            ..Pair::default()
-        })
+        associate(rig, suite, TUNNELLED[0])
     }
+
+    /// Have the packets of each of these hosts protected by an association of its own, with this suite each.
+    ///
+    /// # Errors
+    /// If a daemon refuses.
+    pub(super) fn install_each(&self, hosts: &[(Ipv4Addr, &'static str)]) -> anyhow::Result<()> {
+        let rig = self.rig().context("the row has no daemon")?;
+        for side in Side::BOTH {
+            rig.ravelin(side, &["sa", "flush"], "")?;
+        }
+        hosts.iter().try_for_each(|(host, suite)| associate(rig, suite, &format!("{host}/32")))
+    }
+
+    /// The packets that the association of each of these hosts has sealed.
+    ///
+    /// # Errors
+    /// If the gateway's daemon does not answer, or has no such association.
+    pub(super) fn sealed(&self, hosts: &[(Ipv4Addr, &'static str)]) -> anyhow::Result<Vec<u64>> {
+        let rig = self.rig().context("the row has no daemon")?;
+        let list: Value = serde_json::from_str(&rig.ravelin(Side::Alice, &["sa", "list", "--json"], "")?)?;
+        let sealed = |host: &Ipv4Addr| {
+            let of_host = |sa: &&Value| {
+                sa["direction"] == "out" && sa["selectors"]["local"] == format!("{host}/32").as_str()
+            };
+            list["sas"].as_array()?.iter().find(of_host)?["counters"]["packets"].as_u64()
+        };
+        hosts
+            .iter()
+            .map(|(host, _)| sealed(host).with_context(|| format!("no counter of {host}: {list}")))
+            .collect()
+    }
+}
+
+/// Protect what is between this part of the gateway's networks and the far end's.
+fn associate(rig: &Rig, suite: &'static str, near: &str) -> anyhow::Result<()> {
+    let selectors = |local: &str, remote: &str| {
+        ["--selector-local", local, "--selector-remote", remote].map(str::to_owned).to_vec()
+    };
+    let far = TUNNELLED[1];
+    rig.associate(&Pair {
+        mode: "tunnel",
+        suite,
+        alice: selectors(near, far),
+        bob: selectors(far, near),
+        ..Pair::default()
+    })
 }
 
 const fn networks(side: Side) -> [&'static str; 2] {
@@ -207,7 +267,10 @@ fn ravelin(row: Row, qos: &str) -> anyhow::Result<Site> {
             file.display()
         );
         rig.configure(side, &text);
-        rig.set_policy(side, "")?;
+        // What the gateway itself sends is protected as what it forwards.
+        let own =
+            if side == Side::Alice { protect_network(&product::own()?, TUNNELLED[1]) } else { String::new() };
+        rig.set_policy(side, &own)?;
     }
     rig.start_both()?;
     for side in Side::BOTH {

@@ -7,7 +7,7 @@ use socket2::Socket;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-/// The longest frame in octets.
+/// The longest frame of [`Flooder::run`] in octets.
 pub const FRAME: usize = 128;
 /// Frames of one system call.
 const BATCH: usize = 32;
@@ -48,12 +48,29 @@ impl Flooder {
         duration: Duration,
         mut frame: impl FnMut(u64, &mut [u8; FRAME]) -> usize,
     ) -> Result<FloodStats> {
-        let mut buffers = [[0u8; VNET_LEN + FRAME]; BATCH];
+        self.run_long(rate, duration, FRAME, |number, text| {
+            frame(number, text.try_into().unwrap_or_else(|_| unreachable!("of that length")))
+        })
+    }
+
+    /// Like [`Flooder::run`], with frames of at most `longest` octets. A length of 0 ends the flood: there is no such frame.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn run_long(
+        &mut self,
+        rate: u64,
+        duration: Duration,
+        longest: usize,
+        mut frame: impl FnMut(u64, &mut [u8]) -> usize,
+    ) -> Result<FloodStats> {
+        let mut buffers = vec![vec![0u8; VNET_LEN + longest]; BATCH];
         let mut lengths = [0; BATCH];
         let start = Instant::now();
         let mut done = FloodStats::default();
         let mut number = 0;
-        while start.elapsed() < duration {
+        let mut is_over = false;
+        while start.elapsed() < duration && !is_over {
             let due = match rate {
                 0 => BATCH,
                 rate => {
@@ -65,19 +82,24 @@ impl Flooder {
                 std::thread::sleep(Duration::from_micros(200));
                 continue;
             }
+            let mut count = 0;
             for (buffer, length) in buffers.iter_mut().zip(&mut lengths).take(due) {
-                let (_, text) = buffer.split_at_mut(VNET_LEN);
-                let text = text.try_into().unwrap_or_else(|_| unreachable!("of that length"));
-                *length = VNET_LEN + frame(number, text).min(FRAME);
+                let octets = frame(number, buffer.get_mut(VNET_LEN..).unwrap_or_default()).min(longest);
+                if octets == 0 {
+                    is_over = true;
+                    break;
+                }
+                *length = VNET_LEN + octets;
                 number += 1;
+                count += 1;
             }
-            done.sent += self.send(&mut buffers[..due], &lengths)?;
+            done.sent += self.send(&mut buffers[..count], &lengths)?;
         }
         done.elapsed = start.elapsed();
         Ok(done)
     }
 
-    fn send(&self, buffers: &mut [[u8; VNET_LEN + FRAME]], lengths: &[usize; BATCH]) -> Result<u64> {
+    fn send(&self, buffers: &mut [Vec<u8>], lengths: &[usize; BATCH]) -> Result<u64> {
         let mut pieces: Vec<libc::iovec> = buffers
             .iter_mut()
             .zip(lengths)
