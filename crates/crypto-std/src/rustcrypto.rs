@@ -146,11 +146,14 @@ fn transform(suite: SuiteId, keymat: &[u8], extended: bool) -> Option<Box<dyn Tr
 
 #[inline(never)]
 fn packet_cipher(cipher: Cipher, keymat: &[u8]) -> Option<Box<dyn PacketCipher>> {
-    fn cbc<C>(key: &[u8]) -> Option<Box<dyn PacketCipher>>
+    // DES in tables takes more than 4 times as long as any MAC here, triple DES more than 12 times.
+    const DES: usize = 4;
+    const TRIPLE_DES: usize = 12;
+    fn cbc<C>(key: &[u8], slowness: usize) -> Option<Box<dyn PacketCipher>>
     where
         C: KeyInit + cipher::BlockCipherEncrypt + cipher::BlockCipherDecrypt + Send + Sync + 'static,
     {
-        Some(Box::new(Cbc(keyed::<C>(key)?)))
+        Some(Box::new(Cbc(keyed::<C>(key)?, slowness)))
     }
     fn ctr<A: KeyInit + gcm::Aes + 'static>(keymat: &[u8]) -> Option<Box<dyn PacketCipher>> {
         let (aes, salt) = salted::<A, 4>(keymat)?;
@@ -158,14 +161,14 @@ fn packet_cipher(cipher: Cipher, keymat: &[u8]) -> Option<Box<dyn PacketCipher>>
     }
     match cipher {
         Cipher::Null => Some(Box::new(Null)),
-        Cipher::Aes128Cbc => cbc::<aes::Aes128>(keymat),
-        Cipher::Aes192Cbc => cbc::<aes::Aes192>(keymat),
-        Cipher::Aes256Cbc => cbc::<aes::Aes256>(keymat),
-        Cipher::Camellia128Cbc => cbc::<camellia::Camellia128>(keymat),
-        Cipher::Camellia192Cbc => cbc::<camellia::Camellia192>(keymat),
-        Cipher::Camellia256Cbc => cbc::<camellia::Camellia256>(keymat),
-        Cipher::TripleDesCbc => cbc::<des::TdesEde3>(keymat),
-        Cipher::DesCbc => cbc::<des::Des>(keymat),
+        Cipher::Aes128Cbc => cbc::<aes::Aes128>(keymat, 1),
+        Cipher::Aes192Cbc => cbc::<aes::Aes192>(keymat, 1),
+        Cipher::Aes256Cbc => cbc::<aes::Aes256>(keymat, 1),
+        Cipher::Camellia128Cbc => cbc::<camellia::Camellia128>(keymat, 1),
+        Cipher::Camellia192Cbc => cbc::<camellia::Camellia192>(keymat, 1),
+        Cipher::Camellia256Cbc => cbc::<camellia::Camellia256>(keymat, 1),
+        Cipher::TripleDesCbc => cbc::<des::TdesEde3>(keymat, TRIPLE_DES),
+        Cipher::DesCbc => cbc::<des::Des>(keymat, DES),
         Cipher::Aes128Ctr => ctr::<aes::Aes128Enc>(keymat),
         Cipher::Aes192Ctr => ctr::<aes::Aes192Enc>(keymat),
         Cipher::Aes256Ctr => ctr::<aes::Aes256Enc>(keymat),

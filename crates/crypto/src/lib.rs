@@ -16,6 +16,7 @@ mod mode;
 mod provider;
 mod registry;
 mod secret;
+mod steps;
 mod suite;
 mod suites;
 mod transform;
@@ -28,6 +29,7 @@ pub use mode::{CustomMode, ModeKind};
 pub use provider::{Provider, WorkerCounts, WorkerState};
 pub use registry::{ChoiceReason, Registry, Unit};
 pub use secret::Secret;
+pub use steps::{HashState, MAX_HASH_BLOCK, StepState};
 pub use suite::{Cipher, Integrity, SuiteId, UnknownSuite};
 pub use suites::{RegisterError, Suites};
 pub use transform::{

@@ -5,6 +5,8 @@
 //! data or under a MAC is the transform's to know (RFC 4106, RFC 4309, RFC 7634, RFC 4303 section 2.2.1), and so is the
 //! upper half of an extended sequence number, which is authenticated and never sent.
 
+use crate::StepState;
+
 /// Octets of the authenticated header: SPI and the lower half of the sequence number.
 pub const HEADER_LEN: usize = 8;
 
@@ -85,6 +87,41 @@ pub trait Transform: Send + Sync {
         let mut ops = [op];
         self.open_batch(&mut ops)?;
         Ok(ops[0].ok)
+    }
+
+    /// Do a part of the sealing of one packet: about as much as `octets` octets of data take, and one block at least.
+    /// What was done is taken off `octets`. Returns whether the packet is sealed; if not, the step is over.
+    ///
+    /// The state is a fresh one at the first step, and that of the step before at each further one, with the same packet.
+    /// It is fresh again behind the last step and behind an error. All steps together write the octets that
+    /// [`Self::seal`] writes. A transform that knows no steps does everything in the first one.
+    ///
+    /// # Errors
+    /// [`UnitFailed`], with what [`Self::seal_batch`] says of it.
+    fn seal_step(
+        &self,
+        op: SealOp<'_>,
+        _state: &mut StepState,
+        octets: &mut usize,
+    ) -> Result<bool, UnitFailed> {
+        *octets = octets.saturating_sub(op.data.len());
+        self.seal(op).map(|()| true)
+    }
+
+    /// Do a part of the opening of one packet, like [`Self::seal_step`]. Returns whether the ICV was right, once that is
+    /// known and the packet is open; `None` while there is more to do. No octet is decrypted before the ICV over the
+    /// whole packet was right.
+    ///
+    /// # Errors
+    /// [`UnitFailed`], with what [`Self::open_batch`] says of it.
+    fn open_step(
+        &self,
+        op: OpenOp<'_>,
+        _state: &mut StepState,
+        octets: &mut usize,
+    ) -> Result<Option<bool>, UnitFailed> {
+        *octets = octets.saturating_sub(op.data.len());
+        self.open(op).map(Some)
     }
 }
 

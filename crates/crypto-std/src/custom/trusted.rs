@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crypto::{OpenOp, SealOp, Transform, UnitFailed};
+use crypto::{OpenOp, SealOp, StepState, Transform, UnitFailed};
 
 /// Whether a cipher still answers as it did. All keys of the cipher share it.
 #[derive(Clone, Debug)]
@@ -54,5 +54,23 @@ impl Transform for Trusted {
 
     fn open(&self, op: OpenOp<'_>) -> Result<bool, UnitFailed> {
         self.key()?.open(op)
+    }
+
+    fn seal_step(
+        &self,
+        op: SealOp<'_>,
+        state: &mut StepState,
+        octets: &mut usize,
+    ) -> Result<bool, UnitFailed> {
+        self.key()?.seal_step(op, state, octets)
+    }
+
+    fn open_step(
+        &self,
+        op: OpenOp<'_>,
+        state: &mut StepState,
+        octets: &mut usize,
+    ) -> Result<Option<bool>, UnitFailed> {
+        self.key()?.open_step(op, state, octets)
     }
 }

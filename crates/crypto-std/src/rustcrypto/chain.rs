@@ -178,24 +178,14 @@ impl<C: BlockSizeUser> BlockCipherEncClosure for CbcEncrypt<'_, '_, C> {
     fn call<B: BlockCipherEncBackend<BlockSize = C::BlockSize>>(self, backend: &B) {
         let CbcEncrypt { ops, states } = self;
         for (state, op) in states.iter_mut().zip(&mut *ops) {
-            // The sequence number as one block, zeros on the left.
-            let counter = op.sequence.to_be_bytes();
-            for (to, from) in state.iter_mut().rev().zip(counter.iter().rev()) {
-                *to = *from;
-            }
+            put_counter(op.sequence, state);
             backend.encrypt_block(state.into());
             for (to, from) in op.iv.iter_mut().zip(&*state) {
                 *to = *from;
             }
         }
         if let ([op], [state]) = (&mut *ops, &mut *states) {
-            let (blocks, _) = Array::<u8, C::BlockSize>::slice_as_chunks_mut(op.data);
-            let mut chained = state.clone();
-            for block in blocks {
-                chained = added(&chained, block);
-                backend.encrypt_block((&mut chained).into());
-                *block = chained.clone();
-            }
+            encrypt_chain(backend, op.data, state);
             return;
         }
         let longest = ops.iter().map(|op| op.data.len()).max().unwrap_or(0);
@@ -211,6 +201,72 @@ impl<C: BlockSizeUser> BlockCipherEncClosure for CbcEncrypt<'_, '_, C> {
             }
         }
     }
+}
+
+/// The sequence number as one block, zeros on the left. The block holds zeros.
+#[inline(always)]
+fn put_counter<N: ArraySize>(sequence: u64, block: &mut Array<u8, N>) {
+    let counter = sequence.to_be_bytes();
+    for (to, from) in block.iter_mut().rev().zip(counter.iter().rev()) {
+        *to = *from;
+    }
+}
+
+/// Encrypt the blocks of one packet, the first of them chained to `state`, which becomes the last.
+#[inline(always)]
+fn encrypt_chain<B: BlockCipherEncBackend>(
+    backend: &B,
+    data: &mut [u8],
+    state: &mut Array<u8, B::BlockSize>,
+) {
+    let (blocks, _) = Array::<u8, B::BlockSize>::slice_as_chunks_mut(data);
+    let mut chained = state.clone();
+    for block in blocks {
+        chained = added(&chained, block);
+        backend.encrypt_block((&mut chained).into());
+        *block = chained.clone();
+    }
+    *state = chained;
+}
+
+/// CBC encryption of a part of one packet.
+struct CbcPart<'a, C: BlockSizeUser> {
+    data: &'a mut [u8],
+    state: &'a mut Array<u8, C::BlockSize>,
+}
+
+impl<C: BlockSizeUser> BlockSizeUser for CbcPart<'_, C> {
+    type BlockSize = C::BlockSize;
+}
+
+impl<C: BlockSizeUser> BlockCipherEncClosure for CbcPart<'_, C> {
+    #[inline(always)]
+    fn call<B: BlockCipherEncBackend<BlockSize = C::BlockSize>>(self, backend: &B) {
+        encrypt_chain(backend, self.data, self.state);
+    }
+}
+
+/// Write the IV of a packet as [`cbc_encrypt`] does, and to `state`, which its first block is chained to.
+pub(super) fn cbc_begin<C: BlockCipherEncrypt>(
+    cipher: &C,
+    op: &mut SealOp<'_>,
+    state: &mut Array<u8, C::BlockSize>,
+) {
+    state.fill(0);
+    put_counter(op.sequence, state);
+    cipher.encrypt_block(state);
+    for (to, from) in op.iv.iter_mut().zip(&*state) {
+        *to = *from;
+    }
+}
+
+/// Encrypt the next blocks of a packet, the first of them chained to `state`, which becomes the last.
+pub(super) fn cbc_continue<C: BlockCipherEncrypt>(
+    cipher: &C,
+    data: &mut [u8],
+    state: &mut Array<u8, C::BlockSize>,
+) {
+    cipher.encrypt_with_backend(CbcPart::<C> { data, state });
 }
 
 #[inline(always)]

@@ -4,7 +4,7 @@
 //! Under the MAC: SPI and sequence number, IV, ciphertext, and behind them the upper half of an extended sequence
 //! number (section 2.2.1).
 
-use crypto::{HEADER_LEN, MAX_ICV_LEN, OpenOp, SealOp, SuiteId, Transform, UnitFailed};
+use crypto::{HEADER_LEN, MAX_ICV_LEN, OpenOp, SealOp, StepState, SuiteId, Transform, UnitFailed};
 
 use super::chain::LANES;
 use super::cipher_modes::PacketCipher;
@@ -69,6 +69,113 @@ impl EncryptThenMac {
     }
 }
 
+/// The steps of one packet. Sealing, the MAC follows the cipher from step to step; opening, it goes first, over the whole
+/// packet.
+impl EncryptThenMac {
+    /// What the MAC takes in behind the data.
+    fn upper(&self, sequence: u64) -> ([u8; 4], usize) {
+        (((sequence >> 32) as u32).to_be_bytes(), if self.extended { 4 } else { 0 })
+    }
+
+    /// The MAC of one packet that lies whole.
+    fn tag(&self, sequence: u64, header: &[u8; HEADER_LEN], iv: &[u8], data: &[u8]) -> Tag {
+        let mut tags = [[0; MAX_ICV_LEN]; LANES];
+        self.tags(std::iter::once((sequence, header, iv, data)), &mut tags);
+        let [tag, ..] = tags;
+        tag
+    }
+
+    /// Encrypt the next part and take it into the MAC. Returns whether the packet is sealed.
+    fn seal_part(
+        &self,
+        op: &mut SealOp<'_>,
+        state: &mut StepState,
+        octets: &mut usize,
+    ) -> Result<bool, UnitFailed> {
+        let from = state.ciphered;
+        let to = self.cipher.encrypt_part(op, from, *octets, &mut state.chain)?;
+        state.ciphered = to;
+        *octets = octets.saturating_sub(to.saturating_sub(from));
+        let steps = self.mac.steps();
+        if let Some(mac) = steps {
+            if !std::mem::replace(&mut state.has_begun, true) {
+                mac.begin(&mut state.hash);
+                mac.absorb(&mut state.hash, op.header);
+                mac.absorb(&mut state.hash, op.iv);
+            }
+            mac.absorb(&mut state.hash, op.data.get(from..to).ok_or(UnitFailed)?);
+        }
+        if to < op.data.len() {
+            return Ok(false);
+        }
+        let tag = match steps {
+            Some(mac) => {
+                let (upper, len) = self.upper(op.sequence);
+                mac.absorb(&mut state.hash, upper.get(..len).unwrap_or(&[]));
+                mac.end(&mut state.hash)
+            }
+            None => self.tag(op.sequence, op.header, op.iv, op.data),
+        };
+        op.icv.copy_from_slice(tag.get(..op.icv.len()).ok_or(UnitFailed)?);
+        Ok(true)
+    }
+
+    /// Take the next part into the MAC. Returns whether the ICV is right, once all is taken in.
+    fn verify_part(&self, op: &OpenOp<'_>, state: &mut StepState, octets: &mut usize) -> Option<bool> {
+        let slowness = self.cipher.slowness().max(1);
+        let (from, len) = (state.authenticated, op.data.len());
+        let to = match self.mac.steps() {
+            Some(_) => from.saturating_add((*octets).max(1).saturating_mul(slowness)).min(len),
+            None => len,
+        };
+        state.authenticated = to;
+        *octets = octets.saturating_sub(to.saturating_sub(from).div_ceil(slowness));
+        let tag = match self.mac.steps() {
+            Some(mac) => {
+                if !std::mem::replace(&mut state.has_begun, true) {
+                    mac.begin(&mut state.hash);
+                    mac.absorb(&mut state.hash, op.header);
+                    mac.absorb(&mut state.hash, op.iv);
+                }
+                mac.absorb(&mut state.hash, op.data.get(from..to).unwrap_or_default());
+                if to < len {
+                    return None;
+                }
+                let (upper, upper_len) = self.upper(op.sequence);
+                mac.absorb(&mut state.hash, upper.get(..upper_len).unwrap_or(&[]));
+                mac.end(&mut state.hash)
+            }
+            None => self.tag(op.sequence, op.header, op.iv, op.data),
+        };
+        Some(tag.get(..self.suite.icv_len()).is_some_and(|tag| same(tag, op.icv)))
+    }
+
+    /// Verify or decrypt the next part. Returns whether the ICV was right, once the packet is open or known to be forged.
+    fn open_part(
+        &self,
+        op: &mut OpenOp<'_>,
+        state: &mut StepState,
+        octets: &mut usize,
+    ) -> Result<Option<bool>, UnitFailed> {
+        if !state.is_right {
+            match self.verify_part(op, state, octets) {
+                Some(true) => state.is_right = true,
+                Some(false) => return Ok(Some(false)),
+                None => return Ok(None),
+            }
+            if *octets == 0 && !op.data.is_empty() {
+                return Ok(None);
+            }
+        }
+        op.ok = true;
+        let from = state.ciphered;
+        let to = self.cipher.decrypt_part(op, from, *octets, &mut state.chain)?;
+        state.ciphered = to;
+        *octets = octets.saturating_sub(to.saturating_sub(from));
+        Ok((to >= op.data.len()).then_some(true))
+    }
+}
+
 impl Transform for EncryptThenMac {
     fn seal_batch(&self, ops: &mut [SealOp<'_>]) -> Result<(), UnitFailed> {
         let mut all = Ok(());
@@ -96,5 +203,37 @@ impl Transform for EncryptThenMac {
             self.cipher.decrypt(lanes)?;
         }
         Ok(())
+    }
+
+    fn seal_step(
+        &self,
+        mut op: SealOp<'_>,
+        state: &mut StepState,
+        octets: &mut usize,
+    ) -> Result<bool, UnitFailed> {
+        let sealed = match self.fits(op.iv, op.data, op.icv) {
+            true => self.seal_part(&mut op, state, octets),
+            false => blank(&mut op).map(|()| false),
+        };
+        if sealed != Ok(false) {
+            state.clear();
+        }
+        sealed
+    }
+
+    fn open_step(
+        &self,
+        mut op: OpenOp<'_>,
+        state: &mut StepState,
+        octets: &mut usize,
+    ) -> Result<Option<bool>, UnitFailed> {
+        let opened = match self.fits(op.iv, op.data, op.icv) {
+            true => self.open_part(&mut op, state, octets),
+            false => Ok(Some(false)),
+        };
+        if opened != Ok(None) {
+            state.clear();
+        }
+        opened
     }
 }

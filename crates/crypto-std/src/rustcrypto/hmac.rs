@@ -2,9 +2,10 @@
 
 use std::marker::PhantomData;
 
+use crypto::{HashState, MAX_ICV_LEN};
 use zeroize::Zeroize;
 
-use super::mac::{Mac, Tag};
+use super::mac::{Mac, MacSteps, Tag};
 
 /// A hash function of the Merkle-Damgard kind, at the level of its compression function.
 pub(super) trait Compression<const BLOCK: usize>: Send + Sync {
@@ -23,6 +24,12 @@ pub(super) trait Compression<const BLOCK: usize>: Send + Sync {
 
     /// The length of the message in bits, as it ends the last block.
     fn write_length(block: &mut [u8; BLOCK], bits: u64);
+
+    /// The chaining value as words that can be kept.
+    fn keep(state: &Self::State) -> [u64; 8];
+
+    /// The chaining value that was kept.
+    fn restore(words: &[u64; 8]) -> Self::State;
 }
 
 macro_rules! compression {
@@ -53,6 +60,22 @@ macro_rules! compression {
             fn write_length(block: &mut [u8; $block], bits: u64) {
                 // SHA-384 and SHA-512 have a field of 128 bits; its upper half is always 0 here.
                 block[$block - 8..].copy_from_slice(&bits.$octets());
+            }
+
+            fn keep(state: &Self::State) -> [u64; 8] {
+                let mut words = [0; 8];
+                for (to, from) in words.iter_mut().zip(state) {
+                    *to = u64::from(*from);
+                }
+                words
+            }
+
+            fn restore(words: &[u64; 8]) -> Self::State {
+                let mut state = [0; $words];
+                for (to, from) in state.iter_mut().zip(words) {
+                    *to = *from as $word;
+                }
+                state
             }
         }
     };
@@ -143,8 +166,14 @@ impl<H: Compression<BLOCK>, const BLOCK: usize> Hmac<H, BLOCK> {
             filled = rest.len();
         }
         finish::<H, BLOCK>(&mut state, &mut tail, filled, octets);
+        self.outer(&state)
+    }
+
+    /// The outer hash, over the inner one.
+    #[inline(always)]
+    fn outer(&self, inner: &H::State) -> [u8; 64] {
         let mut digest = [0; BLOCK];
-        put(&mut digest, 0, H::octets(&state).get(..H::DIGEST).unwrap_or(&[]));
+        put(&mut digest, 0, H::octets(inner).get(..H::DIGEST).unwrap_or(&[]));
         let mut state = self.outer;
         finish::<H, BLOCK>(&mut state, &mut digest, H::DIGEST, BLOCK + H::DIGEST);
         H::octets(&state)
@@ -187,6 +216,49 @@ impl<H: Compression<BLOCK>, const BLOCK: usize> Mac for Hmac<H, BLOCK> {
                 *tag = *left;
             }
         }
+    }
+
+    fn steps(&self) -> Option<&dyn MacSteps> {
+        Some(self)
+    }
+}
+
+impl<H: Compression<BLOCK>, const BLOCK: usize> MacSteps for Hmac<H, BLOCK> {
+    fn begin(&self, state: &mut HashState) {
+        (state.words, state.filled, state.octets) = (H::keep(&self.inner), 0, BLOCK);
+    }
+
+    fn absorb(&self, state: &mut HashState, mut octets: &[u8]) {
+        state.octets += octets.len();
+        let mut chain = H::restore(&state.words);
+        if state.filled > 0 {
+            let (now, rest) = octets.split_at(octets.len().min(BLOCK.saturating_sub(state.filled)));
+            put(&mut state.block, state.filled, now);
+            state.filled += now.len();
+            octets = rest;
+            match state.block.first_chunk::<BLOCK>() {
+                Some(block) if state.filled >= BLOCK => H::compress(&mut chain, &[*block]),
+                _ => return,
+            }
+        }
+        let (blocks, rest) = octets.as_chunks::<BLOCK>();
+        if !blocks.is_empty() {
+            H::compress(&mut chain, blocks);
+        }
+        put(&mut state.block, 0, rest);
+        state.filled = rest.len();
+        state.words = H::keep(&chain);
+        chain.zeroize();
+    }
+
+    fn end(&self, state: &mut HashState) -> Tag {
+        let mut chain = H::restore(&state.words);
+        let mut tail = [0; BLOCK];
+        put(&mut tail, 0, state.block.get(..state.filled).unwrap_or(&[]));
+        finish::<H, BLOCK>(&mut chain, &mut tail, state.filled, state.octets);
+        let digest = self.outer(&chain);
+        chain.zeroize();
+        digest.first_chunk().copied().unwrap_or([0; MAX_ICV_LEN])
     }
 }
 

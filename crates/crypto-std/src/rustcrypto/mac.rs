@@ -3,7 +3,7 @@
 use aes::Block;
 use aes::{Aes128Enc, cipher::KeyInit};
 use cipher::{Array, BlockCipherEncrypt};
-use crypto::{Authenticator, MAX_ICV_LEN};
+use crypto::{Authenticator, HashState, MAX_ICV_LEN};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
@@ -17,6 +17,23 @@ pub(crate) trait Mac: Send + Sync {
     /// The MAC of each message, which is the octets of its parts one behind the other; at most [`LANES`] messages, and as
     /// many places in `out`.
     fn mac(&self, messages: &[&[&[u8]]], out: &mut [Tag]);
+
+    /// The same function for a message that comes in parts; `None` if it takes messages whole only.
+    fn steps(&self) -> Option<&dyn MacSteps> {
+        None
+    }
+}
+
+/// A [`Mac`] over one message that comes in parts.
+pub(crate) trait MacSteps {
+    /// Begin a message.
+    fn begin(&self, state: &mut HashState);
+
+    /// Take in the next octets of the message.
+    fn absorb(&self, state: &mut HashState, octets: &[u8]);
+
+    /// The MAC of the message, which ends here.
+    fn end(&self, state: &mut HashState) -> Tag;
 }
 
 /// AES-CMAC and AES-XCBC-MAC: a CBC chain whose last block takes one of two keys of its own.

@@ -8,4 +8,5 @@ mod published;
 mod stack;
 #[path = "packet/stack.rs"]
 mod stack_words;
+mod steps;
 mod wycheproof;
