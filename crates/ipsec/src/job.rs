@@ -9,6 +9,7 @@ use crate::ah::{self, AhOpen, AhSeal};
 use crate::esp::decap::EspOpen;
 use crate::esp::encap::EspSeal;
 use crate::proof::{IcvProof, SealProof};
+use crate::steps::Steps;
 use sadb::sa::Key;
 use wire::DropReason;
 
@@ -36,6 +37,27 @@ impl SealJob {
             Seal::Esp(job) => job.compute(key, bytes),
             Seal::Ah(job) => ah::compute_seal(job, key, bytes),
             Seal::Done => Ok(SealProof::done()),
+        }
+    }
+
+    /// Do a part of [`Self::compute`]: about as much as `octets` octets take, which what was done is taken off. Returns
+    /// the proof once the packet is sealed; `None` while there is more to do. AH is computed in one step.
+    ///
+    /// # Errors
+    /// Those of [`Self::compute`].
+    pub fn step(
+        &self,
+        key: &Key,
+        bytes: &mut [u8],
+        steps: &mut Steps,
+        octets: &mut usize,
+    ) -> Result<Option<SealProof>, DropReason> {
+        match &self.0 {
+            Seal::Esp(job) => job.step(key, bytes, steps, octets),
+            Seal::Ah(_) | Seal::Done => {
+                *octets = octets.saturating_sub(bytes.len());
+                self.compute(key, bytes).map(Some)
+            }
         }
     }
 }
@@ -71,6 +93,26 @@ impl OpenJob {
         match &self.0 {
             Open::Esp(job) => job.compute(key, bytes),
             Open::Ah(job) => job.compute(key, bytes),
+        }
+    }
+
+    /// Do a part of [`Self::compute`], like [`SealJob::step`]. Nothing is decrypted before the ICV was right.
+    ///
+    /// # Errors
+    /// Those of [`Self::compute`].
+    pub fn step(
+        &self,
+        key: &Key,
+        bytes: &mut [u8],
+        steps: &mut Steps,
+        octets: &mut usize,
+    ) -> Result<Option<IcvProof>, DropReason> {
+        match &self.0 {
+            Open::Esp(job) => job.step(key, bytes, steps, octets),
+            Open::Ah(_) => {
+                *octets = octets.saturating_sub(bytes.len());
+                self.compute(key, bytes).map(Some)
+            }
         }
     }
 }

@@ -75,6 +75,7 @@ mod opened;
 mod process;
 mod proof;
 mod restore;
+mod steps;
 mod transport;
 mod tunnel;
 pub mod udp_encap;
@@ -88,4 +89,5 @@ pub use process::{
     prepare_seal_member,
 };
 pub use proof::{IcvProof, InnerProof, SealProof};
+pub use steps::Steps;
 pub use udp_encap::Outer;

@@ -4,6 +4,7 @@ use super::{HEADER, pad};
 use crate::opened::Opened;
 use crate::proof::{IcvProof, InnerProof};
 use crate::restore;
+use crate::steps::Steps;
 use crate::udp_encap::Outer;
 use crypto::{OpenOp, UnitFailed};
 use sadb::InboundSa;
@@ -80,6 +81,32 @@ impl EspOpen {
             Ok(right) => IcvProof::if_right(right),
             Err(UnitFailed) => {
                 // What is in there may be the plaintext of a packet that nobody has found authentic.
+                esp.fill(0);
+                Err(DropReason::UnitFailed)
+            }
+        }
+    }
+
+    /// A part of [`Self::compute`]; see [`crate::OpenJob::step`].
+    pub(crate) fn step(
+        &self,
+        key: &Key,
+        bytes: &mut [u8],
+        steps: &mut Steps,
+        octets: &mut usize,
+    ) -> Result<Option<IcvProof>, DropReason> {
+        let Key::Esp(key) = key else { return Err(DropReason::WrongProtocol) };
+        steps.go_on(self.sequence)?;
+        let esp = bytes.get_mut(self.at..self.end).unwrap_or_default();
+        let op = open_op(self.shape, esp, self.sequence).ok_or(DropReason::EspTooShort)?;
+        let opened = key.open_step(op, &mut steps.state, octets);
+        if opened == Ok(None) {
+            return Ok(None);
+        }
+        steps.clear();
+        match opened {
+            Ok(right) => IcvProof::if_right(right == Some(true)).map(Some),
+            Err(UnitFailed) => {
                 esp.fill(0);
                 Err(DropReason::UnitFailed)
             }

@@ -4,6 +4,7 @@ use super::{HEADER, pad, slot};
 use crate::frame::{self, Layout};
 use crate::inner::Inner;
 use crate::proof::SealProof;
+use crate::steps::Steps;
 use crate::udp_encap;
 use sadb::OutboundSa;
 use sadb::sa::{Key, Shape, Tfc};
@@ -116,6 +117,27 @@ impl EspSeal {
             esp.fill(0);
             return Err(DropReason::UnitFailed);
         }
+        self.fill_checksum(bytes)
+    }
+
+    /// A part of [`Self::compute`]; see [`crate::SealJob::step`].
+    pub(crate) fn step(
+        &self,
+        key: &Key,
+        bytes: &mut [u8],
+        steps: &mut Steps,
+        octets: &mut usize,
+    ) -> Result<Option<SealProof>, DropReason> {
+        let esp = bytes.get_mut(self.at..).ok_or(DropReason::NoRoom)?;
+        match slot::seal_step(key, self.shape, self.sequence, std::iter::once(esp), steps, octets)? {
+            Some(_) => self.fill_checksum(bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The checksum of the UDP header over what is sealed, if the association wants one. Nothing is to do behind it.
+    #[inline]
+    fn fill_checksum(&self, bytes: &mut [u8]) -> Result<SealProof, DropReason> {
         if let Some((src, dst)) = self.checksum {
             let from = self.at.checked_sub(udp::HEADER_LEN).ok_or(DropReason::NoRoom)?;
             Udp::new_checked(bytes.get_mut(from..).ok_or(DropReason::NoRoom)?)?.fill_checksum(src, dst);

@@ -9,8 +9,9 @@
 
 use super::{HEADER, decap, pad};
 use crate::proof::{InnerProof, SealProof};
+use crate::steps::Steps;
 use crate::{headers, lengths, nat, transport, tunnel};
-use crypto::{OpenOp, SealOp};
+use crypto::{OpenOp, SealOp, UnitFailed};
 use sadb::sa::{Counters, Encapsulation, HeaderPolicy, Key, SaProtocol, Shape, Tfc};
 use sadb::{InboundSa, Mode, OutboundSa, SaConfig};
 use std::array::from_fn;
@@ -229,6 +230,50 @@ pub fn seal<'a>(
     }
 }
 
+/// Do a part of [`seal`]: about as much as `octets` octets of payload take, which what was done is taken off. Returns the
+/// proof once all slots are sealed; `None` while there is more to do.
+///
+/// # Errors
+/// Those of [`seal`].
+pub fn seal_step<'a>(
+    key: &Key,
+    shape: Shape,
+    first: u64,
+    slots: impl Iterator<Item = &'a mut [u8]>,
+    steps: &mut Steps,
+    octets: &mut usize,
+) -> Result<Option<SealProof>, DropReason> {
+    let Key::Esp(key) = key else { return Err(DropReason::WrongProtocol) };
+    *octets = (*octets).max(1);
+    let mut slots = slots.zip(first..);
+    let sealed = steps.go_on(first).and_then(|()| {
+        for _ in 0..steps.place {
+            slots.next();
+        }
+        for (slot, sequence) in slots.by_ref() {
+            if *octets == 0 {
+                return Ok(None);
+            }
+            match key.seal_step(seal_op(shape, slot, sequence)?, &mut steps.state, octets) {
+                Ok(true) => steps.place += 1,
+                Ok(false) => return Ok(None),
+                Err(UnitFailed) => {
+                    slot.fill(0);
+                    return Err(DropReason::UnitFailed);
+                }
+            }
+        }
+        Ok(Some(SealProof::done()))
+    });
+    if sealed == Err(DropReason::UnitFailed) {
+        slots.for_each(|(slot, _)| slot.fill(0));
+    }
+    if sealed != Ok(None) {
+        steps.clear();
+    }
+    sealed
+}
+
 /// Leave no octet of payload in a batch that was not sealed, wherever the unit has put it, nor in the slots behind it.
 #[cold]
 fn wipe<'a>(batch: &mut [SealOp<'_>], slots: impl Iterator<Item = (&'a mut [u8], u64)>) {
@@ -384,6 +429,49 @@ pub fn compute_batch(
         }
     }
     ops.compute(key);
+}
+
+/// Do a part of [`compute_batch`], for all datagrams of a burst: about as much as `octets` octets take, which what was done
+/// is taken off. Returns whether all is done.
+pub fn compute_step(
+    key: &Key,
+    shape: Shape,
+    datagrams: &mut [u8],
+    (stride, lead): (usize, usize),
+    opened: &mut [Opened],
+    steps: &mut Steps,
+    octets: &mut usize,
+) -> bool {
+    let first = opened.first().map_or(0, |first| first.sequence);
+    let (Key::Esp(key), Ok(())) = (key, steps.go_on(first)) else {
+        steps.clear();
+        return true;
+    };
+    *octets = (*octets).max(1);
+    let rest = datagrams.chunks_mut(stride.max(1)).zip(opened).skip(steps.place);
+    for (datagram, opened) in rest {
+        if opened.dropped == Some(NOT_PROVED)
+            && let Some(esp) = datagram.get_mut(lead..)
+            && let Some(op) = decap::open_op(shape, esp, opened.sequence)
+        {
+            if *octets == 0 {
+                return false;
+            }
+            match key.open_step(op, &mut steps.state, octets) {
+                Ok(None) => return false,
+                Ok(Some(true)) => opened.dropped = None,
+                Ok(Some(false)) => {}
+                Err(UnitFailed) => {
+                    // What is in there may be the plaintext of a packet that nobody has found authentic.
+                    esp.fill(0);
+                    opened.dropped = Some(DropReason::UnitFailed);
+                }
+            }
+        }
+        steps.place += 1;
+    }
+    steps.clear();
+    true
 }
 
 /// What a transform is to open of a batch, with the place for the result of each.

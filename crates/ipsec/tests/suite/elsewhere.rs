@@ -1,11 +1,11 @@
-//! The cipher's work on another thread: what it gives is, octet for octet, what the owner's own thread gives. The job
-//! has no part of the association, which may be gone meanwhile.
+//! The cipher's work on another thread, and in steps: what it gives is, octet for octet, what the owner's own thread
+//! gives at once. The job has no part of the association, which may be gone meanwhile.
 
 use crate::auth::{ah_config, ah_suites, esp_suites, sha256};
 use crate::support::*;
 use crypto::SuiteId;
 use ipsec::slot::{self, Opened};
-use ipsec::{Codec, Outer};
+use ipsec::{Codec, Outer, Steps};
 use proptest::prelude::*;
 use sadb::sa::Key;
 use sadb::{InboundSa, Mode, OutboundSa, SaConfig};
@@ -61,6 +61,31 @@ fn open_apart(sa: &mut InboundSa, bytes: &[u8]) -> Result<Vec<u8>, DropReason> {
     ipsec::finish_open(sa, packet, &outer, &job, authentic, &mut pool()).map(|packet| packet.bytes().to_vec())
 }
 
+/// Do steps of so many octets until there is a result.
+fn in_steps<T>(octets: usize, mut step: impl FnMut(&mut usize) -> Option<T>) -> T {
+    (0..100_000).find_map(|_| step(&mut octets.clone())).unwrap()
+}
+
+fn seal_in_steps(sa: &mut OutboundSa, packet: &[u8], octets: usize) -> Result<Vec<u8>, DropReason> {
+    let limit = usize::from(sa.config().path_mtu);
+    let mut packet = scheduled_out(packet);
+    let done = ipsec::prepare_seal_member(sa, &mut packet, limit, &mut Codec::default()).and_then(|job| {
+        let mut steps = Steps::default();
+        in_steps(octets, |octets| job.step(sa.key(), packet.bytes_mut(), &mut steps, octets).transpose())
+    });
+    ipsec::finish_seal(sa, packet, done, &mut pool()).map(|packet| packet.bytes().to_vec())
+}
+
+fn open_in_steps(sa: &mut InboundSa, bytes: &[u8], octets: usize) -> Result<Vec<u8>, DropReason> {
+    let outer = find(bytes);
+    let mut packet = scheduled_in(bytes);
+    let job = ipsec::prepare_open(sa, &packet, &outer)?;
+    let mut steps = Steps::default();
+    let authentic =
+        in_steps(octets, |octets| job.step(sa.key(), packet.bytes_mut(), &mut steps, octets).transpose());
+    ipsec::finish_open(sa, packet, &outer, &job, authentic, &mut pool()).map(|packet| packet.bytes().to_vec())
+}
+
 fn open_here(sa: &mut InboundSa, bytes: &[u8]) -> Result<Vec<u8>, DropReason> {
     ipsec::decap(sa, scheduled_in(bytes), &find(bytes), &mut pool()).map(|packet| packet.bytes().to_vec())
 }
@@ -70,14 +95,17 @@ fn seal_here(sa: &mut OutboundSa, packet: &[u8]) -> Result<Vec<u8>, DropReason> 
     sealed.map(|packet| packet.bytes().to_vec())
 }
 
-/// Both ways to work on the same packets, one of which is damaged and one of which comes twice.
+/// All ways to work on the same packets, one of which is damaged and one of which comes twice.
 fn compare(config: &SaConfig, v6: bool, lengths: &[usize], damaged: usize) {
     let (mut out_here, mut in_here) = pair(config);
     let (mut out_apart, mut in_apart) = pair(config);
+    let (mut out_steps, mut in_steps) = pair(config);
     for (index, len) in lengths.iter().enumerate() {
         let packet = alice_to_bob(v6, 0, *len);
         let sealed = seal_here(&mut out_here, &packet);
         assert_eq!(sealed, seal_apart(&mut out_apart, &packet), "sealing {len} octets");
+        let octets = 1 + len % 300;
+        assert_eq!(sealed, seal_in_steps(&mut out_steps, &packet, octets), "sealing {len} octets in steps");
         let Ok(mut sealed) = sealed else { continue };
         if index == damaged
             && let Some(last) = sealed.last_mut()
@@ -87,10 +115,17 @@ fn compare(config: &SaConfig, v6: bool, lengths: &[usize], damaged: usize) {
         for _ in 0..2 {
             let opened = open_here(&mut in_here, &sealed);
             assert_eq!(opened, open_apart(&mut in_apart, &sealed), "opening {len} octets");
+            assert_eq!(
+                opened,
+                open_in_steps(&mut in_steps, &sealed, octets),
+                "opening {len} octets in steps"
+            );
         }
     }
     assert_eq!(out_here.counters, out_apart.counters);
     assert_eq!(in_here.counters, in_apart.counters);
+    assert_eq!(out_here.counters, out_steps.counters);
+    assert_eq!(in_here.counters, in_steps.counters);
     assert_eq!(out_here.next_sequence(), out_apart.next_sequence());
 }
 
@@ -127,7 +162,8 @@ proptest! {
     /// A batch in slots, sealed and opened, with damaged, repeated and short datagrams in it.
     #[test]
     fn slots_elsewhere_are_slots_here(
-        suite in proptest::sample::select(SUITES.to_vec()),
+        suite in proptest::sample::select(SUITES.into_iter().chain(esp_suites()).collect::<Vec<_>>()),
+        octets in 1..2000usize,
         count in 1..=slot::BATCH,
         len in 60..900usize,
         damaged in 0..20usize,
@@ -135,9 +171,11 @@ proptest! {
     ) {
         let config = outbound_config(Mode::Tunnel, suite, false);
         let (mut sender, _) = pair(&config);
-        let sealed = slots(&mut sender, count, len, false);
-        let (mut again, _) = pair(&config);
-        prop_assert_eq!(&sealed, &slots(&mut again, count, len, true));
+        let sealed = slots(&mut sender, count, len, Way::Here);
+        for way in [Way::Apart, Way::Steps(octets)] {
+            let (mut again, _) = pair(&config);
+            prop_assert_eq!(&sealed, &slots(&mut again, count, len, way));
+        }
 
         let stride = sealed.len() / count;
         let mut sealed = sealed;
@@ -149,12 +187,13 @@ proptest! {
         }
         sealed.truncate(sealed.len() - usize::from(damaged == count) * 3);
         let (_, mut here) = pair(&config);
-        let (_, mut apart) = pair(&config);
-        let left = open_slots(&mut here, sealed.clone(), stride, false);
-        let right = open_slots(&mut apart, sealed, stride, true);
+        let left = open_slots(&mut here, sealed.clone(), stride, Way::Here);
         prop_assert!(left.0.iter().any(|opened| opened.dropped.is_none()) || count <= 2);
-        prop_assert_eq!(left, right);
-        prop_assert_eq!(here.counters, apart.counters);
+        for way in [Way::Apart, Way::Steps(octets)] {
+            let (_, mut other) = pair(&config);
+            prop_assert_eq!(&left, &open_slots(&mut other, sealed.clone(), stride, way));
+            prop_assert_eq!(&here.counters, &other.counters);
+        }
     }
 
     /// A member of a bundle: ESP in AH, both elsewhere.
@@ -180,8 +219,19 @@ proptest! {
     }
 }
 
+/// Where the cipher's work is done.
+#[derive(Clone, Copy)]
+enum Way {
+    /// At once.
+    Here,
+    /// On another thread.
+    Apart,
+    /// In steps of so many octets.
+    Steps(usize),
+}
+
 /// Datagrams of `count` packets, sealed in slots.
-fn slots(sa: &mut OutboundSa, count: usize, len: usize, apart: bool) -> Vec<u8> {
+fn slots(sa: &mut OutboundSa, count: usize, len: usize, way: Way) -> Vec<u8> {
     let packet = alice_to_bob(false, 0, len);
     let frame = slot::Frame::new(sa, &packet, &Headers::parse(&packet).unwrap()).unwrap();
     let stride = frame.slot_len(packet.len());
@@ -193,15 +243,29 @@ fn slots(sa: &mut OutboundSa, count: usize, len: usize, apart: bool) -> Vec<u8> 
         frame.write(slot, packet.len(), sequence).unwrap();
     }
     let (key, shape): (Key, _) = (sa.key().clone(), sa.shape());
+    let sealed = octets.clone();
     let work = move || {
+        let mut octets = sealed;
         slot::seal(&key, shape, first, octets.chunks_mut(stride)).unwrap();
         octets
     };
-    if apart { elsewhere(work) } else { work() }
+    match way {
+        Way::Here => work(),
+        Way::Apart => elsewhere(work),
+        Way::Steps(most) => {
+            let mut steps = Steps::default();
+            in_steps(most, |most| {
+                let slots = octets.chunks_mut(stride);
+                slot::seal_step(sa.key(), shape, first, slots, &mut steps, most).transpose()
+            })
+            .unwrap();
+            octets
+        }
+    }
 }
 
 /// The datagrams after opening, and what became of each.
-fn open_slots(sa: &mut InboundSa, octets: Vec<u8>, stride: usize, apart: bool) -> (Vec<Opened>, Vec<u8>) {
+fn open_slots(sa: &mut InboundSa, octets: Vec<u8>, stride: usize, way: Way) -> (Vec<Opened>, Vec<u8>) {
     let ends = sa.config().endpoints;
     let outer = OuterHeader {
         src: ends.remote,
@@ -214,16 +278,23 @@ fn open_slots(sa: &mut InboundSa, octets: Vec<u8>, stride: usize, apart: bool) -
     };
     let mut octets = octets;
     let mut opened = vec![Opened::NONE; octets.len().div_ceil(stride)];
-    if !apart {
+    if matches!(way, Way::Here) {
         slot::open(sa, Time(1), &outer, &mut octets, (stride, 0), &mut opened);
         return (opened, octets);
     }
     slot::prepare_batch(sa, &octets, (stride, 0), &mut opened);
     let (key, shape) = (sa.key().clone(), sa.shape());
-    let (mut opened, mut octets) = elsewhere(move || {
-        slot::compute_batch(&key, shape, &mut octets, (stride, 0), &mut opened);
-        (opened, octets)
-    });
+    if let Way::Steps(most) = way {
+        let (mut steps, ends) = (Steps::default(), (stride, 0));
+        in_steps(most, |most| {
+            slot::compute_step(&key, shape, &mut octets, ends, &mut opened, &mut steps, most).then_some(())
+        });
+    } else {
+        (opened, octets) = elsewhere(move || {
+            slot::compute_batch(&key, shape, &mut octets, (stride, 0), &mut opened);
+            (opened, octets)
+        });
+    }
     slot::finish_batch(sa, Time(1), &outer, &mut octets, (stride, 0), &mut opened);
     (opened, octets)
 }
@@ -261,11 +332,25 @@ fn the_lifetime_knows_of_jobs_under_way() {
 fn what_is_not_computed_is_not_opened() {
     let config = outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false);
     let (mut sender, mut sa) = pair(&config);
-    let octets = slots(&mut sender, 2, 100, false);
+    let octets = slots(&mut sender, 2, 100, Way::Here);
     let mut opened = [Opened::NONE; 2];
     slot::prepare_batch(&sa, &octets, (octets.len() / 2, 0), &mut opened);
     assert!(opened.iter().all(|opened| opened.dropped == Some(DropReason::AuthFailed)));
     slot::compute_batch(&Key::None, sa.shape(), &mut octets.clone(), (octets.len() / 2, 0), &mut opened);
     assert!(opened.iter().all(|opened| opened.dropped == Some(DropReason::AuthFailed)));
     assert_eq!(sa.age(Time(1)), None);
+}
+
+/// Who gives a burst up in the middle and forgets to say so seals no other one as if its first packets were done.
+#[test]
+fn steps_of_one_burst_do_not_go_on_with_another() {
+    let config = outbound_config(Mode::Tunnel, "aes256ctr-sha256".parse().unwrap(), false);
+    let (sa, _) = pair(&config);
+    let (mut steps, mut octets) = (Steps::default(), vec![1; 500]);
+    let mut step = |first, slots: &mut [u8]| {
+        slot::seal_step(sa.key(), sa.shape(), first, slots.chunks_mut(100), &mut steps, &mut 20)
+    };
+    assert_eq!(step(1, &mut octets), Ok(None));
+    assert_eq!(step(6, &mut octets), Err(DropReason::UnitFailed));
+    assert_eq!(octets, [0; 500]);
 }
