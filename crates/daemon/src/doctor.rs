@@ -11,7 +11,7 @@ mod queues;
 
 use api::{Check, CheckState};
 
-use crate::policy_store;
+use crate::{policy_store, priorities};
 use config::Config;
 use finding::check;
 
@@ -126,6 +126,7 @@ pub fn quick_checks(config: Option<&Config>) -> Vec<Check> {
         out.push(outer::pins(config));
         out.push(uplinks(config));
         out.extend(outer::io(config));
+        out.extend(priorities::check(config));
         out.extend(crate::gateway::checks(config));
         out.extend(
             policy_of(config)

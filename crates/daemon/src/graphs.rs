@@ -18,6 +18,7 @@ use sockmon::QueueSplit;
 use wire::AppId;
 
 use crate::graph_store::GraphText;
+use crate::priorities;
 use crate::socket_queues::PlannedSockets;
 use crate::start::RunError;
 use crate::tun_queues::PlannedQueues;
@@ -79,6 +80,8 @@ pub struct GraphMaker {
     suites: BTreeMap<String, SuiteId>,
     /// The length of a queue of the TUN, in packets.
     queue_len: u32,
+    /// The reason why priorities of classes do nothing on this host.
+    no_priorities: Option<&'static str>,
 }
 
 impl GraphMaker {
@@ -88,7 +91,8 @@ impl GraphMaker {
         let mut house = House { libraries, ..house_of(config) };
         house.costs = costs(registry);
         let suites = registry.suites().all().map(|suite| (suite.to_string(), suite)).collect();
-        GraphMaker { house, suites, queue_len: config.tun.queue }
+        let no_priorities = priorities::obstacle(config);
+        GraphMaker { house, suites, queue_len: config.tun.queue, no_priorities }
     }
 
     /// The most queues of the TUN, and the most UDP sockets of a family, that a graph can have.
@@ -137,7 +141,8 @@ impl GraphMaker {
         let unnamed = named(&loaded.description, Field::Association).into_iter().map(|name| {
             format!("associations have no names yet, so a rule for `{name}` matches nothing; match by `spi` or `peer`")
         });
-        let notes = unknown.chain(unnamed).collect();
+        let priorities = outbound.graph().priorities().and(self.no_priorities).map(priorities::note);
+        let notes = unknown.chain(unnamed).chain(priorities).collect();
         Ok(PreparedGraph { loaded, outbound, inbound, queues, sockets, notes })
     }
 

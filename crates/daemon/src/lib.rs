@@ -39,6 +39,7 @@ mod network_stack;
 mod paths;
 pub mod plane;
 pub mod policy_store;
+mod priorities;
 mod probing;
 mod reservations;
 pub mod run;

@@ -419,6 +419,8 @@ fn bring_up(
         errors,
         heard: Vec::new(),
         units: UnitThreads::default(),
+        takes_priorities: has_graph && netio::udp::takes_priorities(),
+        priorities: None,
     };
     let frames = frames_in.unwrap_or_default();
     let inbound_thread = InboundThread {

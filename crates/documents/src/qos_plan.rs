@@ -27,6 +27,10 @@ pub const SLICED: &str = "sliced unit";
 const FRAMES: &str = "where outer packets arrive as frames (`outer` in [io]), all classes wait in one socket for each \
                       device, which is part of no delay";
 
+/// What the priorities of classes need of the host.
+const PRIORITIES: &str = "`socket_priority` needs Linux 6.14 and outer = \"udp\" in [io], and packets leave without it \
+                          elsewhere: `ravelin doctor` says what holds here";
+
 /// The document that says that a graph is sound.
 pub fn sound(graph: &LoadedGraph, house: &House) -> QosCheck {
     let classes = class_names(&graph.description);
@@ -150,6 +154,9 @@ pub fn plan(graph: &LoadedGraph, house: &House, measured: bool) -> QosPlan {
             "the unit `{}` is sliced: no bound is proved for classes that wait for its steps",
             unit.name.value
         ));
+    }
+    if description.classes.iter().any(|class| class.socket_priority.is_some()) {
+        notes.push(PRIORITIES.to_owned());
     }
     notes.extend(apart(description));
     notes.extend(unchecked(description, house));

@@ -48,7 +48,7 @@ impl ClearSender {
             if headers.dst.is_ipv4() { &self.v4 } else { self.v6.as_ref().ok_or(DropReason::Unroutable)? };
         let to = SockAddr::from(SocketAddr::new(headers.dst, 0));
         let whole = &family.whole;
-        match send_whole(whole, &to, bytes, mark) {
+        match send_whole(whole, &to, bytes, mark, None) {
             Err(DropReason::TooBig) => family.send_in_fragments(bytes, &headers, mark),
             answer => answer,
         }
@@ -101,7 +101,7 @@ impl Family {
         }
         let socket = self.fragmenting.iter().find(|(number, _)| *number == headers.protocol);
         let (_, socket) = socket.ok_or(DropReason::TooBig)?;
-        Outgoing { headers, port: 0, mark, payload: headers.upper(packet) }.send(socket)
+        Outgoing { headers, port: 0, mark, priority: None, payload: headers.upper(packet) }.send(socket)
     }
 }
 

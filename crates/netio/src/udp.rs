@@ -12,6 +12,7 @@
 mod burst;
 mod control;
 mod holder;
+mod priority;
 mod queues;
 mod receive;
 mod send;
@@ -21,6 +22,8 @@ pub use burst::SendResult;
 pub(crate) use burst::send_many;
 pub(crate) use control::IPV6_FLOWINFO;
 pub use holder::{Holder, holders};
+pub(crate) use priority::PriorityMessage;
+pub use priority::takes_priorities;
 pub use queues::GivenUp;
 pub use receive::Received;
 pub(crate) use receive::{ArrivedDatagram, receive};

@@ -11,7 +11,7 @@ use crate::ipv4::{self, Ipv4Repr};
 use crate::ipv6::{self, Ipv6Repr};
 use crate::packet::{Evidence, Next};
 use crate::udp::{self, Udp, UdpRepr};
-use crate::{AppId, Buf, Meta, Packet, Pool, Time, WireError, protocol, stage};
+use crate::{AggregateId, AppId, Buf, Meta, Packet, Pool, Time, WireError, protocol, stage};
 use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -58,6 +58,8 @@ pub struct BurstMeta {
     pub spi: u32,
     /// The application that sends. It is set outbound only.
     pub app: AppId,
+    /// The class of the datagrams, where a graph gave them one. It is set outbound only.
+    pub aggregate: AggregateId,
     /// Octets of the inner packets, for counters. It is set outbound only.
     pub inner_len: u32,
 }

@@ -3,6 +3,7 @@
 
 mod exchange;
 mod foreign;
+mod priorities;
 mod reserved;
 mod units;
 

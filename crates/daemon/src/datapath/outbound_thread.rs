@@ -16,10 +16,13 @@ use netio::raw::{RawReceiver, RawSender};
 use netio::tun::{FromTun, Tun};
 use netio::udp::UdpTransport;
 use netio::{clock, poll};
+use qos::graph::Priorities;
 use sadb::Spi;
 use wire::Marks;
 use wire::ip::{self, Headers};
-use wire::{AcquireId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp};
+use wire::{
+    AcquireId, AggregateId, AppId, Burst, DropReason, Packet, Pool, Time, ipv4, ipv6, protocol, stage, udp,
+};
 
 use super::{
     BATCH, DeviceStats, DropLog, Due, EventSender, GraphExchange, HOUSEKEEPING, RECOVERY, SaEnd, UnitThreads,
@@ -185,6 +188,10 @@ pub struct OutboundThread {
     pub heard: Vec<Packet<stage::Raw>>,
     /// The threads of units that answer later.
     pub units: UnitThreads<SealWork>,
+    /// The kernel takes a priority beside each packet.
+    pub takes_priorities: bool,
+    /// The priorities of the graph's classes; `None`: no class has one, or the kernel takes none.
+    pub priorities: Option<Box<Priorities>>,
 }
 
 impl OutboundThread {
@@ -354,7 +361,8 @@ impl OutboundThread {
                     if headers.protocol == protocol::UDP && !is_to_be_cut(half, &packet, &headers) =>
                 {
                     self.send_bare(half, pool);
-                    self.udp.send(&packet)
+                    let priority = self.priority_of(packet.meta.aggregate);
+                    self.udp.send_with_priority(&packet, priority)
                 }
                 Ok(headers) => {
                     // Fragments are made here, so here it counts what is known of the path.
@@ -365,7 +373,8 @@ impl OutboundThread {
                     };
                     let mtu = path.map_or(half.mtus.raw, usize::from);
                     let (losses, unsent, mut too_big) = (&mut half.losses, &mut half.unsent, false);
-                    self.raw.send(packet, mtu, pool, &mut |peer, spi, answer| {
+                    let priority = self.priority_of(packet.meta.aggregate);
+                    self.raw.send(packet, mtu, priority, pool, &mut |peer, spi, answer| {
                         note(losses, unsent, (peer, Spi(spi)), answer);
                         too_big |= answer == Err(DropReason::TooBig);
                     });
@@ -394,6 +403,12 @@ impl OutboundThread {
         pool.put(packet.into_buf());
     }
 
+    /// The priority that what leaves in a class has for the queueing disciplines of the uplink; `None`: the kernel's choice.
+    #[inline]
+    fn priority_of(&self, class: AggregateId) -> Option<u32> {
+        self.priorities.as_ref()?.of_class(class)
+    }
+
     /// Send the bare packets that wait: nothing is to overtake them, or nothing follows them.
     #[inline]
     fn send_bare(&mut self, half: &mut OutboundHalf, pool: &mut Pool) {
@@ -415,7 +430,10 @@ impl OutboundThread {
                 Outcome::Burst(burst) => {
                     self.send_bare(half, pool);
                     let framed = frames::send_burst(&mut self.frames, &burst);
-                    let sent = framed.unwrap_or_else(|| self.udp.send_burst(&burst));
+                    let sent = framed.unwrap_or_else(|| {
+                        let priority = self.priority_of(burst.meta.aggregate);
+                        self.udp.send_burst_with_priority(&burst, priority)
+                    });
                     half.losses.burst(&burst, &sent);
                     let way = (burst.header.dst, Spi(burst.meta.spi));
                     match sent.dropped {

@@ -6,7 +6,7 @@
 
 use qos::Amount;
 use qos::graph::description::HookPoint;
-use wire::{Burst, DropReason, Meta, Pool, Time, ip, stage};
+use wire::{AggregateId, Burst, DropReason, Meta, Pool, Time, ip, stage};
 
 use super::Stages;
 use super::finished::Finished;
@@ -127,7 +127,7 @@ impl Stages {
                         copy.from = cx.out.len();
                         queues.state.copy_again(copy);
                     }
-                    let marked = |outcome| with_marks(outcome, &due.meta);
+                    let marked = |outcome| with_marks(with_class(outcome, due.meta.aggregate), &due.meta);
                     cx.out.extend(finished.outcomes().map(marked));
                 }
             } else {
@@ -212,6 +212,17 @@ fn in_cell(outcome: Outcome, pool: &mut Pool) -> Outcome {
         }
         outcome => outcome,
     }
+}
+
+/// Give an outcome the class with which it left the queues, since a component behind cryptography may have changed it.
+fn with_class(mut outcome: Outcome, class: AggregateId) -> Outcome {
+    match &mut outcome {
+        Outcome::Send(packet) => packet.meta.aggregate = class,
+        Outcome::Clear(packet) => packet.meta.aggregate = class,
+        Outcome::Burst(burst) => burst.meta.aggregate = class,
+        Outcome::Reply(..) | Outcome::Held(_) | Outcome::Drop(_) => {}
+    }
+    outcome
 }
 
 /// Write what components noted into the outermost header: its DSCP, and that it met congestion (RFC 3168).

@@ -186,6 +186,82 @@ fn packets_of_two_classes_are_in_no_burst_together() {
     assert_eq!(tos, [[EF; 20], [0; 20]].concat());
 }
 
+/// The type of service and the name of the class of each piece that left, in their order.
+fn classes(sender: &Sender, outcomes: &[Outcome]) -> Vec<(u8, String)> {
+    let graph = sender.engine.graph().unwrap().graph();
+    let mut all = Vec::new();
+    for outcome in outcomes {
+        let (tos, class, count) = match outcome {
+            Outcome::Send(packet) => {
+                let tos = wire::ip::Headers::parse(packet.bytes()).unwrap().tos;
+                (tos, packet.meta.aggregate, 1)
+            }
+            Outcome::Burst(burst) => (burst.header.tos, burst.meta.aggregate, burst.count()),
+            _ => continue,
+        };
+        let name = graph.aggregates().name(class).unwrap_or_default();
+        all.extend(std::iter::repeat_n((tos, name.to_owned()), count));
+    }
+    all
+}
+
+/// Datagrams of both classes, and a stream, with what was done to them before their turn; the classes with which they left.
+fn classes_that_left(
+    text: &str,
+    configs: &[SaConfig],
+    before: impl FnOnce(&mut Sender),
+) -> Vec<(u8, String)> {
+    let mut alice = sender(mandatory(), configs, text);
+    for n in 0..40 {
+        receive(&mut alice, datagram(if n % 2 == 0 { EF } else { 0 }, 400));
+    }
+    receive(&mut alice, tcp_super(false, 5, 1000, 8_000).0);
+    let mut out = Vec::new();
+    alice.engine.look_up(NOW, 1000, &mut alice.pool, &mut out);
+    before(&mut alice);
+    work(&mut alice, NOW, &mut out);
+    assert_eq!(reasons(&out), []);
+    classes(&alice, &out)
+}
+
+#[test]
+fn what_leaves_has_the_class_in_which_it_waited_whatever_way_it_goes() {
+    let transport = SaConfig { mode: Mode::Transport, ..gcm() };
+    let nothing = |_: &mut Sender| ();
+    // Decided again: the class is not that of the policy, which names none.
+    let anew = |alice: &mut Sender| alice.engine.set_policy(Arc::new(mandatory()));
+    let worker = format!("{TWO}\n{WORKER}");
+    let ways = [
+        classes_that_left(TWO, &[gcm()], nothing),
+        classes_that_left(TWO, &[transport], nothing),
+        classes_that_left(TWO, &[gcm()], anew),
+        classes_that_left(&worker, &[gcm()], nothing),
+    ];
+    for (at, left) in ways.into_iter().enumerate() {
+        let count = |tos, class: &str| left.iter().filter(|one| **one == (tos, class.to_owned())).count();
+        // The stream has eight segments.
+        assert_eq!((count(EF, "ef"), count(0, "be"), left.len()), (20, 28, 48), "way {at}: {left:?}");
+    }
+}
+
+#[test]
+fn what_a_policer_behind_cryptography_gives_another_class_leaves_in_that() {
+    let text = "[class.ef]\nmatch = [{ dscp = [\"EF\"] }]\n[class.be]\nmatch = \"rest\"\n\
+                [unit.inline]\nkind = \"inline\"\n\
+                [[hook]]\nat = \"1a\"\nchain = [{ kind = \"classify\", by = \"rules\" }]\n\
+                [[hook]]\nat = \"2a\"\nchain = [{ kind = \"police\", class = \"ef\", rate = \"8kbit\", \
+                burst = \"1600B\", excess = \"be\" }]\n";
+    let mut alice = sender(mandatory(), &[gcm()], text);
+    let mut out = Vec::new();
+    for _ in 0..10 {
+        receive(&mut alice, datagram(EF, 1000));
+        work(&mut alice, NOW, &mut out);
+    }
+    let left = classes(&alice, &out);
+    let of = |class: &str| left.iter().filter(|(tos, name)| (*tos, name.as_str()) == (EF, class)).count();
+    assert_eq!((of("ef"), of("be")), (1, 9), "{left:?}");
+}
+
 #[test]
 fn a_class_that_is_full_loses_its_own_packets_alone() {
     let mut alice = sender(mandatory(), &[gcm()], TWO);

@@ -3,7 +3,7 @@
 use super::BUFFER;
 use crate::error::{IoContext, Result};
 use crate::sockopt;
-use crate::udp::{patiently, send_many};
+use crate::udp::{PriorityMessage, patiently, send_many, send_whole};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -32,7 +32,15 @@ pub struct RawSender {
 #[derive(Debug)]
 struct Lane {
     socket: Socket,
-    waiting: Vec<(Packet<stage::Outer>, IpAddr)>,
+    waiting: Vec<Waiting>,
+}
+
+/// A packet that waits for the call.
+#[derive(Debug)]
+struct Waiting {
+    packet: Packet<stage::Outer>,
+    dst: IpAddr,
+    priority: Option<PriorityMessage>,
 }
 
 impl RawSender {
@@ -53,12 +61,14 @@ impl RawSender {
 
     /// Take an outer packet, to leave with the next call: [`RawSender::flush`], or when there are enough. One that may be
     /// fragmented, and does not fit the device, leaves in fragments that fit `path_mtu`; for the others that is
-    /// [`DropReason::TooBig`]. `answered` hears of each packet, with its destination and SPI, whether the kernel took it;
-    /// buffers go to `pool`.
+    /// [`DropReason::TooBig`]. `priority` is that of the packet for the queueing disciplines of its device; `None` is the
+    /// kernel's choice. `answered` hears of each packet, with its destination and SPI, whether the kernel took it; buffers
+    /// go to `pool`.
     pub fn send(
         &mut self,
         mut packet: Packet<stage::Outer>,
         path_mtu: usize,
+        priority: Option<u32>,
         pool: &mut Pool,
         answered: &mut impl FnMut(IpAddr, u32, Answer),
     ) {
@@ -77,10 +87,11 @@ impl RawSender {
         };
         if packet.meta.may_fragment && packet.bytes().len() > path_mtu {
             lane.flush(pool, answered);
-            answered(headers.dst, packet.meta.spi, self.send_pieces(packet.bytes(), &headers, path_mtu));
+            let sent = self.send_pieces(packet.bytes(), &headers, path_mtu, priority);
+            answered(headers.dst, packet.meta.spi, sent);
             return pool.put(packet.into_buf());
         }
-        lane.waiting.push((packet, headers.dst));
+        lane.waiting.push(Waiting { packet, dst: headers.dst, priority: priority.map(PriorityMessage::new) });
         if lane.waiting.len() >= BATCH {
             lane.flush(pool, answered);
         }
@@ -100,6 +111,7 @@ impl RawSender {
         bytes: &[u8],
         headers: &Headers,
         path_mtu: usize,
+        priority: Option<u32>,
     ) -> std::result::Result<(), DropReason> {
         let (socket, id) = match (headers.version, &self.v6) {
             (4, _) => (&self.v4.socket, Ipv4::new_checked(bytes)?.id().into()),
@@ -118,8 +130,7 @@ impl RawSender {
                 None => return Ok(()),
                 Some(made) => made?,
             }
-            let bytes = piece.as_slice();
-            patiently(socket, || socket.send_to_with_flags(bytes, &to, libc::MSG_NOSIGNAL))?;
+            send_whole(socket, &to, piece.as_slice(), 0, priority)?;
         }
     }
 }
@@ -133,7 +144,7 @@ impl Lane {
             return;
         }
         self.transmit(answered);
-        self.waiting.drain(..).for_each(|(packet, _)| pool.put(packet.into_buf()));
+        self.waiting.drain(..).for_each(|waiting| pool.put(waiting.packet.into_buf()));
     }
 
     fn transmit(&self, answered: &mut impl FnMut(IpAddr, u32, Answer)) {
@@ -142,14 +153,17 @@ impl Lane {
         // SAFETY: mmsghdr is plain old data; all zeroes is a valid value of it.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
         let places = messages.iter_mut().zip(&mut parts).zip(&mut names);
-        for ((packet, dst), ((message, part), name)) in self.waiting.iter().zip(places) {
-            let bytes = packet.bytes();
+        for (waiting, ((message, part), name)) in self.waiting.iter().zip(places) {
+            let bytes = waiting.packet.bytes();
             *part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
             let header = &mut message.msg_hdr;
-            header.msg_namelen = name.set(*dst);
+            header.msg_namelen = name.set(waiting.dst);
             header.msg_name = std::ptr::from_mut(name).cast();
             header.msg_iov = part;
             header.msg_iovlen = 1;
+            if let Some(priority) = &waiting.priority {
+                (header.msg_control, header.msg_controllen) = priority.control();
+            }
         }
         let count = self.waiting.len().min(BATCH);
         let mut done = 0;
@@ -162,7 +176,8 @@ impl Lane {
                 full = sent.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock);
                 sent.inspect(|n| taken = *n)
             });
-            let mut those = self.waiting.iter().skip(done).map(|(packet, dst)| (*dst, packet.meta.spi));
+            let mut those =
+                self.waiting.iter().skip(done).map(|waiting| (waiting.dst, waiting.packet.meta.spi));
             those.by_ref().take(taken).for_each(|(dst, spi)| answered(dst, spi, Ok(())));
             done += taken;
             match sent {

@@ -26,6 +26,11 @@ impl UdpTransport {
     /// Send a burst from our port. One system call; if the route has no use for UDP_SEGMENT (EIO, EINVAL: a device without
     /// checksums, an XFRM policy, an old kernel), or the datagrams may be fragmented, one for all of them as single datagrams.
     pub fn send_burst(&self, burst: &Burst<stage::Outer>) -> SendResult {
+        self.send_burst_with_priority(burst, None)
+    }
+
+    /// Send a burst like [`UdpTransport::send_burst`], with a priority for the queueing disciplines of its device.
+    pub fn send_burst_with_priority(&self, burst: &Burst<stage::Outer>, priority: Option<u32>) -> SendResult {
         let header = &burst.header;
         let family = if header.dst.is_ipv4() { Family::V4 } else { Family::V6 };
         let refused = |reason| SendResult { dropped: Some(reason), ..SendResult::default() };
@@ -38,14 +43,14 @@ impl UdpTransport {
         let Some(sockets) = self.sockets_of(family) else { return refused(DropReason::Unroutable) };
         let to = SockAddr::from(SocketAddr::new(header.dst, header.dst_port));
         if header.may_fragment {
-            return one_by_one(&sockets.fragmenting, &to, burst);
+            return one_by_one(&sockets.fragmenting, &to, burst, priority);
         }
         if burst.count() == 1 {
-            return one_by_one(&sockets.whole, &to, burst);
+            return one_by_one(&sockets.whole, &to, burst, priority);
         }
         let Ok(stride) = u16::try_from(burst.stride()) else { return refused(DropReason::TooLong) };
         let mut control = Control::EMPTY;
-        let control_len = write_control(&mut control, header, Some(stride));
+        let control_len = write_control(&mut control, header, priority, Some(stride));
         let mut unfit = false;
         let sent = patiently(&sockets.whole, || {
             let sent = transmit(&sockets.whole, &to, burst.bytes(), &mut control, control_len);
@@ -54,17 +59,25 @@ impl UdpTransport {
         });
         match sent {
             Ok(()) => SendResult { datagrams: burst.count(), dropped: None, whole: true },
-            Err(_) if unfit => one_by_one(&sockets.whole, &to, burst),
+            Err(_) if unfit => one_by_one(&sockets.whole, &to, burst, priority),
             Err(reason) => refused(reason),
         }
     }
 }
 
 /// The control messages of every datagram of a burst; how many octets.
-fn write_control(control: &mut Control, header: &OuterHeader, stride: Option<u16>) -> usize {
+fn write_control(
+    control: &mut Control,
+    header: &OuterHeader,
+    priority: Option<u32>,
+    stride: Option<u16>,
+) -> usize {
     let mut writer = Writer::new(control);
     writer.source(header.src);
     writer.service(header.dst.is_ipv6(), header.tos, header.ttl);
+    if let Some(priority) = priority {
+        writer.priority(priority);
+    }
     if let Some(stride) = stride {
         writer.segment(stride);
     }
@@ -72,9 +85,14 @@ fn write_control(control: &mut Control, header: &OuterHeader, stride: Option<u16
 }
 
 /// sendmmsg(2): each datagram by itself, all with the same name and control messages.
-fn one_by_one(socket: &Socket, to: &SockAddr, burst: &Burst<stage::Outer>) -> SendResult {
+fn one_by_one(
+    socket: &Socket,
+    to: &SockAddr,
+    burst: &Burst<stage::Outer>,
+    priority: Option<u32>,
+) -> SendResult {
     let mut control = Control::EMPTY;
-    let control_len = write_control(&mut control, &burst.header, None);
+    let control_len = write_control(&mut control, &burst.header, priority, None);
     if burst.count() == 1 {
         let sent = patiently(socket, || transmit(socket, to, burst.bytes(), &mut control, control_len));
         return SendResult { datagrams: usize::from(sent.is_ok()), dropped: sent.err(), whole: true };

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The octets that every control message of one datagram or burst needs: packet information of IPv6 takes 40, and
-/// class, hop limit, losses and segment size take 24 each.
+/// class, hop limit, losses, priority and segment size take 24 each.
 pub(super) const ROOM: usize = 192;
 
 /// The control message with IPv6 flow information: `IPV6_FLOWINFO` of linux/in6.h.
@@ -157,6 +157,12 @@ impl<'a> Writer<'a> {
     /// Write the message that gives the datagram this mark, which needs CAP_NET_RAW.
     pub(super) fn mark(&mut self, mark: u32) {
         self.push(libc::SOL_SOCKET, libc::SO_MARK, &mark.to_ne_bytes());
+    }
+
+    /// Write the message that gives the datagram this priority among the queueing disciplines of its device. It stands
+    /// behind the type of service, of which the kernel makes a priority too: the last message counts.
+    pub(super) fn priority(&mut self, priority: u32) {
+        self.push(libc::SOL_SOCKET, libc::SO_PRIORITY, &priority.to_ne_bytes());
     }
 
     /// Write the message that has the kernel cut the payload into datagrams of `stride` octets (UDP_SEGMENT).

@@ -22,6 +22,15 @@ impl UdpTransport {
     /// Send an outer packet: IP without options, UDP from our port. Packets that may be fragmented are, by the kernel; for
     /// the others "does not fit the device" is [`DropReason::TooBig`].
     pub fn send(&self, packet: &Packet<stage::Outer>) -> Result<(), DropReason> {
+        self.send_with_priority(packet, None)
+    }
+
+    /// Send an outer packet like [`UdpTransport::send`], with a priority for the queueing disciplines of its device.
+    pub fn send_with_priority(
+        &self,
+        packet: &Packet<stage::Outer>,
+        priority: Option<u32>,
+    ) -> Result<(), DropReason> {
         let bytes = packet.bytes();
         let headers = Headers::parse(bytes)?;
         if headers.protocol != protocol::UDP || headers.fragment.is_some() || headers.has_options {
@@ -34,9 +43,8 @@ impl UdpTransport {
         let family = if headers.dst.is_ipv4() { Family::V4 } else { Family::V6 };
         let sockets = self.sockets_of(family).ok_or(DropReason::Unroutable)?;
         let socket = if packet.meta.may_fragment { &sockets.fragmenting } else { &sockets.whole };
-        let outgoing =
-            Outgoing { headers: &headers, port: datagram.dst_port(), mark: 0, payload: datagram.payload() };
-        outgoing.send(socket)
+        let (port, payload) = (datagram.dst_port(), datagram.payload());
+        Outgoing { headers: &headers, port, mark: 0, priority, payload }.send(socket)
     }
 }
 
@@ -47,6 +55,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) port: u16,
     /// The packet's mark; zero: none.
     pub(crate) mark: u32,
+    /// The packet's priority for queueing disciplines; `None`: the kernel's choice.
+    pub(crate) priority: Option<u32>,
     pub(crate) payload: &'a [u8],
 }
 
@@ -60,17 +70,29 @@ impl Outgoing<'_> {
         if self.mark != 0 {
             writer.mark(self.mark);
         }
+        if let Some(priority) = self.priority {
+            writer.priority(priority);
+        }
         let control_len = writer.len();
         patiently(socket, || transmit(socket, &to, self.payload, &mut control, control_len))
     }
 }
 
-/// A packet that has its own header, with a mark if that is not zero.
-pub(crate) fn send_whole(socket: &Socket, to: &SockAddr, packet: &[u8], mark: u32) -> Result<(), DropReason> {
+/// Send a packet that has its own header, with a mark if that is not zero, and a priority if there is one.
+pub(crate) fn send_whole(
+    socket: &Socket,
+    to: &SockAddr,
+    packet: &[u8],
+    mark: u32,
+    priority: Option<u32>,
+) -> Result<(), DropReason> {
     let mut control = Control::EMPTY;
     let mut writer = Writer::new(&mut control);
     if mark != 0 {
         writer.mark(mark);
+    }
+    if let Some(priority) = priority {
+        writer.priority(priority);
     }
     let control_len = writer.len();
     patiently(socket, || transmit(socket, to, packet, &mut control, control_len))

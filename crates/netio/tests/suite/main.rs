@@ -7,6 +7,7 @@ mod netns;
 mod packet;
 mod pcap;
 mod pcapng;
+mod priority;
 mod queues;
 mod raw;
 mod tun;

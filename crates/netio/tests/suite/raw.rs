@@ -84,7 +84,7 @@ fn is_empty(receiver: &mut RawReceiver, pool: &mut Pool) -> bool {
 fn send(sender: &mut RawSender, packets: Vec<Packet<stage::Outer>>) -> Vec<DropReason> {
     let (mut pool, mut reasons) = (pool(), Vec::new());
     for packet in packets {
-        sender.send(packet, 1500, &mut pool, &mut |_, _, answer| reasons.extend(answer.err()));
+        sender.send(packet, 1500, None, &mut pool, &mut |_, _, answer| reasons.extend(answer.err()));
     }
     sender.flush(&mut pool, &mut |_, _, answer| reasons.extend(answer.err()));
     reasons

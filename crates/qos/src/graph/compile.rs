@@ -19,6 +19,7 @@ use super::house::House;
 use super::kinds::{Component, Kind};
 use super::lint::lint;
 use super::peers::Peers;
+use super::priorities::Priorities;
 use super::running::{Graph, Slot};
 use super::spanned::Span;
 use crate::behaviour::{Classifier, Pacer, SettingsError};
@@ -125,7 +126,8 @@ impl Build<'_> {
         let classifier = self.classifier()?;
         let (dispatcher, queues) = self.dispatcher()?;
         let asks_association = self.asks_association();
-        Ok(Graph::new(
+        let priorities = self.priorities();
+        let graph = Graph::new(
             self.direction,
             slots,
             (before, classifier, self.classes()),
@@ -133,7 +135,18 @@ impl Build<'_> {
             self.aggregates,
             self.suites,
             (self.peers, asks_association),
-        ))
+        );
+        Ok(graph.with_priorities(priorities))
+    }
+
+    /// The priorities of this direction's classes.
+    fn priorities(&self) -> Option<Box<Priorities>> {
+        let classes =
+            self.description.classes.iter().filter(|class| class.direction.value.has(self.direction));
+        Priorities::of(classes.filter_map(|class| {
+            let priority = class.socket_priority.as_ref()?;
+            Some((self.class(&class.name.value), priority.value))
+        }))
     }
 
     /// The classes of this direction, one bit each.

@@ -111,6 +111,8 @@ pub struct Class {
     pub precedence: Option<Spanned<[u8; 3]>>,
     /// Whether strict priority is given to it without a policer.
     pub unpoliced: Spanned<bool>,
+    /// The priority that its sealed packets have for queueing disciplines (SO_PRIORITY); absent: the kernel chooses.
+    pub socket_priority: Option<Spanned<u32>>,
 }
 
 /// A point of the packet path, by its number in paper 002.

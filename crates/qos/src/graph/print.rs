@@ -7,6 +7,7 @@ use super::description::{
     Scheduler, Spanned, Unit, UnitKind,
 };
 use super::kinds::{Component, Profile, Setting, Value};
+use super::priorities::show_priority;
 use super::quantity::{show_octets, show_rate, show_share, show_time};
 use super::rules::{DSCP, Field, FieldValue, HEADERS, Matches, PROTOCOLS, Rule, word};
 
@@ -83,6 +84,9 @@ impl Printer {
         }
         if class.unpoliced.value {
             self.line("unpoliced", "true");
+        }
+        if let Some(priority) = &class.socket_priority {
+            self.line("socket_priority", &show_priority(priority.value));
         }
     }
 

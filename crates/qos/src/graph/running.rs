@@ -26,6 +26,7 @@ use super::chain::Chain;
 use super::counts::Counts;
 use super::description::HookPoint;
 use super::peers::Peers;
+use super::priorities::Priorities;
 use crate::amount::Amount;
 use crate::behaviour::foreign::Report;
 use crate::behaviour::{Classifier, Target};
@@ -99,6 +100,8 @@ pub struct Graph<T> {
     pub(super) aggregates: Aggregates,
     pub(super) suites: Vec<String>,
     pub(super) peers: Peers,
+    /// The priorities that classes have for queueing disciplines; `None`: no class has one.
+    priorities: Option<Box<Priorities>>,
     /// A rule of a class asks for what only the look-up tells.
     pub(super) asks_association: bool,
     pub(super) counts: Counts,
@@ -128,6 +131,7 @@ impl<T: 'static> Graph<T> {
             aggregates,
             suites,
             peers,
+            priorities: None,
             asks_association,
             counts,
             has_adopted: false,
@@ -137,6 +141,17 @@ impl<T: 'static> Graph<T> {
     /// The direction whose packets the graph is for.
     pub const fn direction(&self) -> Direction {
         self.direction
+    }
+
+    /// The same graph, with priorities of its classes.
+    #[must_use]
+    pub(super) fn with_priorities(self, priorities: Option<Box<Priorities>>) -> Graph<T> {
+        Graph { priorities, ..self }
+    }
+
+    /// The priorities that classes have for queueing disciplines; `None`: no class has one.
+    pub fn priorities(&self) -> Option<&Priorities> {
+        self.priorities.as_deref()
     }
 
     /// Whether the graph has the class.

@@ -164,15 +164,17 @@ fn class(name: Name) -> impl Strategy<Value = Class> {
     let matches =
         prop_oneof![vec(rule(), 0..3).prop_map(Matches::Rules), Just(Matches::Named), Just(Matches::Rest)];
     let precedence = option::of(spanned([0..64_u8, 0..64_u8, 0..64_u8]));
-    let rest =
-        (spanned(matches), direction(), option::of(spanned(number())), precedence, spanned(any::<bool>()));
-    rest.prop_map(move |(matches, direction, delay, precedence, unpoliced)| Class {
+    let delay = option::of(spanned(number()));
+    let priority = option::of(spanned(prop_oneof![any::<u32>(), 0..7_u32, Just(0x1_0010), Just(0x1_0000)]));
+    let rest = (spanned(matches), direction(), delay, precedence, spanned(any::<bool>()), priority);
+    rest.prop_map(move |(matches, direction, delay, precedence, unpoliced, socket_priority)| Class {
         name: name.clone(),
         matches,
         direction,
         delay,
         precedence,
         unpoliced,
+        socket_priority,
     })
 }
 

@@ -28,6 +28,7 @@ mod oracle_2698;
 mod oracle_4115;
 mod police;
 mod preset;
+mod priorities;
 mod queueing;
 mod red;
 mod reservation;

@@ -88,6 +88,8 @@ impl OutboundThread {
         let Some(GraphExchange { graph, classes, threads }) = half.exchange.take() else { return };
         half.engine.set_graph(now, Some(graph), pool, outcomes);
         let graph = half.engine.graph().map(OutboundGraph::graph);
+        let priorities = graph.and_then(|graph| graph.priorities()).filter(|_| self.takes_priorities);
+        self.priorities = priorities.map(|priorities| Box::new(priorities.clone()));
         self.units.adopt(
             threads,
             |name| graph?.dispatcher().find(name),

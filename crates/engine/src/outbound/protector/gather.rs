@@ -367,8 +367,13 @@ impl Gather {
         }
         let burst = Burst::begin(&turn, cx.pool.take(), outer, frame.slot_len(longest));
         let mut burst = burst.ok_or(DropReason::NoRoom)?;
-        burst.meta =
-            BurstMeta { received: meta.received, spi: sa.spi().0, app: meta.app, ..BurstMeta::default() };
+        burst.meta = BurstMeta {
+            received: meta.received,
+            spi: sa.spi().0,
+            app: meta.app,
+            aggregate: meta.aggregate,
+            ..BurstMeta::default()
+        };
         let mtu = ipsec::inner_mtu(sa.config());
         let (app, need) = (meta.app, meta.services);
         let first = First { flow, rule: meta.rule, cookie: meta.cookie, mark: meta.mark, len };

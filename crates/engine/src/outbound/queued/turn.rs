@@ -209,6 +209,8 @@ impl Stages {
                 return cx.discard(packet, reason, Some(&flow));
             }
         };
+        // The class in which it waited stays.
+        packet.meta.aggregate = meta.aggregate;
         let Some(association) = selection.association() else {
             self.leave(&meta);
             return match sent.is_start() {

@@ -14,6 +14,14 @@ pub(super) fn check(description: &Description, house: &House, faults: &mut Fault
             alone(&format!("the class `{}`", class.name.value), &class.matches.span, rules, faults);
         }
         precedence(class, faults);
+        if let Some(priority) = &class.socket_priority
+            && class.direction.value == Directions::Inbound
+        {
+            let message =
+                format!("`socket_priority` of `{}` does nothing: no packet of it is sent", class.name.value);
+            let remedy = "remove it, or have the class in both directions";
+            faults.add(&priority.span, Code::IdleProperty, message, remedy);
+        }
     }
     for tunnel in &description.tunnels {
         alone(&format!("the tunnel `{}`", tunnel.name.value), &tunnel.name.span, &tunnel.rules, faults);

@@ -13,7 +13,8 @@ use super::{Node, Reader};
 use crate::unit::MOST_AWAY;
 
 /// Keys of a class in either form.
-pub(super) const CLASS: &[&str] = &["match", "direction", "delay", "precedence", "unpoliced"];
+pub(super) const CLASS: &[&str] =
+    &["match", "direction", "delay", "precedence", "unpoliced", "socket_priority"];
 const HOOK: &[&str] = &["at", "unit", "direction", "chain", "from"];
 const CHILD: &[&str] = &["to", "weight", "share", "deadline"];
 const QUEUE: &[&str] = &["classes", "tunnel", "limit", "shape", "enqueue", "store", "dequeue"];
@@ -63,7 +64,10 @@ impl Reader {
         let unpoliced = table.get("unpoliced").and_then(|value| self.flag(value, "unpoliced"));
         let precedence = table.get("precedence").and_then(|value| self.precedence(value));
         let direction = self.direction(table);
-        Some(Class { name, matches, direction, delay, precedence, unpoliced: unpoliced.unwrap_or_default() })
+        let unpoliced = unpoliced.unwrap_or_default();
+        let socket_priority =
+            table.get("socket_priority").and_then(|value| self.socket_priority(value, "socket_priority"));
+        Some(Class { name, matches, direction, delay, precedence, unpoliced, socket_priority })
     }
 
     fn precedence(&mut self, value: &Node<'_>) -> Option<Spanned<[u8; 3]>> {

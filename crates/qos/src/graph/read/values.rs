@@ -5,6 +5,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::super::description::{Directions, Dispatch, Name, Span, Spanned};
 use super::super::fault::{Code, meant};
 use super::super::kinds::LARGEST;
+use super::super::priorities::{HandleFault, handle};
 use super::super::quantity;
 use super::{Node, Reader};
 
@@ -98,6 +99,31 @@ impl Reader {
                 None
             }
         }
+    }
+
+    /// A priority for queueing disciplines: a number, or a class as tc(8) writes it.
+    pub(super) fn socket_priority(&mut self, value: &Node<'_>, what: &str) -> Option<Spanned<u32>> {
+        let remedy = format!("write: {what} = 6, or a class of tc such as {what} = \"1:10\"");
+        let text = match value.get_ref() {
+            DeValue::Integer(_) => {
+                let number = self.count(value, what, (0, u32::MAX.into()))?;
+                return Some(Spanned::at(u32::try_from(number.value).ok()?, number.span));
+            }
+            DeValue::String(text) => text,
+            _ => {
+                self.wrong_type(value, what, "a number or a class of tc", remedy);
+                return None;
+            }
+        };
+        let (code, message) = match handle(text) {
+            Ok(priority) => return Some(Spanned::at(priority, self.of(value))),
+            Err(HandleFault::Form) => (Code::WrongType, format!("{text:?} is not a class as tc writes it")),
+            Err(HandleFault::Range) => {
+                (Code::OutOfRange, format!("{text:?} is not a class of tc: its numbers are from 1 to ffff"))
+            }
+        };
+        self.fault(self.of(value), code, message, remedy);
+        None
     }
 
     pub(super) fn measure(&mut self, value: &Node<'_>, what: &str, measure: Measure) -> Option<Spanned<u64>> {
