@@ -51,7 +51,7 @@ pub use srtcm::SrTcm;
 pub use tokens::{TokenBucket, TokenClock};
 pub use trtcm::TrTcm;
 pub use trtcm4115::TrTcm4115;
-pub use users::{Profile, Users};
+pub use users::{Profile, UserLimit, Users};
 
 use std::fmt;
 

@@ -44,4 +44,4 @@ pub use component::{
     About, Admit, Backlog, Behaviour, Cause, ChildId, Children, Context, Dequeue, Discipline, Enqueue, Entry,
     Leave, Store, Verdict,
 };
-pub use meta::{AggregateId, Colour, Direction, HeaderKind, Meta, UnitMask};
+pub use meta::{AggregateId, Colour, Direction, HeaderKind, Meta, UnitMask, Weight};

@@ -1,5 +1,7 @@
 //! What is known of a packet that waits, and what classifiers, queues and schedulers go by.
 
+use std::num::NonZeroU16;
+
 use wire::{AppId, Time};
 
 pub use wire::AggregateId;
@@ -16,6 +18,34 @@ pub enum Colour {
     Yellow,
     /// Beyond the excess rate too.
     Red,
+}
+
+/// The weight of a user beside others: 1, unless a profile of users gives another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Weight(NonZeroU16);
+
+impl Weight {
+    /// The weight of a user without a profile.
+    pub const ONE: Weight = Weight(NonZeroU16::MIN);
+
+    /// This weight; `None` for zero, with which a user would never be served.
+    pub const fn new(weight: u16) -> Option<Weight> {
+        match NonZeroU16::new(weight) {
+            Some(weight) => Some(Weight(weight)),
+            None => None,
+        }
+    }
+
+    /// The weight as a number, 1 or more.
+    pub const fn get(self) -> u16 {
+        self.0.get()
+    }
+}
+
+impl Default for Weight {
+    fn default() -> Weight {
+        Weight::ONE
+    }
 }
 
 /// The direction of a packet as the gateway sees it.
@@ -91,6 +121,8 @@ pub struct Meta {
     pub suite: u16,
     /// The number of the far end's address among the prefixes that the graph names; 0: in none, or not known.
     pub peer: u16,
+    /// The weight of its user, by which flow queues share out.
+    pub weight: Weight,
     /// The units that can serve it.
     pub units: UnitMask,
     /// The aggregate that it belongs to.

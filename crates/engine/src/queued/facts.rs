@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use qos::{Amount, Colour, Direction, HeaderKind, UnitMask};
+use qos::{Amount, Colour, Direction, HeaderKind, UnitMask, Weight};
 use sadb::{CacheKey, FlowKey};
 use wire::ip::Headers;
 use wire::{AppId, Flow, GsoKind, record, segment};
@@ -88,6 +88,7 @@ pub(crate) fn describe(
         app: meta.app,
         suite: 0,
         peer: 0,
+        weight: Weight::ONE,
         units: UnitMask(0),
         aggregate: meta.aggregate,
         colour: Colour::Green,

@@ -75,15 +75,27 @@ pub fn expand(sketch: Sketch) -> Description {
     let stages = if sketch.stages.is_empty() { vec![5] } else { sketch.stages.clone() };
     let mut description = Description { dispatch: sketch.dispatch.clone(), ..Description::default() };
     let mut chain = vec![Component::bare(Kind::Classify).with("by", Value::Word("rules".to_owned()))];
+    let mut behind_look_up = Vec::new();
     for draft in &sketch.classes {
         chain.extend(behaviours(draft));
+        match users(draft) {
+            Some(users) if needs_look_up(&users) => behind_look_up.push(users),
+            users => chain.extend(users),
+        }
     }
     description.hooks.push(hook(HookPoint::In1a, chain, None));
+    if !behind_look_up.is_empty() && !stages.contains(&3) {
+        description.hooks.push(hook(HookPoint::In3a, std::mem::take(&mut behind_look_up), None));
+    }
     for stage in stages {
         let (before, behind) = points(stage);
         if stage != 1 {
             let classify = Component::bare(Kind::Classify).with("by", Value::Word("class".to_owned()));
-            description.hooks.push(hook(before, vec![classify], None));
+            let mut chain = vec![classify];
+            if before == HookPoint::In3a {
+                chain.append(&mut behind_look_up);
+            }
+            description.hooks.push(hook(before, chain, None));
         }
         let root = Stage { sketch: &sketch, stage }.tree(&mut description);
         description.hooks.push(hook(behind, Vec::new(), Some(root)));
@@ -124,32 +136,41 @@ fn hook(at: HookPoint, chain: Vec<Component>, from: Option<Name>) -> Hook {
 
 /// The behaviours that a class asks for at hook 1a.
 fn behaviours(draft: &Draft) -> Vec<Component> {
-    let name = &draft.class.name;
-    let class = Spanned::at(Value::Word(name.value.clone()), name.span.clone());
-    let own = |kind: Kind, span: &Span| {
-        let mut component = Component {
-            kind: Spanned::at(kind, span.clone()),
-            settings: Vec::new(),
-            span: Spanned::at((), span.clone()),
-        };
-        component.put("class", class.clone());
-        component
-    };
     let mut chain: Vec<Component> = draft.meter.iter().chain(&draft.police).cloned().collect();
     if let Some(dscp) = &draft.mark {
-        let mut mark = own(Kind::Marker, &dscp.span);
+        let mut mark = own(draft, Kind::Marker, &dscp.span);
         mark.put("dscp", dscp.clone());
         chain.push(mark);
     }
-    if let Some(by) = draft.fair.as_ref().filter(|by| by.value != "flow") {
-        let mut users = own(Kind::Users, &by.span);
-        users.put("by", Spanned::at(Value::Word(by.value.to_owned()), by.span.clone()));
-        if let Some(profiles) = &draft.profiles {
-            users.put("profiles", profiles.clone());
-        }
-        chain.push(users);
-    }
     chain
+}
+
+/// The component that tells the users of a class apart, if they share it.
+fn users(draft: &Draft) -> Option<Component> {
+    let by = draft.fair.as_ref().filter(|by| by.value != "flow")?;
+    let mut users = own(draft, Kind::Users, &by.span);
+    users.put("by", Spanned::at(Value::Word(by.value.to_owned()), by.span.clone()));
+    if let Some(profiles) = &draft.profiles {
+        users.put("profiles", profiles.clone());
+    }
+    Some(users)
+}
+
+/// Whether users have profiles and are known behind the look-up alone.
+fn needs_look_up(users: &Component) -> bool {
+    users.word("by") == Some("association") && !users.profiles().is_empty()
+}
+
+/// A component for the packets of a class.
+fn own(draft: &Draft, kind: Kind, span: &Span) -> Component {
+    let name = &draft.class.name;
+    let mut component = Component {
+        kind: Spanned::at(kind, span.clone()),
+        settings: Vec::new(),
+        span: Spanned::at((), span.clone()),
+    };
+    component.put("class", Spanned::at(Value::Word(name.value.clone()), name.span.clone()));
+    component
 }
 
 /// The queues and schedulers of one stage.

@@ -123,7 +123,7 @@ codes! {
     QuantumTooSmall = 503,
     /// A scheduler without children.
     NoChildren = 504,
-    /// A property of a child that its discipline does not look at.
+    /// A property that nothing looks at: of a child, by its discipline, or the weight of a profile of users.
     IdleProperty = 505,
     /// A guard that takes from the policed classes what they were promised.
     GuardTooLow = 506,

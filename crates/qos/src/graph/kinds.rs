@@ -1,6 +1,6 @@
 //! The kinds of components by name, and the settings of each. A component of a description is one of these kinds.
 
-use super::spanned::{Limits, Name, Span, Spanned};
+use super::spanned::{Name, Span, Spanned};
 use crate::behaviour::foreign::OnFault;
 
 /// The place where a component of a kind can stand.
@@ -117,12 +117,41 @@ pub struct Profile {
     pub name: Name,
     /// The users that have it, as the component's `by` names them; empty: those without another profile.
     pub users: Vec<Name>,
-    /// The weight of each user.
+    /// The weight of each user beside others, up to [`Profile::HEAVIEST`].
     pub weight: Spanned<u64>,
-    /// The most that each user may have waiting.
-    pub limit: Limits,
+    /// The most that each user may send.
+    pub limit: Option<UserLimit>,
     /// The class that the users' packets change to.
     pub class: Option<Name>,
+}
+
+impl Profile {
+    /// The greatest weight of a user.
+    pub const HEAVIEST: u64 = u16::MAX as u64;
+
+    /// The classes that packets of its users change to: its own, and that of what is beyond the limit.
+    pub fn classes(&self) -> impl Iterator<Item = &Name> {
+        self.class.iter().chain(self.limit.iter().flat_map(|limit| &limit.excess))
+    }
+}
+
+/// The limit of each user of a profile: a rate with its burst, as a policer has them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UserLimit {
+    /// The rate: bits a second, or a share of a processor.
+    pub rate: Spanned<Value>,
+    /// The burst: octets, or time of a processor.
+    pub burst: Spanned<Value>,
+    /// The class that packets beyond the limit go to; absent: they are dropped.
+    pub excess: Option<Name>,
+}
+
+/// The number that a text gives a user: the SPI of an association or the number of an application, also as `0x10`.
+pub fn user_number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
 }
 
 /// A setting of a component.
@@ -183,6 +212,14 @@ impl Component {
         match &self.get(name)?.value {
             Value::Word(word) => Some(word),
             _ => None,
+        }
+    }
+
+    /// The profiles of users.
+    pub fn profiles(&self) -> &[Profile] {
+        match self.get("profiles").map(|profiles| &profiles.value) {
+            Some(Value::Profiles(profiles)) => profiles,
+            _ => &[],
         }
     }
 

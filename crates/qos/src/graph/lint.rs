@@ -10,6 +10,7 @@ mod promises;
 mod queues;
 mod schedulers;
 mod units;
+mod users;
 
 use super::description::Description;
 use super::fault::Fault;
@@ -28,6 +29,7 @@ pub fn lint(description: &Description, house: &House) -> Vec<Fault> {
     foreign::check(description, house, &mut faults);
     schedulers::check(description, house, &mut faults);
     queues::check(description, house, &mut faults);
+    users::check(description, house, &mut faults);
     units::check(description, house, &mut faults);
     if names_are_sound {
         hooks::check_trees(description, &mut faults);

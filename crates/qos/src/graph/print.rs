@@ -6,7 +6,7 @@ use super::description::{
     Child, Class, Description, Directions, Dispatch, Hook, HookPoint, KernelQueue, Limits, Mark, Name, Queue,
     Scheduler, Spanned, Unit, UnitKind,
 };
-use super::kinds::{Component, Profile, Setting, Value};
+use super::kinds::{Component, Profile, Setting, UserLimit, Value};
 use super::priorities::show_priority;
 use super::quantity::{show_octets, show_rate, show_share, show_time};
 use super::rules::{DSCP, Field, FieldValue, HEADERS, Matches, PROTOCOLS, Rule, word};
@@ -245,8 +245,11 @@ fn profile(profile: &Profile) -> String {
         parts.push(format!("users = {}", names(&profile.users)));
     }
     parts.push(format!("weight = {}", profile.weight.value));
-    if !profile.limit.is_none() {
-        parts.push(format!("limit = {}", limits(&profile.limit)));
+    if let Some(UserLimit { rate, burst, excess }) = &profile.limit {
+        let mut limit =
+            vec![format!("rate = {}", show(&rate.value)), format!("burst = {}", show(&burst.value))];
+        limit.extend(excess.as_ref().map(|class| format!("excess = {}", quote(&class.value))));
+        parts.push(format!("limit = {}", braces(&limit)));
     }
     parts.extend(profile.class.as_ref().map(|class| format!("class = {}", quote(&class.value))));
     braces(&parts)

@@ -3,13 +3,23 @@
 //! A flow that was idle joins the list of new flows and goes ahead of the old ones for one quantum. A flow pays what it
 //! was given beyond its deficit in rounds in which it gives nothing, whether or not packets of it wait. Flows whose
 //! hashes fall together are one flow here.
+//!
+//! The weight of a packet's user multiplies what its flow may give in a round. A flow has the weight of the packet that
+//! came last. Of flows that all wait, the longest one is the longest by weight, so that the room is shared out as the
+//! service is.
 
 use crate::amount::{Amount, Measure};
 use crate::component::{About, Store};
-use crate::meta::Meta;
+use crate::meta::{Meta, Weight};
 
 use super::heap::Heap;
 use super::{Cells, NONE, keyed};
+
+/// The most that a quantum and a cost can be, so that no sum of some of them overflows.
+const LARGEST: i64 = i64::MAX / 4;
+
+/// What lengths are multiplied by before they are divided by weights, so that short ones stay apart.
+const UNIT: u64 = 1 << 16;
 
 /// The field that tells one flow from another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +56,7 @@ pub struct FlowSettings {
     pub queues: u32,
     /// The measure of deficits and of the longest flow.
     pub measure: Measure,
-    /// What a flow may give in a round, in the measure. It should not be less than one full packet.
+    /// What a flow of weight 1 may give in a round, in the measure. It should not be less than one full packet.
     pub quantum: u64,
     /// The key of the hash.
     pub seed: u64,
@@ -66,6 +76,7 @@ struct Flow {
     tail: u32,
     amount: Amount,
     deficit: i64,
+    weight: Weight,
     listed: Listed,
     ahead: u32,
     behind: u32,
@@ -112,13 +123,14 @@ impl<T> FlowQueues<T> {
             tail: NONE,
             amount: Amount::default(),
             deficit: 0,
+            weight: Weight::ONE,
             listed: Listed::Nowhere,
             ahead: NONE,
             behind: NONE,
         };
         FlowQueues {
             settings,
-            quantum: i64::try_from(settings.quantum).unwrap_or(i64::MAX).clamp(1, i64::MAX / 4),
+            quantum: i64::try_from(settings.quantum).unwrap_or(i64::MAX).clamp(1, LARGEST),
             flows: vec![flow; queues],
             lists: [Ends { first: NONE, last: NONE }; 2],
             in_lists: 0,
@@ -135,7 +147,13 @@ impl<T> FlowQueues<T> {
     }
 
     fn cost(&self, meta: &Meta) -> i64 {
-        i64::try_from(meta.amount.of(self.settings.measure)).unwrap_or(i64::MAX).min(i64::MAX / 4)
+        i64::try_from(meta.amount.of(self.settings.measure)).unwrap_or(i64::MAX).min(LARGEST)
+    }
+
+    /// What the flow may give in a round.
+    fn quantum(&self, flow: u32) -> i64 {
+        let weight = i64::from(self.flows[flow as usize].weight.get());
+        self.quantum.saturating_mul(weight).min(LARGEST)
     }
 
     fn list(&mut self, listed: Listed) -> &mut Ends {
@@ -191,7 +209,7 @@ impl<T> FlowQueues<T> {
     fn settle(&mut self) {
         while let Some(flow) = self.turn() {
             let alone = self.in_lists == 1;
-            let quantum = self.quantum;
+            let quantum = self.quantum(flow);
             let entry = &mut self.flows[flow as usize];
             if entry.deficit <= 0 {
                 // Rounds of a flow that is alone change nothing but its deficit.
@@ -216,7 +234,8 @@ impl<T> FlowQueues<T> {
         if entry.head == NONE {
             self.lengths.remove(flow);
         } else {
-            self.lengths.set(flow, entry.amount.of(self.settings.measure));
+            let length = entry.amount.of(self.settings.measure).saturating_mul(UNIT);
+            self.lengths.set(flow, length / u64::from(entry.weight.get()));
         }
     }
 
@@ -245,12 +264,14 @@ impl<T: Send> Store<T> for FlowQueues<T> {
         let flow = self.place(self.settings.by.flow(&meta));
         let cell = self.cells.insert(item, meta);
         let entry = &mut self.flows[flow as usize];
+        entry.weight = meta.weight;
+        let is_idle = entry.listed == Listed::Nowhere;
         match std::mem::replace(&mut entry.tail, cell) {
             NONE => entry.head = cell,
             last => self.cells.link(last, cell),
         }
-        if entry.listed == Listed::Nowhere {
-            entry.deficit = self.quantum;
+        if is_idle {
+            self.flows[flow as usize].deficit = self.quantum(flow);
             self.link_last(flow, Listed::New);
         }
         self.add(flow, &meta);
@@ -258,7 +279,7 @@ impl<T: Send> Store<T> for FlowQueues<T> {
 
     fn put_back(&mut self, item: T, meta: Meta) {
         let flow = self.place(self.settings.by.flow(&meta));
-        let cost = self.cost(&meta);
+        let (cost, quantum) = (self.cost(&meta), self.quantum(flow));
         let cell = self.cells.insert(item, meta);
         let entry = &mut self.flows[flow as usize];
         let second = std::mem::replace(&mut entry.head, cell);
@@ -273,7 +294,7 @@ impl<T: Send> Store<T> for FlowQueues<T> {
                 before.listed
             }
             _ => {
-                entry.deficit = (entry.deficit + cost).min(self.quantum);
+                entry.deficit = (entry.deficit + cost).min(quantum);
                 Listed::Old
             }
         };

@@ -9,10 +9,12 @@ use qos::behaviour::trtcm::TrTcmSettings;
 use qos::behaviour::trtcm4115::TrTcm4115Settings;
 use qos::behaviour::{
     AggregateLimit, AggregateSet, AuthBudget, Classifier, Codepoints, Demotion, Excess, Field, Headers,
-    Marker, Mode, Only, Police, Precolour, Profile, Rule, Shape, SrTcm, Target, TrTcm, TrTcm4115, Users,
+    Marker, Mode, Only, Police, Precolour, Profile, Rule, Shape, SrTcm, Target, TrTcm, TrTcm4115, UserLimit,
+    Users,
 };
 use qos::dequeue::{Cobalt, Codel, CodelSettings, DualPi2, DualPi2Settings, DualQueue, Give, Paced};
 use qos::red::{Curve, Red, RedSettings};
+use qos::store::FlowBy;
 use qos::{
     AggregateId, Amount, Backlog, Behaviour, Colour, Context, Dequeue, Enqueue, Entry, Limit, Measure, Meta,
     Store, Verdict,
@@ -56,8 +58,9 @@ fn behaviours() -> Vec<Box<dyn Behaviour>> {
         target: Target::Aggregate(AggregateId(number as u8)),
     };
     let rules: Vec<Rule> = (0..100).map(rule).collect();
-    let everybody = Profile { limit: Some((100_000, 5000)), ..Profile::default() };
-    let users = Users::new(64, 7, measure, everybody, &[]).unwrap();
+    let limit = UserLimit { rate: 100_000, burst: 5000, measure, excess: Excess::Drop };
+    let everybody = Profile { limit: Some(limit), ..Profile::default() };
+    let users = Users::new(64, 7, FlowBy::User, everybody, &[]).unwrap();
     let mut budget = AuthBudget::new(0, Demotion::Recolour(Colour::Yellow), 64, 7).unwrap();
     budget.charge(1, 1, 1);
     let limit = Limit { packets: 100, ..Limit::NONE };

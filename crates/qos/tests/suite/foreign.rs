@@ -185,6 +185,7 @@ fn a_component_is_shown_every_field_but_no_octet() {
         app: AppId(7),
         suite: 8,
         peer: 9,
+        weight: qos::Weight::ONE,
         units: qos::UnitMask(10),
         aggregate: AggregateId(12),
         colour: Colour::Yellow,

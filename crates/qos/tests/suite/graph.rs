@@ -11,9 +11,10 @@ use qos::graph::description::{
     Child, Class, Description, Directions, Dispatch, Hook, HookPoint, KernelQueue, Limits, Mark, Name, Queue,
     Scheduler, Spanned, Tunnel, Unit, UnitKind, Uplink,
 };
-use qos::graph::kinds::{Component, Curve, Form, Kind, LARGEST, Part, Profile, Value};
+use qos::graph::kinds::{Component, Curve, Form, Kind, LARGEST, Part, Profile, UserLimit, Value};
 use qos::graph::rules::{DSCP, Field, FieldMatch, FieldValue, HEADERS, Matches, PROTOCOLS, Rule};
 use qos::graph::{print, quantity, read};
+use qos::unit::MOST_AWAY;
 
 fn spanned<T: std::fmt::Debug + Clone>(inner: impl Strategy<Value = T>) -> impl Strategy<Value = Spanned<T>> {
     inner.prop_map(Spanned::bare)
@@ -66,9 +67,15 @@ fn curve() -> impl Strategy<Value = Curve> {
     })
 }
 
+fn user_limit() -> impl Strategy<Value = UserLimit> {
+    let excess = text().prop_filter("what is not dropped", |word| word != "drop");
+    (spanned(value(Form::Rate)), spanned(value(Form::Burst)), option::of(spanned(excess)))
+        .prop_map(|(rate, burst, excess)| UserLimit { rate, burst, excess })
+}
+
 fn profile() -> impl Strategy<Value = Profile> {
-    let weight = spanned(1..=1_000_000_u64);
-    (spanned(text()), distinct(text(), 3), weight, limits(), option::of(spanned(text())))
+    let weight = spanned(1..=Profile::HEAVIEST);
+    (spanned(text()), distinct(text(), 3), weight, option::of(user_limit()), option::of(spanned(text())))
         .prop_map(|(name, users, weight, limit, class)| Profile { name, users, weight, limit, class })
 }
 
@@ -229,7 +236,7 @@ fn unit(name: Name) -> impl Strategy<Value = Unit> {
         Just(UnitKind::Worker),
         number().prop_map(UnitKind::Sliced),
         (2..=64_u64).prop_map(UnitKind::Batch),
-        (1..=4096_u64).prop_map(UnitKind::Async),
+        (1..=MOST_AWAY as u64).prop_map(UnitKind::Async),
     ];
     let mark = || spanned(prop_oneof![Just(Mark::Auto), number().prop_map(Mark::Fixed)]);
     let suites = option::of(distinct(text(), 3));

@@ -29,6 +29,7 @@ mod oracle_4115;
 mod police;
 mod preset;
 mod priorities;
+mod profiles;
 mod queueing;
 mod red;
 mod reservation;

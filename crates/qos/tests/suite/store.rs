@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use qos::store::{Fifo, FlowBy, FlowQueues, FlowSettings, Rank, Ranked};
-use qos::{AggregateId, Amount, Measure, Meta, Store};
+use qos::{AggregateId, Amount, Measure, Meta, Store, Weight};
 use wire::Time;
 
 use crate::queueing::{amount, packet};
@@ -109,6 +109,78 @@ fn what_a_flow_puts_back_is_next_again_and_only_its_part_is_charged() {
     // One piece of the super-packet, then one packet of the other flow, and so on.
     assert_eq!(order[..8], [1, 10, 1, 11, 1, 12, 1, 13]);
     assert_eq!(order.len(), 44);
+}
+
+/// A packet of this user and weight.
+fn weighed(user: u32, weight: u16, octets: u64, ns: u64) -> Meta {
+    Meta { user, weight: Weight::new(weight).unwrap(), ..packet(0, octets, ns) }
+}
+
+#[test]
+fn users_that_always_wait_are_served_by_weight_whatever_a_packet_costs() {
+    let settings = FlowSettings { by: FlowBy::User, ..settings(1024, Measure::Nanoseconds, 80_000) };
+    let mut store = FlowQueues::with_capacity(settings, 64);
+    // The user with the greatest weight sends the cheapest packets.
+    let users = [(1, 80_000), (2, 11_000), (4, 1_500)];
+    let offer = |store: &mut FlowQueues<u32>, user: usize| {
+        let (weight, ns) = users[user];
+        store.put(user as u32, weighed(user as u32, weight, 1400, ns));
+    };
+    (0..3).for_each(|user| (0..300).for_each(|_| offer(&mut store, user)));
+    let mut spent = [0; 3];
+    while spent.iter().sum::<u64>() < 1_000_000_000 {
+        let (user, meta) = store.get().unwrap();
+        spent[user as usize] += meta.amount.ns;
+        offer(&mut store, user as usize);
+    }
+    for (user, (weight, _)) in users.into_iter().enumerate() {
+        let fair = 1_000_000_000 / 7 * u64::from(weight);
+        assert!(spent[user].abs_diff(fair) < fair / 100, "{spent:?}");
+    }
+}
+
+#[test]
+fn a_flow_has_the_weight_of_its_last_packet() {
+    let settings = FlowSettings { by: FlowBy::User, ..settings(1024, Measure::Packets, 1) };
+    let mut store = FlowQueues::with_capacity(settings, 64);
+    (0..20).for_each(|_| store.put(1, weighed(1, 3, 1, 1)));
+    (0..20).for_each(|_| store.put(2, weighed(2, 1, 1, 1)));
+    let order: Vec<u32> = (0..8).map(|_| store.get().unwrap().0).collect();
+    assert_eq!(order, [1, 1, 1, 2, 1, 1, 1, 2]);
+    // A profile was exchanged: what comes now has another weight.
+    store.put(1, weighed(1, 1, 1, 1));
+    store.put(2, weighed(2, 2, 1, 1));
+    let order: Vec<u32> = (0..9).map(|_| store.get().unwrap().0).collect();
+    // What was credited before is still given.
+    assert_eq!(order, [1, 1, 1, 2, 1, 2, 2, 1, 2]);
+}
+
+#[test]
+fn the_longest_flow_is_the_longest_by_weight() {
+    let settings = FlowSettings { by: FlowBy::User, ..settings(1024, Measure::Packets, 1) };
+    let mut store = FlowQueues::with_capacity(settings, 64);
+    (0..12).for_each(|_| store.put(1, weighed(1, 4, 1, 1)));
+    (0..4).for_each(|_| store.put(2, weighed(2, 1, 1, 1)));
+    assert_eq!(store.longest(), Some(2));
+    store.get_of(2);
+    store.get_of(2);
+    assert_eq!(store.longest(), Some(1));
+}
+
+#[test]
+fn what_a_heavy_flow_puts_back_is_next_again() {
+    let settings = FlowSettings { by: FlowBy::User, ..settings(1024, Measure::Packets, 1) };
+    let mut store = FlowQueues::with_capacity(settings, 64);
+    (0..9).for_each(|n| store.put(n, weighed(1, 3, 1, 1)));
+    (10..13).for_each(|n| store.put(n, weighed(2, 1, 1, 1)));
+    let mut order = Vec::new();
+    while order.len() < 12 {
+        let (item, meta) = store.get().unwrap();
+        store.put_back(item, meta);
+        assert_eq!(store.get().unwrap().0, item);
+        order.push(item);
+    }
+    assert_eq!(order, [0, 1, 2, 10, 3, 4, 5, 11, 6, 7, 8, 12]);
 }
 
 #[test]
@@ -263,6 +335,44 @@ proptest! {
             sent[meta.flow as usize] += meta.amount.octets as i64;
             let apart = sent.iter().max().unwrap() - sent.iter().min().unwrap();
             prop_assert!(apart <= 3 * 1500, "{sent:?}");
+        }
+    }
+
+    /// Users that always wait have been served in proportion to their weights, at each moment, but for a quantum and the
+    /// largest packet of each: S_i / w_i and S_j / w_j are never further apart than Q + M / w_i + M / w_j (the theorem of
+    /// deficit round robin, Shreedhar and Varghese 1996, with quanta w * Q). Packets that are put back change nothing.
+    #[test]
+    fn shares_follow_weights(
+        weights in prop::collection::vec(1..=50_u16, 2..6),
+        sizes in prop::collection::vec((1..=40_000_u64, any::<bool>()), 600),
+    ) {
+        const LARGEST: u64 = 40_000;
+        let settings = FlowSettings { by: FlowBy::User, ..settings(4096, Measure::Nanoseconds, LARGEST) };
+        let mut store = FlowQueues::with_capacity(settings, 1024);
+        let mut sizes = sizes.into_iter().cycle();
+        let count = weights.len();
+        // Each packet that leaves is followed by another one of its user, so that every user waits all the time.
+        let offer = |store: &mut FlowQueues<usize>, user: usize, ns: u64| {
+            store.put(user, weighed(user as u32, weights[user], 100, ns));
+        };
+        for user in 0..count {
+            (0..4).for_each(|_| offer(&mut store, user, sizes.next().unwrap().0));
+        }
+        let mut spent = vec![0_u64; count];
+        for _ in 0..3_000 {
+            let (size, comes_back) = sizes.next().unwrap();
+            let (user, meta) = store.get().unwrap();
+            if comes_back {
+                store.put_back(user, meta);
+                continue;
+            }
+            spent[user] += meta.amount.ns;
+            offer(&mut store, user, size);
+            for (one, two) in (0..count).flat_map(|one| (0..count).map(move |two| (one, two))) {
+                let share = |user: usize| spent[user] as f64 / f64::from(weights[user]);
+                let slack = LARGEST as f64 * (1.0 + 1.0 / f64::from(weights[one]) + 1.0 / f64::from(weights[two]));
+                prop_assert!(share(one) - share(two) <= slack, "{spent:?} of {weights:?}");
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use super::super::chain::Link;
 use super::super::description::Directions;
 use super::super::fault::Fault;
-use super::super::kinds::{Component, Kind, Profile as UserProfile, Value};
+use super::super::kinds::{Component, Kind, Profile as UserProfile, Value, user_number};
 use super::{Build, settings};
 use crate::behaviour::auth_budget::Demotion;
 use crate::behaviour::mark::{Codepoints, Headers};
@@ -13,10 +13,11 @@ use crate::behaviour::trtcm::TrTcmSettings;
 use crate::behaviour::trtcm4115::TrTcm4115Settings;
 use crate::behaviour::{
     AggregateLimit, AggregateSet, AuthBudget, Classifier, Excess, Marker, Mode, Only, Pacer, Police,
-    Precedence, Profile, SettingsError, SrTcm, TrTcm, TrTcm4115, Users,
+    Precedence, Profile, SettingsError, SrTcm, TrTcm, TrTcm4115, UserLimit, Users,
 };
 use crate::component::Behaviour;
-use crate::{AggregateId, Colour, Limit, Measure};
+use crate::store::FlowBy;
+use crate::{AggregateId, Colour, Limit, Measure, Weight};
 
 /// The users or pairs that a table has room for.
 const ROOM: usize = 65_536;
@@ -121,34 +122,43 @@ impl Build<'_> {
         Ok(vec![Link::Limit(AggregateLimit::new(&[(self.own_class(component), limit)]))])
     }
 
-    /// Users, of whose profiles the class alone is set here: the weight and the limit are of the queue.
+    /// Users with their profiles: the one without users is for everybody else.
     fn users(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
-        let profile = |its: &UserProfile| Profile {
-            weight: u16::try_from(its.weight.value).unwrap_or(u16::MAX),
-            aggregate: its.class.as_ref().map(|class| self.class(&class.value)),
-            ..Profile::default()
-        };
         let mut everybody = Profile::default();
         let mut profiles = Vec::new();
-        if let Some(Value::Profiles(list)) = component.get("profiles").map(|profiles| &profiles.value) {
-            for its in list {
-                if its.users.is_empty() {
-                    everybody = profile(its);
-                } else {
-                    let users = its.users.iter().filter_map(|user| self.user(&user.value)).collect();
-                    profiles.push((profile(its), users));
-                }
+        for its in component.profiles() {
+            if its.users.is_empty() {
+                everybody = self.profile(its);
+            } else {
+                let users = its.users.iter().filter_map(|user| self.user(component, &user.value)).collect();
+                profiles.push((self.profile(its), users));
             }
         }
-        let users = Users::new(ROOM, self.seed, Measure::Nanoseconds, everybody, &profiles)?;
+        let users = Users::new(ROOM, self.seed, users_by(component), everybody, &profiles)?;
         Ok(vec![self.only(component, users)])
     }
 
+    fn profile(&self, its: &UserProfile) -> Profile {
+        let limit = its.limit.as_ref().map(|limit| {
+            let (rate, measure) = rate_of(Some(&limit.rate.value));
+            let excess = limit.excess.as_ref().map(|class| Excess::Aggregate(self.class(&class.value)));
+            let burst = limit.burst.value.number().unwrap_or(0);
+            UserLimit { rate, burst, measure, excess: excess.unwrap_or(Excess::Drop) }
+        });
+        Profile {
+            weight: u16::try_from(its.weight.value).ok().and_then(Weight::new),
+            limit,
+            aggregate: its.class.as_ref().map(|class| self.class(&class.value)),
+        }
+    }
+
     /// The number of a user: a number as such, or that of the association or application of the name.
-    fn user(&self, name: &str) -> Option<u32> {
-        let association = || self.association(name);
-        let application = || self.application(name);
-        name.parse().ok().or_else(association).or_else(application)
+    fn user(&self, component: &Component, name: &str) -> Option<u32> {
+        user_number(name).or_else(|| match users_by(component) {
+            FlowBy::Association => self.association(name),
+            FlowBy::App => self.application(name),
+            FlowBy::User | FlowBy::Flow => None,
+        })
     }
 
     /// The budget of failed authentication. Pairs beyond it go to the class, or else get the worst colour.
@@ -209,9 +219,22 @@ fn number(component: &Component, name: &str) -> u64 {
 
 /// A rate a second with its measure: octets, or nanoseconds of a processor.
 fn rate(component: &Component, name: &str) -> (u64, Measure) {
-    match component.get(name).map(|rate| &rate.value) {
+    rate_of(component.get(name).map(|rate| &rate.value))
+}
+
+fn rate_of(rate: Option<&Value>) -> (u64, Measure) {
+    match rate {
         Some(Value::Share(parts)) => (parts.saturating_mul(1_000), Measure::Nanoseconds),
         Some(Value::Rate(bits)) => (bits / 8, Measure::Octets),
         _ => (0, Measure::Octets),
+    }
+}
+
+/// The field of packets that tells the users of a component apart.
+pub(super) fn users_by(component: &Component) -> FlowBy {
+    match component.word("by") {
+        Some("association") => FlowBy::Association,
+        Some("application") => FlowBy::App,
+        _ => FlowBy::User,
     }
 }

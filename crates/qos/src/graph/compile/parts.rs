@@ -3,6 +3,7 @@
 use super::super::description::{Queue, Scheduler};
 use super::super::fault::Fault;
 use super::super::kinds::{Component, Curve as Drawn, Kind, Value};
+use super::behaviours::users_by;
 use super::{Build, refused, settings};
 use crate::behaviour::SettingsError;
 use crate::bound::GUARD_PERIOD;
@@ -87,16 +88,21 @@ impl Build<'_> {
             _ => None,
         });
         let [Some(green), Some(yellow), Some(red)] = drawn else { return Err(SettingsError::NoRoom) };
-        let path = &self.house.path;
-        let io = path.receive.ns(path.mtu).saturating_add(path.send.ns(path.mtu));
         let red = RedSettings {
             measure: measure(&green.low),
             curves: [curve(green), curve(yellow), curve(red)],
             weight: component.number("weight").and_then(|weight| u32::try_from(weight).ok()).unwrap_or(9),
-            packet_ns: io.saturating_add(self.house.costliest(self.direction, path.mtu)).max(1),
+            packet_ns: self.costliest(),
             ecn: flag(component, "ecn"),
         };
         Ok(Box::new(Red::new(red)?))
+    }
+
+    /// The nanoseconds that the costliest packet takes, with its way in and out.
+    fn costliest(&self) -> u64 {
+        let path = &self.house.path;
+        let io = path.receive.ns(path.mtu).saturating_add(path.send.ns(path.mtu));
+        io.saturating_add(self.house.costliest(self.direction, path.mtu)).max(1)
     }
 
     fn codel(&self, component: &Component) -> CodelSettings {
@@ -109,14 +115,21 @@ impl Build<'_> {
         }
     }
 
+    /// The settings of flow queues. A turn is as long as the largest packet of a flow, or the costliest one of a user:
+    /// flows share out the line, and users the processor.
     fn flows(&self, queue: &Queue) -> FlowSettings {
-        let quantum = queue.store.get("quantum").map(|quantum| &quantum.value);
+        let usual = if queue.store.word("by") == Some("user") {
+            Value::Time(self.costliest())
+        } else {
+            Value::Octets(self.house.path.mtu)
+        };
+        let quantum = queue.store.get("quantum").map_or(&usual, |quantum| &quantum.value);
         let queues = queue.store.number("flows").and_then(|flows| u32::try_from(flows).ok());
         FlowSettings {
             by: self.flow_by(queue),
             queues: queues.unwrap_or(1_024),
-            measure: quantum.map_or(Measure::Octets, measure),
-            quantum: quantum.and_then(Value::number).unwrap_or(self.house.path.mtu),
+            measure: measure(quantum),
+            quantum: quantum.number().unwrap_or(1),
             seed: self.seed,
         }
     }
@@ -133,11 +146,7 @@ impl Build<'_> {
                 && queue.classes.iter().any(|name| class == Some(name.value.as_str()))
         };
         let users = chain.into_iter().map(|(_, component)| component).find(of_class);
-        match users.and_then(|users| users.word("by")) {
-            Some("association") => FlowBy::Association,
-            Some("application") => FlowBy::App,
-            _ => FlowBy::User,
-        }
+        users.map_or(FlowBy::User, users_by)
     }
 
     fn rank(&self, queue: &Queue) -> Rank {

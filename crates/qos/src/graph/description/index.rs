@@ -1,6 +1,6 @@
 //! Look-ups over a description: what a name is, what lies below it, what a hook leads to.
 
-use super::super::kinds::{Component, Kind, Value};
+use super::super::kinds::{Component, Kind, Profile, Value};
 use super::super::rules::{Matches, Rule};
 use super::{Class, Description, Hook, HookPoint, Name, Queue, Scheduler, Unit};
 use crate::Direction;
@@ -158,7 +158,7 @@ impl Description {
         let joins = |part: &Component| {
             let moves = match part.get("profiles").map(|profiles| &profiles.value) {
                 Some(Value::Profiles(profiles)) => {
-                    profiles.iter().any(|profile| profile.class.as_ref().is_some_and(|to| to.value == class))
+                    profiles.iter().flat_map(Profile::classes).any(|to| to.value == class)
                 }
                 _ => {
                     part.word("excess") == Some(class) || part.names("ports").any(|port| port.value == class)

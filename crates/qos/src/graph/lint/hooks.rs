@@ -1,7 +1,7 @@
 //! Hooks: which components can work where, and what leads to which queue.
 
 use super::super::description::index::Root;
-use super::super::description::{Description, Hook, HookPoint, Queue};
+use super::super::description::{Description, Directions, Hook, HookPoint, Queue};
 use super::super::fault::Code;
 use super::super::kinds::{Component, Kind, Part};
 use super::super::rules::word;
@@ -110,13 +110,21 @@ fn misplaced(
         Kind::Classify if hook.at.value == HookPoint::In1a && component.word("by") == Some("class") => {
             Some(("no packet has a class yet", "write by = \"rules\""))
         }
-        Kind::AuthBudget if hook.direction.value == super::super::description::Directions::Outbound => {
+        Kind::AuthBudget if hook.direction.value == Directions::Outbound => {
             Some(("only received packets fail to authenticate", "write direction = \"in\""))
         }
         Kind::AuthBudget if !matches!(hook.at.value, HookPoint::In1a | HookPoint::In3a) => {
             Some(("the budget must stand in front of the work", "move it to 1a or 3a"))
         }
         Kind::AuthBudget => None,
+        Kind::Users
+            if hook.at.value == HookPoint::In1a
+                && hook.direction.value != Directions::Inbound
+                && component.word("by") == Some("association")
+                && !component.profiles().is_empty() =>
+        {
+            Some(("no association is known there, outbound", "move it to 3a, behind the look-up"))
+        }
         _ if component.get("class").is_some() && !classified => {
             Some(("no packet has a class in front of the classifier", "put `classify` in front of it"))
         }

@@ -1,6 +1,6 @@
 //! Meters, policers, shapers, limits: rates and bursts that can work.
 
-use super::super::description::{Description, Span, Uplink};
+use super::super::description::{Description, Span, Spanned, Uplink};
 use super::super::fault::{Code, meant};
 use super::super::house::House;
 use super::super::kinds::{Component, Kind, Value};
@@ -39,41 +39,8 @@ fn one(component: &Component, house: &House, faults: &mut Faults) {
     }
     for (rate, burst) in [("rate", "burst"), ("cir", "cbs"), ("pir", "pbs"), ("eir", "ebs")] {
         let Some(value) = component.get(burst) else { continue };
-        let mtu = house.path.mtu;
-        match (component.get(rate).map(|rate| &rate.value), &value.value) {
-            (Some(Value::Share(_)), Value::Octets(_)) => {
-                let message = format!("`{rate}` is a share of a processor, and `{burst}` is in octets");
-                let remedy = format!("write: {burst} = \"1ms\"");
-                faults.add(&value.span, Code::WrongType, message, remedy);
-            }
-            (Some(Value::Rate(_)), Value::Time(_)) => {
-                let message = format!("`{rate}` is in bits a second, and `{burst}` is a time");
-                faults.add(&value.span, Code::WrongType, message, format!("write: {burst} = \"20kB\""));
-            }
-            (_, Value::Octets(octets)) if *octets < mtu && (burst != "ebs" || *octets > 0) => {
-                let message = format!(
-                    "`{burst}` is {}, and a packet may have {}: it never conforms",
-                    show_octets(*octets),
-                    show_octets(mtu)
-                );
-                faults.add(
-                    &value.span,
-                    Code::LimitTooSmall,
-                    message,
-                    format!("write {} or more", show_octets(mtu)),
-                );
-            }
-            (_, Value::Time(0)) => {
-                let message = format!("`{burst}` of `{}` is zero", kind.name());
-                faults.add(
-                    &value.span,
-                    Code::LimitTooSmall,
-                    message,
-                    "write the time that the costliest packet takes",
-                );
-            }
-            _ => {}
-        }
+        let rate = (rate, component.get(rate).map(|rate| &rate.value));
+        bucket(&format!("`{}`", kind.name()), rate, (burst, value), house.path.mtu, faults);
     }
     if let (Some(Value::Rate(cir)), Some(Value::Rate(pir))) =
         (component.get("cir").map(|rate| &rate.value), component.get("pir").map(|rate| &rate.value))
@@ -99,6 +66,41 @@ fn one(component: &Component, house: &House, faults: &mut Faults) {
             "`most` admits no packet",
             "write a length of one packet or more",
         );
+    }
+}
+
+/// A burst in the measure of its rate, which a packet fits in.
+pub(super) fn bucket(
+    owner: &str,
+    (rate, its_rate): (&str, Option<&Value>),
+    (burst, its_burst): (&str, &Spanned<Value>),
+    mtu: u64,
+    faults: &mut Faults,
+) {
+    let span = &its_burst.span;
+    match (its_rate, &its_burst.value) {
+        (Some(Value::Share(_)), Value::Octets(_)) => {
+            let message = format!("`{rate}` is a share of a processor, and `{burst}` is in octets");
+            faults.add(span, Code::WrongType, message, format!("write: {burst} = \"1ms\""));
+        }
+        (Some(Value::Rate(_)), Value::Time(_)) => {
+            let message = format!("`{rate}` is in bits a second, and `{burst}` is a time");
+            faults.add(span, Code::WrongType, message, format!("write: {burst} = \"20kB\""));
+        }
+        (_, Value::Octets(octets)) if *octets < mtu && (burst != "ebs" || *octets > 0) => {
+            let message = format!(
+                "`{burst}` is {}, and a packet may have {}: it never conforms",
+                show_octets(*octets),
+                show_octets(mtu)
+            );
+            faults.add(span, Code::LimitTooSmall, message, format!("write {} or more", show_octets(mtu)));
+        }
+        (_, Value::Time(0)) => {
+            let message = format!("`{burst}` of {owner} is zero");
+            let remedy = "write the time that the costliest packet takes";
+            faults.add(span, Code::LimitTooSmall, message, remedy);
+        }
+        _ => {}
     }
 }
 

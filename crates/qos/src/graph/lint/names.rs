@@ -3,7 +3,7 @@
 use super::super::description::{Description, Name};
 use super::super::fault::{Code, meant};
 use super::super::house::House;
-use super::super::kinds::{Component, Form, Value};
+use super::super::kinds::{Component, Form, Profile, Value};
 use super::super::peers::{self, Peers};
 use super::super::rules::Field;
 use super::faults::Faults;
@@ -147,9 +147,7 @@ impl Look<'_> {
                 }
                 (Value::Names(names), _) => names.iter().for_each(|name| self.class(name, faults)),
                 (Value::Profiles(profiles), _) => {
-                    profiles.iter().filter_map(|profile| profile.class.as_ref()).for_each(|class| {
-                        self.class(class, faults);
-                    });
+                    profiles.iter().flat_map(Profile::classes).for_each(|class| self.class(class, faults));
                     twice(
                         profiles.iter().map(|profile| &profile.name),
                         "profile",

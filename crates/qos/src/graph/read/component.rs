@@ -4,7 +4,7 @@ use toml::de::DeTable;
 
 use super::super::description::{Limits, Name, Spanned};
 use super::super::fault::{Code, meant};
-use super::super::kinds::{Component, Curve, Form, Kind, LARGEST, Part, Profile, Value};
+use super::super::kinds::{Component, Curve, Form, Kind, LARGEST, Part, Profile, UserLimit, Value};
 use super::super::quantity;
 use super::super::rules::{DSCP, lookup};
 use super::values::{OCTETS, RATE, SHARE, TIME, integer};
@@ -12,6 +12,7 @@ use super::{Node, Reader};
 
 const CURVE: &[&str] = &["low", "high", "most"];
 const PROFILE: &[&str] = &["name", "users", "weight", "limit", "class"];
+const USER_LIMIT: &[&str] = &["rate", "burst", "excess"];
 const LIMITS: &[&str] = &["packets", "octets", "time"];
 
 impl Reader {
@@ -246,11 +247,25 @@ impl Reader {
         let name = self.required(table, "name", "the profile", &span, "\"gold\"")?;
         let name: Name = self.text(name, "name")?;
         let users = table.get("users").map_or_else(Vec::new, |value| self.names(value, "users"));
-        let weight = table.get("weight").map(|value| self.count(value, "weight", (1, 1_000_000)));
+        let weight = table.get("weight").map(|value| self.count(value, "weight", (1, Profile::HEAVIEST)));
         let weight = weight.unwrap_or_else(|| Some(Spanned::at(1, span)));
-        let limit = self.limits(table.get("limit"), "limit");
+        let limit = table.get("limit").and_then(|value| self.user_limit(value));
         let class = table.get("class").and_then(|value| self.text(value, "class"));
         Some(Profile { name, users, weight: weight?, limit, class })
+    }
+
+    /// The limit of the users of a profile.
+    fn user_limit(&mut self, value: &Node<'_>) -> Option<UserLimit> {
+        let table = self.maybe_table(Some(value), "limit")?;
+        self.keys(table, USER_LIMIT, "in the limit of a profile");
+        let span = self.of(value);
+        let rate = self.required(table, "rate", "the limit of the profile", &span, "\"20Mbit\", or \"10%\"");
+        let burst = self.required(table, "burst", "the limit of the profile", &span, "\"64kB\", or \"1ms\"");
+        let rate = self.setting(rate?, "rate", Form::Rate);
+        let burst = self.setting(burst?, "burst", Form::Burst);
+        let excess = table.get("excess").and_then(|value| self.text(value, "excess"));
+        let excess = excess.filter(|excess| excess.value != "drop");
+        Some(UserLimit { rate: rate?, burst: burst?, excess })
     }
 
     pub(super) fn limits(&mut self, value: Option<&Node<'_>>, what: &str) -> Limits {

@@ -93,6 +93,19 @@ impl Reader {
             let profiles = array.iter().filter_map(|item| self.profile(item)).collect();
             Some(Spanned::at(Value::Profiles(profiles), self.of(value)))
         });
+        let fair = table.get("fair").and_then(|value| self.word(value, "fair", &fair));
+        if let Some(Spanned { span, .. }) = &profiles
+            && fair.as_ref().is_none_or(|by| by.value == "flow")
+        {
+            let message =
+                format!("the class `{}` has profiles of users, and nothing tells users apart", name.value);
+            self.fault(
+                span.clone(),
+                Code::MissingKey,
+                message,
+                "add: fair = \"application\", or what users are",
+            );
+        }
         Some(Draft {
             priority: priority.is_some_and(|flag| flag.value),
             weight: table.get("weight").and_then(|value| self.count(value, "weight", (1, 1_000_000))),
@@ -109,7 +122,7 @@ impl Reader {
                 .get("aqm")
                 .and_then(|value| self.component(value, "aqm", &[Part::Enqueue, Part::Dequeue]))
                 .and_then(|component| self.only(component, "aqm", &[Part::Enqueue, Part::Dequeue])),
-            fair: table.get("fair").and_then(|value| self.word(value, "fair", &fair)),
+            fair,
             profiles,
             class,
         })
