@@ -232,6 +232,9 @@ SECONDS_EACH ?= 60
 fuzz: deps ## Fuzz every target for SECONDS_EACH=60 seconds, noted in fuzz/log.jsonl (needs a nightly toolchain)
 	cargo xtask fuzz --seconds $(SECONDS_EACH) --log fuzz/log.jsonl </dev/null
 
+models: ## Try every order of the threads of crypto units in a model of weak memory (loom)
+	RUSTFLAGS="--cfg model" CARGO_TARGET_DIR=target/models cargo test --locked --release --manifest-path models/Cargo.toml </dev/null
+
 ciphers: deps ## Build the ciphers of one's own in examples/ciphers, check their files and run their vectors
 	$(MAKE) -C examples/ciphers check
 

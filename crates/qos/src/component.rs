@@ -181,6 +181,11 @@ pub trait Store<T>: Send {
     /// Take the packet that is next.
     fn get(&mut self) -> Option<(T, Meta)>;
 
+    /// Take the packet that is next to end it. Nobody pays for what is not served (RFC 8290 section 4.2).
+    fn get_to_end(&mut self) -> Option<(T, Meta)> {
+        self.get()
+    }
+
     /// Take the packet that is next of this flow.
     fn get_of(&mut self, flow: u32) -> Option<(T, Meta)>;
 
@@ -192,6 +197,16 @@ pub trait Store<T>: Send {
 
     /// What waits in the queue.
     fn amount(&self) -> Amount;
+
+    /// The number of the store's own queue that a packet belongs to. A store that is one queue has the number 0.
+    fn queue_of(&self, _meta: &Meta) -> u32 {
+        0
+    }
+
+    /// The number of the store's own queue whose packet is next, and what waits in that.
+    fn head_queue(&self) -> (u32, Amount) {
+        (0, self.amount())
+    }
 
     /// What the component is, for people.
     fn about(&self) -> About;
@@ -214,6 +229,22 @@ pub enum Leave {
 pub trait Dequeue: Send {
     /// Judge the packet that is next.
     fn decide(&mut self, head: &Meta, backlog: &Backlog, context: &Context) -> Leave;
+
+    /// Judge the packet that is next, of this queue of the store, in which `own` waits. A part that has one state for
+    /// all queues of a store looks at the whole backlog.
+    fn decide_of(
+        &mut self,
+        _queue: u32,
+        _own: Amount,
+        head: &Meta,
+        backlog: &Backlog,
+        context: &Context,
+    ) -> Leave {
+        self.decide(head, backlog, context)
+    }
+
+    /// A packet of this queue of the store ended, since there was no room for all that waits.
+    fn overflowed(&mut self, _queue: u32, _now: Time) {}
 
     /// What the component is, for people.
     fn about(&self) -> About;

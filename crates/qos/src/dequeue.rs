@@ -11,6 +11,7 @@
 //! | [`cobalt`] | controlled delay, with a probability against floods | the description of CAKE |
 //! | [`dualpi2`] | two queues coupled by one controller | RFC 9332 |
 //! | [`paced`] | no faster than a rate | RFC 2475 section 2.3.3.3 |
+//! | [`per_flow`] | one of these for each flow queue | RFC 8290 section 4.2 |
 //! | [`shaped`] | another dequeueing part, no faster than a rate | |
 
 pub mod cobalt;
@@ -20,6 +21,7 @@ pub mod dual_queue;
 pub mod dualpi2;
 pub mod give;
 pub mod paced;
+pub mod per_flow;
 pub mod shaped;
 
 pub use cobalt::Cobalt;
@@ -29,4 +31,5 @@ pub use dual_queue::DualQueue;
 pub use dualpi2::{Branch, DualPi2, DualPi2Settings};
 pub use give::Give;
 pub use paced::Paced;
+pub use per_flow::PerFlow;
 pub use shaped::Shaped;

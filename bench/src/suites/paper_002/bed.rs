@@ -211,7 +211,7 @@ impl Bed {
         let echoes = [
             echo(&peer, &cgroup, real_time(&own, PROBER), &far)?,
             // A program of the gateway, such as the one behind a login: on its processor, and like any other one.
-            echo(alice.netns(), &cgroup, on_gateway(&own), &[host()])?,
+            echo(alice.netns(), alice.cgroup(), on_gateway(&own), &[host()])?,
         ];
         let any = SocketAddr::from(([0, 0, 0, 0], 0));
         let load = Sources::open(sources.iter().map(|netns| (netns, any)), SINK)?;
@@ -273,8 +273,12 @@ impl Bed {
     pub(super) fn probe(&self, lab: &Lab, probes: Probes) -> anyhow::Result<Vec<Answers>> {
         std::thread::scope(|scope| {
             let of = |origin: Origin| {
-                let netns = if origin == Origin::Gateway { lab.alice().netns() } else { &self.prober };
-                move || self.probe_from(origin, netns, probes)
+                // The gateway's daemon knows the programs of its own control group alone.
+                let from = match origin {
+                    Origin::Gateway => (lab.alice().netns(), lab.alice().cgroup()),
+                    Origin::Prober => (&self.prober, &self.cgroup),
+                };
+                move || self.probe_from(origin, from, probes)
             };
             let local = scope.spawn(of(Origin::Gateway));
             let mut answers = of(Origin::Prober)()?;
@@ -284,13 +288,18 @@ impl Bed {
         })
     }
 
-    fn probe_from(&self, origin: Origin, from: &Netns, probes: Probes) -> anyhow::Result<Vec<Answers>> {
+    fn probe_from(
+        &self,
+        origin: Origin,
+        (from, cgroup): (&Netns, &Cgroup),
+        probes: Probes,
+    ) -> anyhow::Result<Vec<Answers>> {
         let Probes { count, interval } = probes;
         let mut command = real_time(&self.own, PROBER);
         command.args(["probe", &count.to_string(), &interval.as_micros().to_string()]);
         command.args(self.targets().iter().filter(|target| target.origin == origin).map(Target::probe));
         command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = OwnedChild(from.prepare(&mut command, Some(&self.cgroup))?.spawn()?);
+        let mut child = OwnedChild(from.prepare(&mut command, Some(cgroup))?.spawn()?);
         let out = child.0.stdout.take().context("no output of the prober")?;
         let longest = interval * u32::try_from(count)? + GRACE + PATIENCE;
         let read = std::thread::spawn(move || -> anyhow::Result<Vec<Answers>> {

@@ -49,7 +49,7 @@ const STEP: Duration = Duration::from_millis(400);
 const FIRST: u64 = 2000;
 const AROUND: [f64; 5] = [1.0, 1.15, 1.35, 1.6, 1.9];
 const ENOUGH: f64 = 0.9;
-/// Packets that are sealed at first; more follow as they are needed.
+/// Packets that are sealed for a run at most.
 const MOST: usize = 400_000;
 
 /// A load, and the association that seals more of it.
@@ -150,7 +150,9 @@ impl Sealed {
         };
         let policy = fixture::protects(Prefix::host(TO.into()));
         let mut engine = Outbound::new(std::sync::Arc::new(policy), 0x5eed_5eed).gathering();
-        let sa = OutboundSa::new(config, &fixture::registry()?).map_err(|error| anyhow!("{error:?}"))?;
+        let mut registry = fixture::registry()?;
+        registry.allow_legacy(true)?;
+        let sa = OutboundSa::new(config, &registry).map_err(|error| anyhow!("{error:?}"))?;
         engine.add_sa(sa).map_err(|error| anyhow!("{error:?}"))?;
         let device = site.lab().wire().run(|| -> anyhow::Result<FrameDevice> {
             Ok(FrameDevice::of(Links::open()?.index("alice")?)?)
@@ -163,12 +165,13 @@ impl Sealed {
         let (packets, each) = (Vec::new(), 0);
         let load = Load { suite, keymat, packets, each, device, stations: [near?, far?] };
         let mut sealed = Sealed { load, engine };
-        sealed.seal(1)?;
+        sealed.load.associate(site.rig().context("the row has no daemon")?)?;
         Ok(sealed)
     }
 
-    /// Seal until there are so many packets.
+    /// Seal so many packets anew: the gateway takes no number twice, and no key either.
     fn seal(&mut self, count: usize) -> anyhow::Result<()> {
+        self.load.packets.clear();
         ensure!(count <= MOST, "{count} sealed packets are more than memory is meant for");
         let inner = inner();
         let (mut pool, mut out) = (fixture::pool(64), Vec::new());
@@ -229,7 +232,6 @@ impl Sealed {
     fn step(&mut self, site: &Site, rate: u64) -> anyhow::Result<f64> {
         let time = SETTLE + STEP + SETTLE / 2;
         self.seal((rate as f64 * time.as_secs_f64()) as usize)?;
-        self.load.associate(site)?;
         let (opened, ()) = self.load.while_sending(site, rate, time, false, || {
             std::thread::sleep(STEP);
             Ok(())
@@ -247,7 +249,6 @@ impl Sealed {
     ) -> anyhow::Result<(Vec<super::prober::Answers>, f64)> {
         let time = SETTLE + probes.interval * u32::try_from(probes.count)? + SETTLE;
         self.seal((rate as f64 * time.as_secs_f64()) as usize)?;
-        self.load.associate(site)?;
         let (opened, answers) =
             self.load.while_sending(site, rate, time, is_forged, || site.bed.probe(site.lab(), probes))?;
         Ok((answers, opened))
@@ -259,13 +260,9 @@ impl Load {
         self.packets.len().checked_div(self.each).unwrap_or(0)
     }
 
-    /// Give the gateway a fresh association, which has seen no number.
-    fn associate(&self, site: &Site) -> anyhow::Result<()> {
-        let rig = site.rig().context("the row has no daemon")?;
+    /// Give the gateway the association that opens them.
+    fn associate(&self, rig: &Rig) -> anyhow::Result<()> {
         let spi = format!("{SPI:#x}");
-        let delete = ["sa", "delete", "--direction", "in", spi.as_str()];
-        // There is none at first.
-        let _ = rig.ravelin(Side::Alice, &delete, "");
         let (near, far) = (Side::Alice.v4().to_string(), Side::Bob.v4().to_string());
         let hex: String = self.keymat.iter().map(|octet| format!("{octet:02x}")).collect();
         let mut args = vec!["sa", "add", "--direction", "in", "--spi", &spi, "--local", &near];

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 use std::thread::Thread;
 
 use control::privileges;
@@ -17,6 +17,10 @@ use qos::graph::Description;
 use qos::graph::description::UnitKind;
 use qos::unit::UnitId;
 use rtrb::{Consumer, Producer, RingBuffer};
+
+mod wait_flag;
+
+use wait_flag::WaitFlag;
 
 /// The most pieces of work that a unit's thread has at a time; further ones wait in front of it.
 const DEPTH: usize = 256;
@@ -61,29 +65,17 @@ impl UnitWork for OpenWork {
 
 /// How a unit's thread tells the data thread that it has an answer.
 struct Bell {
-    /// The data thread waits, or is about to.
-    is_waiting: AtomicBool,
+    /// Whether the data thread waits.
+    flag: WaitFlag,
     wake: Wake,
 }
 
 impl Bell {
     /// An answer is in its ring: wake the data thread, if it waits.
     fn ring(&self) {
-        // Either this sees that the data thread waits, or that sees the answer.
-        fence(Ordering::SeqCst);
-        if self.is_waiting.load(Ordering::Relaxed) && self.is_waiting.swap(false, Ordering::Relaxed) {
+        if self.flag.take_waiting() {
             self.wake.wake();
         }
-    }
-
-    /// The data thread is about to wait. It must look for answers behind this, before it does.
-    fn begin_waiting(&self) {
-        self.is_waiting.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-    }
-
-    fn end_waiting(&self) {
-        self.is_waiting.store(false, Ordering::Relaxed);
     }
 }
 
@@ -108,7 +100,7 @@ impl<W: UnitWork> UnitThread<W> {
     fn start(name: &str, wake: Wake, first: fn()) -> netio::Result<UnitThread<W>> {
         let (work, to_do) = RingBuffer::new(DEPTH);
         let (done, answers) = RingBuffer::new(DEPTH);
-        let bell = Arc::new(Bell { is_waiting: AtomicBool::new(false), wake });
+        let bell = Arc::new(Bell { flag: WaitFlag::new(), wake });
         let rung = Arc::clone(&bell);
         let serve = move || {
             first();
@@ -160,7 +152,12 @@ impl<W: UnitWork> UnitThread<W> {
 
     /// Whether the thread has ended by itself, so that no answer comes any more.
     fn has_ended(&self) -> bool {
-        self.answers.is_abandoned() && self.answers.is_empty()
+        if !self.answers.is_abandoned() {
+            return false;
+        }
+        // What the thread answered before it ended is seen behind this.
+        fence(Ordering::Acquire);
+        self.answers.is_empty()
     }
 }
 
@@ -300,13 +297,13 @@ impl<W: UnitWork> UnitThreads<W> {
 
     /// Say that the data thread is about to wait. Returns whether it need not, since there is an answer.
     pub(super) fn begin_waiting(&self) -> bool {
-        self.each().for_each(|thread| thread.bell.begin_waiting());
+        self.each().for_each(|thread| thread.bell.flag.begin_waiting());
         self.each().any(|thread| !thread.answers.is_empty() || thread.has_ended())
     }
 
     /// Say that the data thread waits no more.
     pub(super) fn end_waiting(&self) {
-        self.each().for_each(|thread| thread.bell.end_waiting());
+        self.each().for_each(|thread| thread.bell.flag.end_waiting());
     }
 
     /// Whether no thread has work.

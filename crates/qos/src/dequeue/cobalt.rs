@@ -11,8 +11,8 @@
 //! most one packet is dropped by the law for each that leaves, and BLUE takes over where that is too little, so that
 //! losses stay spread after a pause of whoever serves the queue (paper 002 section VI).
 //!
-//! A queue counts as full when a packet of the size of the one that is next would not fit beside what waits, and as empty
-//! when nothing is behind that one. An enqueueing part that refuses packets may call [`Cobalt::queue_full`] itself.
+//! A queue counts as full when a packet of it ended since there was no room, or when one of the size of the one that is
+//! next would not fit beside what waits, and as empty when nothing is behind that one.
 
 use wire::Time;
 
@@ -31,7 +31,7 @@ const DOWN: u32 = 1 << 20;
 /// The most instants of the control law that one packet makes up for one by one.
 const STEPS: u32 = 64;
 
-/// The state of COBALT, one for each queue.
+/// The state of COBALT, one for each queue; flow queues have one each ([`super::PerFlow`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Cobalt {
     settings: CodelSettings,
@@ -192,6 +192,10 @@ impl Dequeue for Cobalt {
             self.queue_empty(self.now);
         }
         leave
+    }
+
+    fn overflowed(&mut self, _queue: u32, now: Time) {
+        self.queue_full(now);
     }
 
     fn about(&self) -> About {

@@ -49,7 +49,7 @@ impl CodelSettings {
     }
 }
 
-/// The state of RFC 8289 section 5.2, one for each queue.
+/// The state of RFC 8289 section 5.2, one for each queue; flow queues have one each ([`super::PerFlow`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Codel {
     settings: CodelSettings,

@@ -137,13 +137,23 @@ impl<T: 'static> Queue<T> {
                     mark(&mut meta);
                     break;
                 }
-                Admit::Refuse(cause) => return end(ended, (item, meta), cause),
+                Admit::Refuse(cause) => {
+                    if cause == Cause::QueueFull {
+                        self.dequeue.overflowed(self.store.queue_of(&meta), context.now);
+                    }
+                    return end(ended, (item, meta), cause);
+                }
                 Admit::EvictFirst(cause) => (self.store.get(), cause),
                 Admit::EvictOf { flow, cause } => (self.get_of(Some(flow)), cause),
                 Admit::EvictLongest(cause) => (self.get_of(self.store.longest()), cause),
             };
             match victim {
-                Some(victim) => end(ended, victim, cause),
+                Some(victim) => {
+                    if cause == Cause::QueueFull {
+                        self.dequeue.overflowed(self.store.queue_of(&victim.1), context.now);
+                    }
+                    end(ended, victim, cause)
+                }
                 None => return end(ended, (item, meta), cause),
             };
         }
@@ -185,7 +195,8 @@ impl<T: 'static> Queue<T> {
         }
         let backlog = self.backlog();
         let head = if self.is_closed(context.now) { None } else { self.store.peek() };
-        let leave = self.dequeue.decide(head?, &backlog, context);
+        let (queue, own) = self.store.head_queue();
+        let leave = self.dequeue.decide_of(queue, own, head?, &backlog, context);
         self.closed_until = None;
         match leave {
             Leave::Give => self.store.get(),
@@ -207,7 +218,7 @@ impl<T: 'static> Queue<T> {
     }
 
     fn end_next(&mut self, ended: &mut Vec<Ended<T>>, cause: Cause) {
-        if let Some(packet) = self.store.get() {
+        if let Some(packet) = self.store.get_to_end() {
             end(ended, packet, cause);
         }
     }

@@ -114,10 +114,17 @@ pub struct FlowQueues<T> {
     before: Option<Before>,
 }
 
+impl FlowSettings {
+    /// The number of queues that there are.
+    pub(crate) fn count(&self) -> usize {
+        self.queues.max(1) as usize
+    }
+}
+
 impl<T> FlowQueues<T> {
     /// Queues without a packet. They allocate again only beyond this many packets.
     pub fn with_capacity(settings: FlowSettings, packets: usize) -> FlowQueues<T> {
-        let queues = settings.queues.max(1) as usize;
+        let queues = settings.count();
         let flow = Flow {
             head: NONE,
             tail: NONE,
@@ -319,6 +326,12 @@ impl<T: Send> Store<T> for FlowQueues<T> {
         Some((item, meta))
     }
 
+    fn get_to_end(&mut self) -> Option<(T, Meta)> {
+        let packet = self.pop(self.turn()?)?;
+        self.settle();
+        Some(packet)
+    }
+
     /// Take the packet that is next of this flow. The flow pays nothing for it, since it is taken to end.
     fn get_of(&mut self, flow: u32) -> Option<(T, Meta)> {
         let packet = self.pop(self.place(flow))?;
@@ -333,6 +346,15 @@ impl<T: Send> Store<T> for FlowQueues<T> {
 
     fn amount(&self) -> Amount {
         self.amount
+    }
+
+    fn queue_of(&self, meta: &Meta) -> u32 {
+        self.place(self.settings.by.flow(meta))
+    }
+
+    fn head_queue(&self) -> (u32, Amount) {
+        let flow = self.turn().unwrap_or(0);
+        (flow, self.flows[flow as usize].amount)
     }
 
     fn about(&self) -> About {

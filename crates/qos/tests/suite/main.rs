@@ -26,6 +26,7 @@ mod node;
 mod oracle_2697;
 mod oracle_2698;
 mod oracle_4115;
+mod per_flow;
 mod police;
 mod preset;
 mod priorities;

@@ -8,7 +8,7 @@ use super::{Build, refused, settings};
 use crate::behaviour::SettingsError;
 use crate::bound::GUARD_PERIOD;
 use crate::component::{Dequeue, Discipline, Enqueue, Store};
-use crate::dequeue::{Cobalt, Codel, CodelSettings, Give, Shaped};
+use crate::dequeue::{Cobalt, Codel, CodelSettings, Give, PerFlow, Shaped};
 use crate::discipline::{
     DeficitRoundRobin, EarliestDeadline, Guard, RoundRobin, StrictPriority, WeightedFairQueueing,
     WeightedRoundRobin,
@@ -23,7 +23,8 @@ const ROOM: u64 = 4_096;
 
 type EnqueueMake = fn(&Build<'_>, &Component) -> Result<Box<dyn Enqueue>, SettingsError>;
 type StoreMake<T> = fn(&Build<'_>, &Queue, usize) -> Box<dyn Store<T>>;
-type DequeueMake = fn(&Build<'_>, &Component) -> Result<Box<dyn Dequeue>, SettingsError>;
+/// Makes a dequeueing part for a store of so many queues.
+type DequeueMake = fn(&Build<'_>, &Component, usize) -> Result<Box<dyn Dequeue>, SettingsError>;
 type DisciplineMake = fn(&Build<'_>, &Scheduler) -> Box<dyn Discipline>;
 
 const ENQUEUES: &[(Kind, EnqueueMake)] = &[
@@ -35,9 +36,9 @@ const ENQUEUES: &[(Kind, EnqueueMake)] = &[
 ];
 
 const DEQUEUES: &[(Kind, DequeueMake)] = &[
-    (Kind::Give, |_, _| Ok(Box::new(Give))),
-    (Kind::Codel, |build, part| Ok(Box::new(Codel::new(build.codel(part))?))),
-    (Kind::Cobalt, |build, part| Ok(Box::new(Cobalt::new(build.codel(part))?))),
+    (Kind::Give, |_, _, _| Ok(Box::new(Give))),
+    (Kind::Codel, |build, part, queues| Ok(per_flow(Codel::new(build.codel(part))?, queues))),
+    (Kind::Cobalt, |build, part, queues| Ok(per_flow(Cobalt::new(build.codel(part))?, queues))),
 ];
 
 const DISCIPLINES: &[(Kind, DisciplineMake)] = &[
@@ -67,7 +68,8 @@ impl Build<'_> {
         let enqueue = enqueue.map_err(|error| settings(&queue.enqueue, error))?;
         let room = usize::try_from(packets.min(ROOM)).unwrap_or(0);
         let store = made(&stores, &queue.store)?(self, queue, room);
-        let dequeue = made(DEQUEUES, &queue.dequeue)?(self, &queue.dequeue);
+        let queues = if queue.store.kind.value == Kind::Flows { self.flows(queue).count() } else { 1 };
+        let dequeue = made(DEQUEUES, &queue.dequeue)?(self, &queue.dequeue, queues);
         let mut dequeue = dequeue.map_err(|error| settings(&queue.dequeue, error))?;
         if let Some(shape) = &queue.shape
             && let Some(pacer) = self.pacer(shape)?
@@ -165,6 +167,11 @@ impl Build<'_> {
             }
         }
     }
+}
+
+/// A dequeueing part that keeps a state for each queue of its store.
+fn per_flow<D: Dequeue + Clone + 'static>(each: D, queues: usize) -> Box<dyn Dequeue> {
+    if queues == 1 { Box::new(each) } else { Box::new(PerFlow::new(each, queues)) }
 }
 
 /// The row of a component's kind.

@@ -52,8 +52,9 @@ pub(super) fn check(description: &Description, house: &House, faults: &mut Fault
             let message = format!(
                 "packets of one association can be {needed} out of order, and its replay window is {window}"
             );
-            let remedy =
-                format!("set windows of {needed} or more, or an association for each class (sa_per_class)");
+            let remedy = format!(
+                "set windows of {needed} or more, or an association for each class (ravelin sa add --class)"
+            );
             faults.add(&(0..0), Code::WindowTooSmall, message, remedy);
         }
         policed(description, direction, faults);
