@@ -9,6 +9,7 @@ mod copied;
 mod facts;
 mod flights;
 mod reserved;
+mod sliced;
 mod slots;
 mod state;
 
@@ -17,6 +18,7 @@ pub use copied::CopiedPacket;
 pub(crate) use facts::{FlowHash, describe, pieces_of};
 pub(crate) use flights::{Answer, Flight, FlightJob, Flights};
 pub(crate) use reserved::{Reserved, inner_name, outer_name};
+pub(crate) use sliced::{Sliced, Stepped};
 pub(crate) use slots::Slots;
 pub use slots::Ticket;
 pub use state::{GraphError, UnitFaults};

@@ -20,7 +20,7 @@ use super::name::Name;
 use super::opened::{Collected, Opened};
 use super::work::{OpenTask, OpenWork};
 use crate::queued::{
-    Flights, GraphError, GraphState, Reserved, Ticket, UnitFaults, Wait, header_kind, outer_name,
+    Flights, GraphError, GraphState, Reserved, Sliced, Ticket, UnitFaults, Wait, header_kind, outer_name,
 };
 
 /// The nanoseconds that packets of one source may cost in an association without being authentic, until others go first.
@@ -68,6 +68,8 @@ pub struct InboundGraph {
     pub(super) flights: Flights<OpenWork>,
     /// Work that is ready for its unit.
     pub(super) departed: VecDeque<OpenWork>,
+    /// Work that this thread does in steps.
+    pub(super) sliced: Sliced<OpenWork>,
     /// What is put together for a unit that answers later.
     pub(super) tasks: Vec<OpenTask>,
     /// Lists without tasks, for further work.
@@ -102,6 +104,7 @@ impl InboundGraph {
             collected,
             flights: Flights::default(),
             departed: VecDeque::new(),
+            sliced: Sliced::default(),
             tasks: Vec::new(),
             lists: Vec::new(),
             spare: Vec::new(),
@@ -225,7 +228,14 @@ impl InboundGraph {
     /// Say that what the last turn brought is carried out; see [`super::Inbound::settle`].
     pub(super) fn settle(&mut self, now: Time) -> Wake {
         let context = self.state.context(now);
-        self.state.settle(&context);
+        let was_step = self.sliced.settle(now);
+        while let Some((flight, spent)) = self.sliced.next_done() {
+            self.state.answer(&flight, spent, &context);
+            self.flights.recycle(flight.jobs);
+        }
+        if !was_step || self.state.has_given() {
+            self.state.settle(&context);
+        }
         self.state.graph.wake(&context)
     }
 

@@ -1,5 +1,5 @@
-//! Stage 4 in another place than this thread: packets and bursts whose numbers were compared with the replay window, for
-//! a unit that answers later (paper 002 section III.E; docs/design/0045).
+//! Stage 4 in another place than this thread, or in steps: packets and bursts whose numbers were compared with the replay
+//! window, for a unit that answers later or is sliced (paper 002 section III.E; docs/design/0045, 0046).
 //!
 //! The owner has checked lengths and sequence numbers. What is left needs the octets and a clone of the key, and nothing
 //! of the association. The replay window takes a number when the answer comes, and is asked once more then.
@@ -12,7 +12,7 @@ use sadb::Spi;
 use wire::burst::MAX_DATAGRAMS;
 use wire::ip::Headers;
 use wire::stage::{Clean, Raw, Scheduled};
-use wire::{Burst, DropReason, Packet, Pool, Time};
+use wire::{AggregateId, Burst, DropReason, Packet, Pool, Time};
 
 use super::before::Before;
 use super::burst::{Run, Runs};
@@ -61,6 +61,33 @@ impl Inbound {
         let (stages, mut cx) = self.lend(pool, out);
         stages.fail_unit(now, unit, &mut cx, delivery);
         stages.deliver(&mut cx, delivery);
+    }
+
+    /// Do a step of the work that sliced units have. What is done goes on to the host. Returns whether there was any. Call
+    /// [`Inbound::settle`] when that is delivered, before the next turn or step: it learns from it what a step takes.
+    pub fn step(
+        &mut self,
+        now: Time,
+        pool: &mut Pool,
+        out: &mut Vec<InboundOutcome>,
+        delivery: &mut Delivery,
+    ) -> bool {
+        let (stages, mut cx) = self.lend(pool, out);
+        let any = stages.step(now, &mut cx, delivery);
+        stages.deliver(&mut cx, delivery);
+        any
+    }
+
+    /// Whether work of a sliced unit is in progress. Nobody waits for a packet then.
+    pub fn is_in_progress(&self) -> bool {
+        self.stages.queues.as_ref().is_some_and(|queues| !queues.sliced.is_empty())
+    }
+
+    /// Whether packets of these classes may have a turn before the piece of work is done whose steps are under way. Between
+    /// two pieces all may.
+    pub fn gets_ahead(&self, classes: &[AggregateId]) -> bool {
+        let Some(queues) = &self.stages.queues else { return true };
+        queues.sliced.begun().is_none_or(|unit| queues.state.gets_ahead(unit, classes))
     }
 
     /// The number of pieces of work of a unit that are not answered.
@@ -188,9 +215,38 @@ impl Stages {
         let expected = queues.state.postpone(job);
         queues.flights.add(unit, FlightJob { job, meta: *meta, expected });
         if let Some((serial, unit)) = queues.flights.depart() {
-            queues.departed.push_back(OpenWork { unit, serial, name, tasks, spent: 0, expected });
+            let work = OpenWork { unit, serial, name, tasks, spent: 0, expected, place: None };
+            if queues.state.is_sliced(unit) {
+                queues.sliced.push(work);
+            } else {
+                queues.departed.push_back(work);
+            }
         }
         true
+    }
+
+    /// A step of the work that sliced units have. Returns whether there was any.
+    fn step(&mut self, now: Time, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) -> bool {
+        let Some(queues) = &mut self.queues else { return false };
+        let Some(unit) = queues.sliced.unit() else { return false };
+        let most = queues.state.step_of(unit);
+        if let Some(work) = queues.sliced.step(now, most) {
+            self.take_answer(now, work, cx, delivery);
+        }
+        true
+    }
+
+    /// Do all work of sliced units that is in progress.
+    #[cold]
+    pub(super) fn finish_steps(
+        &mut self,
+        now: Time,
+        cx: &mut Cx<'_, InboundOutcome>,
+        delivery: &mut Delivery,
+    ) {
+        while let Some(work) = self.queues.as_mut().and_then(|queues| queues.sliced.finish()) {
+            self.take_answer(now, work, cx, delivery);
+        }
     }
 
     pub(super) fn take_answer(
@@ -210,7 +266,7 @@ impl Stages {
             late.tasks.into_iter().for_each(|task| task.abandon(cx.pool));
         }
         while let Some(mut flight) = self.queues.as_mut().and_then(|queues| queues.flights.next_answered()) {
-            let Some(OpenWork { name, mut tasks, spent, .. }) = flight.work.take() else { return };
+            let Some(OpenWork { name, mut tasks, spent, place, .. }) = flight.work.take() else { return };
             let from = cx.out.len();
             let before = Progress::of(self.sad.find(Spi(name.spi), name.src, name.dst));
             let own = self.queues.as_mut().and_then(|queues| queues.collected.begin());
@@ -221,13 +277,18 @@ impl Stages {
             }
             let Some(queues) = &mut self.queues else { return };
             queues.lists.push(tasks);
-            let context = queues.state.context(now);
-            queues.state.answer(&flight, spent, &context);
             for job in &flight.jobs {
                 queues.leave(&job.meta);
             }
             let meta = flight.jobs.first().map(|job| job.meta).unwrap_or_default();
-            queues.flights.recycle(flight.jobs);
+            if place.is_some() {
+                // What its last step takes is not known yet.
+                queues.sliced.keep(flight, spent);
+            } else {
+                let context = queues.state.context(now);
+                queues.state.answer(&flight, spent, &context);
+                queues.flights.recycle(flight.jobs);
+            }
             self.charge(&name, &meta, meta.amount, before);
             if is_behind {
                 self.deliver(cx, &mut own);
@@ -331,8 +392,12 @@ impl Stages {
     ) {
         let Some(queues) = &mut self.queues else { return };
         let ready = queues.departed.iter().filter(|work| work.unit == unit).count();
-        let pieces = queues.flights.unanswered(unit).saturating_sub(ready);
+        let is_sliced = queues.state.is_sliced(unit);
+        let pieces = if is_sliced { 0 } else { queues.flights.unanswered(unit).saturating_sub(ready) };
         queues.state.fail_unit(now, unit, pieces);
+        for work in queues.sliced.give_up(unit) {
+            work.tasks.into_iter().for_each(|task| task.abandon(cx.pool));
+        }
         queues.departed.retain_mut(|work| {
             let is_other = work.unit != unit;
             if !is_other {

@@ -495,6 +495,8 @@ impl Stages {
         cx: &mut Cx<'_, InboundOutcome>,
         delivery: &mut Delivery,
     ) {
+        // Its unit may be another one afterwards, or none.
+        self.finish_steps(now, cx, delivery);
         let Some(mut before) = self.queues.take() else {
             cx.pool.set_cells(graph.state.cells(), LONGEST_IN_CELL, CELL_TAILROOM);
             self.queues = Some(graph);
@@ -511,6 +513,7 @@ impl Stages {
     /// Open everything that waits, in its order, and go on without a graph.
     #[cold]
     fn leave_graph(&mut self, now: Time, cx: &mut Cx<'_, InboundOutcome>, delivery: &mut Delivery) {
+        self.finish_steps(now, cx, delivery);
         // Whoever calls waits for units that answer later; what they still have does not come back in time.
         let away = self.queues.as_ref().map(|queues| queues.flights.units()).unwrap_or_default();
         away.into_iter().for_each(|unit| self.fail_unit(now, unit, cx, delivery));
@@ -521,6 +524,7 @@ impl Stages {
                 work.compute();
                 self.take_answer(now, work, cx, delivery);
             }
+            self.finish_steps(now, cx, delivery);
             let Some(queues) = &mut self.queues else { return };
             queues.settle(now);
             if !looked && !turned {

@@ -1,7 +1,7 @@
-//! Work of the inbound half for a unit that answers later. The steps around it are in `later.rs`.
+//! Work of the inbound half for a unit that answers later, or does it in steps. What is around it is in `later.rs`.
 
 use ipsec::slot::{self, Opened};
-use ipsec::{IcvProof, OpenJob, Outer};
+use ipsec::{IcvProof, OpenJob, Outer, Steps};
 use qos::unit::UnitId;
 use sadb::sa::{Key, Shape};
 use wire::stage::Scheduled;
@@ -9,7 +9,7 @@ use wire::{Burst, DropReason, Packet, Pool};
 
 use super::before::Before;
 use super::name::Name;
-use crate::queued::CopiedPacket;
+use crate::queued::{CopiedPacket, Stepped};
 
 /// Work for a unit of the inbound half that answers later: packets or datagrams of one association that are to be
 /// opened.
@@ -23,6 +23,41 @@ pub struct OpenWork {
     pub(super) tasks: Vec<OpenTask>,
     pub(super) spent: u64,
     pub(super) expected: u64,
+    /// The number of tasks that are done, where it is done in steps; `None` where it is not.
+    pub(super) place: Option<usize>,
+}
+
+impl Stepped for OpenWork {
+    fn unit(&self) -> UnitId {
+        self.unit
+    }
+
+    fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    fn octets(&self) -> u64 {
+        self.tasks.iter().map(|task| task.octets() as u64).sum()
+    }
+
+    fn step(&mut self, steps: &mut Steps, octets: &mut usize) -> bool {
+        let place = self.place.get_or_insert_default();
+        while let Some(task) = self.tasks.get_mut(*place) {
+            if *octets == 0 || !task.step(steps, octets) {
+                return false;
+            }
+            *place += 1;
+        }
+        true
+    }
+
+    fn spent(&self) -> u64 {
+        self.spent
+    }
+
+    fn add_spent(&mut self, ns: u64) {
+        self.spent = self.spent.saturating_add(ns);
+    }
 }
 
 impl OpenWork {
@@ -83,6 +118,31 @@ impl OpenTask {
                 let OpenPacket { key, job, packet, authentic, .. } = prepared;
                 *authentic = Some(job.compute(key, packet.bytes_mut()));
             }
+        }
+    }
+
+    /// Open about so many octets. Returns whether all is opened, or known not to be authentic.
+    fn step(&mut self, steps: &mut Steps, octets: &mut usize) -> bool {
+        match self {
+            OpenTask::Burst { key, shape, burst, opened } => {
+                let ends = (burst.stride(), burst.lead());
+                slot::compute_step(key, *shape, burst.bytes_mut(), ends, opened, steps, octets)
+            }
+            OpenTask::Packet(prepared) => {
+                let OpenPacket { key, job, packet, authentic, .. } = prepared;
+                *authentic = job.step(key, packet.bytes_mut(), steps, octets).transpose();
+                if authentic.is_some() {
+                    steps.clear();
+                }
+                authentic.is_some()
+            }
+        }
+    }
+
+    fn octets(&self) -> usize {
+        match self {
+            OpenTask::Burst { burst, .. } => burst.bytes().len(),
+            OpenTask::Packet(prepared) => prepared.packet.bytes().len(),
         }
     }
 

@@ -21,8 +21,8 @@ use super::finished::{Collected, Finished};
 use super::protector::{SealTask, SealWork};
 use super::selection::Selection;
 use crate::queued::{
-    FlightJob, Flights, GraphError, GraphState, Reserved, Ticket, UnitFaults, Wait, header_kind, inner_name,
-    outer_name,
+    FlightJob, Flights, GraphError, GraphState, Reserved, Sliced, Ticket, UnitFaults, Wait, header_kind,
+    inner_name, outer_name,
 };
 
 /// A packet that waits.
@@ -68,6 +68,8 @@ pub struct OutboundGraph {
     pub(super) flights: Flights<SealWork>,
     /// Work that is ready for its unit.
     pub(super) departed: VecDeque<SealWork>,
+    /// Work that this thread does in steps.
+    pub(super) sliced: Sliced<SealWork>,
     /// Lists without tasks, for further work.
     pub(super) lists: Vec<Vec<SealTask>>,
 }
@@ -93,6 +95,7 @@ impl OutboundGraph {
             collected,
             flights: Flights::default(),
             departed: VecDeque::new(),
+            sliced: Sliced::default(),
             lists: Vec::new(),
         })
     }
@@ -192,7 +195,14 @@ impl OutboundGraph {
     /// Say that what the last turn brought is carried out; see [`super::Outbound::settle`].
     pub(super) fn settle(&mut self, now: Time) -> Wake {
         let context = self.state.context(now);
-        self.state.settle(&context);
+        let was_step = self.sliced.settle(now);
+        while let Some((flight, spent)) = self.sliced.next_done() {
+            self.state.answer(&flight, spent, &context);
+            self.flights.recycle(flight.jobs);
+        }
+        if !was_step || self.state.has_given() {
+            self.state.settle(&context);
+        }
         self.state.graph.wake(&context)
     }
 

@@ -400,6 +400,8 @@ impl Stages {
     /// Put a graph into the place of the one that is in force, if there is one, and move its packets.
     #[cold]
     fn exchange(&mut self, now: Time, mut graph: Box<OutboundGraph>, cx: &mut Cx<'_, Outcome>) {
+        // Its unit may be another one afterwards, or none.
+        self.finish_steps(now, cx);
         let Some(mut before) = self.queues.take() else {
             cx.pool.set_cells(graph.state.cells(), LONGEST_IN_CELL, CELL_TAILROOM);
             self.queues = Some(graph);
@@ -415,6 +417,7 @@ impl Stages {
     /// Handle everything that waits, in its order, and go on without a graph.
     #[cold]
     fn leave_graph(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) {
+        self.finish_steps(now, cx);
         // Whoever calls waits for units that answer later; what they still have does not come back in time.
         let away = self.queues.as_ref().map(|queues| queues.flights.units()).unwrap_or_default();
         away.into_iter().for_each(|unit| self.fail_unit(now, unit, cx));
@@ -425,6 +428,7 @@ impl Stages {
                 work.compute();
                 self.take_answer(now, work, cx);
             }
+            self.finish_steps(now, cx);
             let Some(queues) = &mut self.queues else { return };
             queues.settle(now);
             if !looked && !turned {

@@ -199,7 +199,10 @@ impl<W: Wait> GraphState<W> {
     /// The number of cells that packets may occupy: those that wait, and those that units have which answer later.
     pub(crate) fn cells(&self) -> usize {
         let dispatcher = self.graph.dispatcher();
-        let later = dispatcher.units().filter(|unit| self.answers_later(*unit)).count();
+        let keeps = |unit: &UnitId| {
+            dispatcher.kind(*unit).is_some_and(|kind| kind.answers_later() || is_sliced(kind))
+        };
+        let later = dispatcher.units().filter(keeps).count();
         self.waiting.capacity() + later * MOST_AWAY
     }
 
@@ -282,16 +285,60 @@ impl<W: Wait> GraphState<W> {
     #[inline]
     pub(crate) fn next(&mut self, context: &Context) -> Option<Assignment<Ticket>> {
         let assignment = self.graph.next(context, &mut self.ended)?;
+        Some(self.given(assignment))
+    }
+
+    #[inline]
+    fn given(&mut self, assignment: Assignment<Ticket>) -> Assignment<Ticket> {
         let Assignment { unit, job, budget, .. } = &assignment;
         self.jobs += 1;
         self.given.push(Assigned { unit: *unit, job: *job, packets: budget.packets, expected: budget.ns });
-        Some(assignment)
+        assignment
     }
 
-    /// Whether a unit does its work apart from this thread, and answers later.
+    /// Whether jobs of a turn are not settled.
+    pub(crate) fn has_given(&self) -> bool {
+        !self.given.is_empty() || self.prepared > 0
+    }
+
+    /// Whether a packet of a class is prepared for a unit and computed behind the turn: by another thread, or here in the
+    /// steps of a sliced unit. What is expedited there is computed in the turn.
     #[inline]
-    pub(crate) fn answers_later(&self, unit: UnitId) -> bool {
-        self.graph.dispatcher().kind(unit).is_some_and(Kind::answers_later)
+    pub(crate) fn answers_later(&self, unit: UnitId, aggregate: AggregateId) -> bool {
+        let dispatcher = self.graph.dispatcher();
+        match dispatcher.kind(unit) {
+            Some(Kind::Sliced { .. }) => !dispatcher.is_expedited(unit, aggregate),
+            kind => kind.is_some_and(Kind::answers_later),
+        }
+    }
+
+    /// Whether a unit works on this thread, in steps.
+    pub(crate) fn is_sliced(&self, unit: UnitId) -> bool {
+        self.graph.dispatcher().kind(unit).is_some_and(is_sliced)
+    }
+
+    /// The nanoseconds of a step of a unit.
+    pub(crate) fn step_of(&self, unit: UnitId) -> u64 {
+        match self.graph.dispatcher().kind(unit) {
+            Some(Kind::Sliced { step }) => step,
+            _ => u64::MAX,
+        }
+    }
+
+    /// Whether packets of these classes may have a turn while a sliced unit has work.
+    pub(crate) fn gets_ahead(&self, unit: UnitId, classes: &[AggregateId]) -> bool {
+        let dispatcher = self.graph.dispatcher();
+        classes.iter().any(|class| dispatcher.gets_ahead(unit, *class))
+    }
+
+    /// The next packet that gets in between two steps of one of these units, with the job that it is.
+    pub(crate) fn between(
+        &mut self,
+        mut units: impl Iterator<Item = UnitId>,
+        context: &Context,
+    ) -> Option<Assignment<Ticket>> {
+        let assignment = units.find_map(|unit| self.graph.between(unit, context, &mut self.ended))?;
+        Some(self.given(assignment))
     }
 
     /// The nanoseconds of work that are sent to a unit at once: a part of what is committed to it, so that it has work
@@ -483,6 +530,10 @@ impl<W: Wait> GraphState<W> {
             copies.pop_if(|copy| copy.from == outcomes);
         }
     }
+}
+
+fn is_sliced(kind: Kind) -> bool {
+    matches!(kind, Kind::Sliced { .. })
 }
 
 /// The kind of header that packets of an association have.

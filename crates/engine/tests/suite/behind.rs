@@ -75,10 +75,10 @@ pub fn every_hook() -> (Box<engine::OutboundGraph>, Box<engine::InboundGraph>) {
     (queued::graph(&with_unit(EVERY_HOOK)), inbound_queued::graph(EVERY_HOOK))
 }
 
-/// The same, with a unit that answers later.
-pub fn every_hook_and_worker() -> (Box<engine::OutboundGraph>, Box<engine::InboundGraph>) {
-    let outbound = queued::graph(&format!("{EVERY_HOOK}\n{}", queued::WORKER));
-    (outbound, inbound_queued::with_worker(EVERY_HOOK))
+/// The same, with these units.
+pub fn every_hook_and(units: &str) -> (Box<engine::OutboundGraph>, Box<engine::InboundGraph>) {
+    let outbound = queued::graph(&format!("{EVERY_HOOK}\n{units}"));
+    (outbound, inbound_queued::with(EVERY_HOOK, units))
 }
 
 /// The packets of a class that came to a point, and those that left it.

@@ -119,8 +119,12 @@ fn association() -> impl Strategy<Value = Association> {
         1 => (1..40_000_u64).prop_map(|bytes| Limits { bytes, ..Limits::default() }),
     ];
     let left = prop_oneof![3 => Just(None), 1 => (0..80_u64).prop_map(Some)];
-    let way =
-        (prop::sample::select(&MODES[..]), prop::sample::select(&SUITES[..]), any::<bool>(), any::<bool>());
+    let way = (
+        prop::sample::select(&MODES[..]),
+        prop::sample::select(queued::suites()),
+        any::<bool>(),
+        any::<bool>(),
+    );
     (way, prop::sample::select(&[1280_u16, 1500, 9000][..]), left, limits).prop_map(
         |((mode, suite, v6, extended), path_mtu, left, hard)| Association {
             mode,
@@ -242,6 +246,18 @@ pub fn delivered(outcomes: Vec<Outcome>, alice: &mut Sender, bob: &mut Receiver)
     receive_singly(bob, &came.sent)
 }
 
+/// What these outcomes send, as packets with their outer headers.
+pub fn packets(outcomes: Vec<Outcome>, alice: &mut Sender) -> Vec<Vec<u8>> {
+    let mut came = Came::default();
+    take(outcomes, &mut alice.pool, &mut came, &mut Vec::new());
+    let whole = |(header, bytes): &SentDatagram| {
+        let mut buf = Buf::from_slice(bytes, 64, 0);
+        header.push(&mut buf).unwrap();
+        buf.as_slice().to_vec()
+    };
+    came.sent.iter().map(whole).collect()
+}
+
 /// Hand packets over to a sender. Bursts leave at each pause.
 fn send(sender: &mut Sender, all: &[Handed], v6: bool) -> (Came, Vec<usize>) {
     let (mut came, mut bursts) = (Came::default(), Vec::new());
@@ -255,6 +271,9 @@ fn send(sender: &mut Sender, all: &[Handed], v6: bool) -> (Came, Vec<usize>) {
     }
     (came, bursts)
 }
+
+/// The units of graphs: one that works at once, one that answers later, one that works in steps.
+const UNITS: &[&str] = &[queued::INLINE, queued::WORKER, queued::SLICED];
 
 /// Hand packets over to a sender in which they wait in a graph of one queue. Turns are taken at each pause.
 fn send_queued(sender: &mut Sender, all: &[Handed], v6: bool) -> Came {
@@ -464,18 +483,16 @@ proptest! {
         association in association(),
         all in prop::collection::vec(handed(), 1..40),
         every_hook in any::<bool>(),
-        later in any::<bool>(),
+        units in prop::sample::select(UNITS),
     ) {
         let v6 = association.v6;
         let (mut without, mut with) = (association.sender(), association.sender());
         without.engine = without.engine.gathering();
         with.engine = with.engine.gathering();
         let mut out = Vec::new();
-        let graph = match (every_hook, later) {
-            (true, false) => behind::every_hook().0,
-            (true, true) => behind::every_hook_and_worker().0,
-            (false, false) => queued::one_queue(),
-            (false, true) => queued::one_queue_and_worker(),
+        let graph = match every_hook {
+            true => behind::every_hook_and(units).0,
+            false => queued::one_queue_and(units),
         };
         with.engine.set_graph(NOW, Some(graph), &mut with.pool, &mut out);
         let (plain, _) = send(&mut without, &all, v6);
@@ -533,18 +550,16 @@ proptest! {
         singly in any::<bool>(),
         pace in 1..20_usize,
         every_hook in any::<bool>(),
-        later in any::<bool>(),
+        units in prop::sample::select(UNITS),
     ) {
         let mut alice = association.sender();
         alice.engine = alice.engine.gathering();
         let (came, _) = send(&mut alice, &all, association.v6);
         let arrived = mangle(&came.sent, &mishaps);
         let (mut without, mut with) = (association.receiver(), association.receiver());
-        let graph = match (every_hook, later) {
-            (true, false) => behind::every_hook().1,
-            (true, true) => behind::every_hook_and_worker().1,
-            (false, false) => inbound_queued::one_queue(),
-            (false, true) => inbound_queued::with_worker(inbound_queued::EVERY),
+        let graph = match every_hook {
+            true => behind::every_hook_and(units).1,
+            false => inbound_queued::with(inbound_queued::EVERY, units),
         };
         inbound_queued::set(&mut with, Some(graph));
         let plain = if singly { receive_singly(&mut without, &arrived) } else { receive_bursts(&mut without, &arrived) };

@@ -35,7 +35,7 @@ pub const EF: u8 = 46 << 2;
 /// The suites of the tests, by the numbers that the graphs here have for them. A packet costs 1 us.
 fn house() -> House {
     let line = qos::graph::house::Line { base_ns: 1000, ps_per_octet: 0 };
-    let costs = SUITES.iter().flat_map(|suite| {
+    let costs = crate::queued::suites().into_iter().flat_map(|suite| {
         [Direction::Outbound, Direction::Inbound].map(|direction| qos::graph::house::SuiteCost {
             suite: suite.to_string(),
             direction,
@@ -43,7 +43,7 @@ fn house() -> House {
         })
     });
     House {
-        known_suites: SUITES.iter().map(ToString::to_string).collect(),
+        known_suites: crate::queued::suites().iter().map(ToString::to_string).collect(),
         costs: costs.collect(),
         ..House::default()
     }
@@ -52,33 +52,24 @@ fn house() -> House {
 fn of(description: &qos::graph::Description) -> Box<InboundGraph> {
     let compiled =
         compile(description, &house(), Direction::Inbound, 7).unwrap_or_else(|faults| panic!("{faults:#?}"));
-    let suites = SUITES.iter().copied().zip(0..).collect();
+    let suites = crate::queued::suites().into_iter().zip(0..).collect();
     Box::new(InboundGraph::new(compiled, suites, 11).unwrap())
 }
 
 /// A graph of this text for the inbound half, whose turns are short: 4 us are committed at most.
 pub fn graph(text: &str) -> Box<InboundGraph> {
-    let unit = "[unit.inline]\nkind = \"inline\"\nlow = \"2us\"\nhigh = \"4us\"\nmost_committed = \"4us\"\n";
-    let description =
-        check(&format!("{text}\n{unit}"), &house()).unwrap_or_else(|faults| panic!("{faults:#?}"));
-    of(&description)
+    with(text, crate::queued::INLINE)
 }
 
-/// A graph of this text and a unit that answers later.
-pub fn with_worker(text: &str) -> Box<InboundGraph> {
-    let description = check(&format!("{text}\n{}", crate::queued::WORKER), &house());
+/// A graph of this text and these units.
+pub fn with(text: &str, units: &str) -> Box<InboundGraph> {
+    let description = check(&format!("{text}\n{units}"), &house());
     of(&description.unwrap_or_else(|faults| panic!("{faults:#?}")))
 }
 
 /// Two classes, and these units.
 pub fn with_units(units: &str) -> Box<InboundGraph> {
-    let description = check(&format!("{TWO}\n{units}"), &house());
-    of(&description.unwrap_or_else(|faults| panic!("{faults:#?}")))
-}
-
-/// One queue for all, which is never full.
-pub fn one_queue() -> Box<InboundGraph> {
-    graph(EVERY)
+    with(TWO, units)
 }
 
 /// One class, whose queue is never full.
@@ -102,6 +93,9 @@ pub fn turn(bob: &mut Receiver, now: Time, delivery: &mut Delivery) -> bool {
         work.compute();
         work.set_spent(work.expected());
         engine.answer(now, work, pool, &mut out, delivery);
+    }
+    while engine.step(now, pool, &mut out, delivery) {
+        engine.settle(now + std::time::Duration::from_nanos(100));
     }
     // A turn takes as long as it is expected to, or the graph would learn that packets cost nothing.
     let wake = engine.settle(if any { now + std::time::Duration::from_micros(1) } else { now });

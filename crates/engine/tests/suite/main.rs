@@ -30,6 +30,7 @@ mod routed;
 mod rules;
 mod scrubbed;
 mod segments;
+mod sliced;
 mod support;
 mod terms;
 mod too_big;

@@ -35,7 +35,17 @@ limit = { packets = 600 }
 
 /// The suites of the tests, by the numbers that the graphs here have for them.
 fn house() -> House {
-    House { known_suites: SUITES.iter().map(ToString::to_string).collect(), ..House::default() }
+    House { known_suites: suites().iter().map(ToString::to_string).collect(), ..House::default() }
+}
+
+/// The suites of the tests: those of the fast path, and one that is sealed and opened in steps.
+pub fn suites() -> Vec<SuiteId> {
+    SUITES.into_iter().chain([stepped()]).collect()
+}
+
+/// A suite of a cipher and a MAC, each of which works in steps.
+pub fn stepped() -> SuiteId {
+    "aes256cbc-sha256".parse().unwrap()
 }
 
 /// A graph of this text for the outbound half.
@@ -48,7 +58,7 @@ pub fn graph(text: &str) -> Box<OutboundGraph> {
 fn of(description: &qos::graph::Description, house: &House) -> Box<OutboundGraph> {
     let compiled =
         compile(description, house, Direction::Outbound, 7).unwrap_or_else(|faults| panic!("{faults:#?}"));
-    let suites = SUITES.iter().copied().zip(0..).collect();
+    let suites = suites().into_iter().zip(0..).collect();
     Box::new(OutboundGraph::new(compiled, suites, 11).unwrap())
 }
 
@@ -57,13 +67,20 @@ pub fn one_queue() -> Box<OutboundGraph> {
     graph("[class.every]\nmatch = \"rest\"\nlimit = { packets = 1000000 }\n")
 }
 
-/// The same with a unit that answers later.
-pub fn one_queue_and_worker() -> Box<OutboundGraph> {
-    graph(&format!("[class.every]\nmatch = \"rest\"\nlimit = {{ packets = 1000000 }}\n{WORKER}"))
+/// The same with these units.
+pub fn one_queue_and(units: &str) -> Box<OutboundGraph> {
+    graph(&format!("[class.every]\nmatch = \"rest\"\nlimit = {{ packets = 1000000 }}\n{units}"))
 }
 
 /// A unit that answers later.
 pub const WORKER: &str = "[unit.thread]\nkind = \"worker\"\n";
+
+/// A unit that works at once, in short turns.
+pub const INLINE: &str =
+    "[unit.inline]\nkind = \"inline\"\nlow = \"2us\"\nhigh = \"4us\"\nmost_committed = \"4us\"\n";
+
+/// A unit that works in steps.
+pub const SLICED: &str = "[unit.slow]\nkind = \"sliced\"\nstep = \"100ns\"\n";
 
 /// Look up and take turns until nothing waits.
 pub fn work(sender: &mut Sender, now: Time, out: &mut Vec<Outcome>) {
@@ -77,7 +94,10 @@ pub fn work(sender: &mut Sender, now: Time, out: &mut Vec<Outcome>) {
             work.set_spent(work.expected());
             engine.answer(now, work, pool, out);
         }
-        let wake = engine.settle(now);
+        let mut wake = engine.settle(now);
+        while engine.step(now, pool, out) {
+            wake = engine.settle(now);
+        }
         if !any && !matches!(wake, Wake::At(time) if time <= now) {
             return;
         }

@@ -1,7 +1,7 @@
 //! The exchange of what a dispatcher was made of, while packets wait for its units and are in flight on them.
 
 use crate::cost::CostModel;
-use crate::meta::Meta;
+use crate::meta::{AggregateId, Meta};
 use crate::node::Node;
 use crate::unit::{Kind, UnitId, UnitSpec};
 
@@ -23,6 +23,20 @@ impl<T: 'static> Dispatcher<T> {
     /// The way in which a unit works.
     pub fn kind(&self, unit: UnitId) -> Option<Kind> {
         self.station(unit).map(|station| station.spec.kind)
+    }
+
+    /// Whether packets of an aggregate get in between the steps of a unit.
+    pub fn is_expedited(&self, unit: UnitId, aggregate: AggregateId) -> bool {
+        self.station(unit).is_some_and(|station| station.spec.expedited.has(aggregate))
+    }
+
+    /// Whether packets of an aggregate may be given while a sliced unit has work: in between its steps, or to another unit.
+    pub fn gets_ahead(&self, unit: UnitId, aggregate: AggregateId) -> bool {
+        let serves = |other: UnitId| {
+            let reserved = self.station(other).and_then(|station| station.spec.reserved);
+            other != unit && reserved.is_none_or(|reserved| reserved.has(aggregate))
+        };
+        self.is_expedited(unit, aggregate) || self.units().any(serves)
     }
 
     /// The units that take work.

@@ -45,7 +45,8 @@ impl<T: 'static> Dispatcher<T> {
         {
             return None;
         }
-        let in_progress = station.jobs.iter().find(|job| !job.is_answered)?.aggregate;
+        let is_other = |job: &&Job| !job.is_answered && !station.spec.expedited.has(job.aggregate);
+        let in_progress = station.jobs.iter().find(is_other)?.aggregate;
         let head = *station.queues.peek(context)?;
         if !self.may_get_between(at, &head, in_progress) {
             return None;
@@ -146,9 +147,7 @@ impl<T: 'static> Dispatcher<T> {
     fn may_go(&mut self, at: usize, meta: &Meta) -> bool {
         // Behind what a sliced unit holds, an expedited packet would wait longer than for its turn in between.
         let station = &self.stations[at];
-        let waits_for_step = matches!(station.spec.kind, Kind::Sliced { .. })
-            && station.in_flight > 0
-            && station.spec.expedited.has(meta.aggregate);
+        let waits_for_step = station.spec.expedited.has(meta.aggregate) && station.is_in_steps();
         !waits_for_step
             && (self.pace != Pace::Pull || self.has_room(at, meta))
             && !self.pins.has_older(self.pins.slot(meta))

@@ -190,8 +190,8 @@ impl<T: 'static> Station<T> {
     pub(super) fn has_depth(&self) -> bool {
         match self.spec.kind {
             Kind::Async { depth } => self.in_flight < usize::from(depth.max(1)).min(MOST_AWAY),
-            Kind::Worker => self.in_flight < MOST_AWAY,
-            Kind::Inline | Kind::Sliced { .. } | Kind::Batch { .. } => true,
+            Kind::Worker | Kind::Sliced { .. } => self.in_flight < MOST_AWAY,
+            Kind::Inline | Kind::Batch { .. } => true,
         }
     }
 
@@ -212,9 +212,17 @@ impl<T: 'static> Station<T> {
         }
     }
 
-    /// The time at which it hangs, unless it answers its oldest job.
+    /// Whether a packet that is not expedited is in flight, in whose steps expedited ones get in between.
+    pub(super) fn is_in_steps(&self) -> bool {
+        let is_in_steps = |job: &Job| !job.is_answered && !self.spec.expedited.has(job.aggregate);
+        matches!(self.spec.kind, Kind::Sliced { .. }) && self.jobs.iter().any(is_in_steps)
+    }
+
+    /// The time at which it hangs, unless it answers its oldest job. A sliced unit works on the thread that asks, and so
+    /// does not hang while that does not.
     pub(super) fn hangs_at(&self) -> Option<Time> {
-        let is_watched = matches!(self.status, Status::Active | Status::Leaving);
+        let is_watched = matches!(self.status, Status::Active | Status::Leaving)
+            && !matches!(self.spec.kind, Kind::Sliced { .. });
         let oldest = self.jobs.iter().find(|job| !job.is_answered).filter(|_| is_watched)?;
         // One that answers has much to do, and does not hang.
         Some(Time(oldest.given.max(self.heard).0.saturating_add(HANG)))

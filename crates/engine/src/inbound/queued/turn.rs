@@ -43,11 +43,15 @@ impl Stages {
         }
         while let Some(queues) = &mut self.queues {
             let context = queues.state.context(now);
-            let assignment = queues.state.next(&context);
+            let between = match queues.sliced.is_empty() {
+                true => None,
+                false => queues.state.between(queues.sliced.units(), &context),
+            };
+            let assignment = between.or_else(|| queues.state.next(&context));
             let has_ended = queues.state.has_ended();
             if let Some(assignment) = assignment {
                 any = true;
-                let is_later = queues.state.answers_later(assignment.unit);
+                let is_later = queues.state.answers_later(assignment.unit, assignment.meta.aggregate);
                 match queues.collected.begin().filter(|_| !is_later) {
                     _ if is_later => {
                         self.carry_on_later(now, assignment, cx, delivery);
@@ -88,7 +92,7 @@ impl Stages {
         self.offer_opened((name, &meta), from, now, own, cx, delivery);
     }
 
-    /// Prepare what has its turn for a unit that answers later. What ends at once is done.
+    /// Prepare what has its turn for a unit that answers later, or in steps. What ends at once is done.
     fn carry_on_later(
         &mut self,
         now: Time,

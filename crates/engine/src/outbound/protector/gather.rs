@@ -4,8 +4,8 @@
 //! be sent from, sealed there in batches, and leave together. Each takes its sequence number, is counted and asked
 //! against the association's lifetime by itself, as if it went alone.
 
-use ipsec::SealProof;
 use ipsec::slot::{self, Frame};
+use ipsec::{SealProof, Steps};
 use sadb::sa::{Key, Shape};
 use sadb::{OutboundSa, OutboundSad, SaIndex};
 use wire::ip::Headers;
@@ -68,6 +68,20 @@ impl BurstTask {
     pub(super) fn compute(&mut self) {
         let BurstTask { key, shape, open, sealed } = self;
         *sealed = Some(slot::seal(key, *shape, open.burst.meta.sequence, open.burst.datagrams_mut()));
+    }
+
+    /// Seal about so many octets of the datagrams. Returns whether all are sealed, or failed.
+    pub(super) fn step(&mut self, steps: &mut Steps, octets: &mut usize) -> bool {
+        let BurstTask { key, shape, open, sealed } = self;
+        let first = open.burst.meta.sequence;
+        let step = slot::seal_step(key, *shape, first, open.burst.datagrams_mut(), steps, octets);
+        *sealed = step.transpose();
+        sealed.is_some()
+    }
+
+    /// The number of octets in the datagrams.
+    pub(super) fn octets(&self) -> usize {
+        self.open.burst.bytes().len()
     }
 
     /// Give the buffer back. Nothing of the burst may leave.

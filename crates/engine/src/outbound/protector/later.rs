@@ -1,10 +1,10 @@
-//! Stage 6 in another place than this thread: packets and bursts that are ready but for the cipher, for a unit that
-//! answers later (paper 002 section III.E; docs/design/0045).
+//! Stage 6 in another place than this thread, or in steps: packets and bursts that are ready but for the cipher, for a
+//! unit that answers later or is sliced (paper 002 section III.E; docs/design/0045, 0046).
 //!
 //! The owner has taken the sequence numbers, asked the lifetimes and written every octet that is not secret. What is
 //! left needs the octets and a clone of the key, and nothing of the association.
 
-use ipsec::{SealJob, SealProof};
+use ipsec::{SealJob, SealProof, Steps};
 use qos::unit::UnitId;
 use sadb::sa::Key;
 use sadb::{OutboundSa, OutboundSad, SaIndex};
@@ -14,6 +14,7 @@ use wire::{DropReason, Flow, Packet, Pool, Services};
 use super::gather::BurstTask;
 use crate::cx::Cx;
 use crate::outbound::outcome::Outcome;
+use crate::queued::Stepped;
 use crate::stats::{About, Dropped};
 
 /// Work for a unit of the outbound half that answers later: packets and bursts that are to be sealed.
@@ -26,6 +27,41 @@ pub struct SealWork {
     pub(in crate::outbound) tasks: Vec<SealTask>,
     pub(in crate::outbound) spent: u64,
     pub(in crate::outbound) expected: u64,
+    /// The number of tasks that are done, where it is done in steps; `None` where it is not.
+    pub(in crate::outbound) place: Option<usize>,
+}
+
+impl Stepped for SealWork {
+    fn unit(&self) -> UnitId {
+        self.unit
+    }
+
+    fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    fn octets(&self) -> u64 {
+        self.tasks.iter().map(|task| task.octets() as u64).sum()
+    }
+
+    fn step(&mut self, steps: &mut Steps, octets: &mut usize) -> bool {
+        let place = self.place.get_or_insert_default();
+        while let Some(task) = self.tasks.get_mut(*place) {
+            if *octets == 0 || !task.step(steps, octets) {
+                return false;
+            }
+            *place += 1;
+        }
+        true
+    }
+
+    fn spent(&self) -> u64 {
+        self.spent
+    }
+
+    fn add_spent(&mut self, ns: u64) {
+        self.spent = self.spent.saturating_add(ns);
+    }
 }
 
 impl SealWork {
@@ -78,6 +114,28 @@ impl SealTask {
                 let SealPacket { key, job, packet, sealed, .. } = prepared;
                 *sealed = Some(job.compute(key, packet.bytes_mut()));
             }
+        }
+    }
+
+    /// Seal about so many octets. Returns whether it is sealed, or failed.
+    fn step(&mut self, steps: &mut Steps, octets: &mut usize) -> bool {
+        match self {
+            SealTask::Burst(burst) => burst.step(steps, octets),
+            SealTask::Packet(prepared) => {
+                let SealPacket { key, job, packet, sealed, .. } = prepared;
+                *sealed = job.step(key, packet.bytes_mut(), steps, octets).transpose();
+                if sealed.is_some() {
+                    steps.clear();
+                }
+                sealed.is_some()
+            }
+        }
+    }
+
+    fn octets(&self) -> usize {
+        match self {
+            SealTask::Burst(burst) => burst.octets(),
+            SealTask::Packet(prepared) => prepared.packet.bytes().len(),
         }
     }
 

@@ -1,9 +1,9 @@
-//! Work that units do apart from the thread that dispatches: how it departs, how it is answered, and what becomes of it
-//! if its unit does not answer (paper 002 section III.E; docs/design/0045).
+//! Work that units do apart from the thread that dispatches, or on it in steps: how it departs, how it is answered, and
+//! what becomes of it if its unit does not answer (paper 002 section III.E; docs/design/0045, 0046).
 
 use qos::graph::description::HookPoint;
 use qos::unit::UnitId;
-use wire::{Pool, Time};
+use wire::{AggregateId, Pool, Time};
 
 use super::super::outcome::Outcome;
 use super::super::protector::SealWork;
@@ -30,6 +30,25 @@ impl Outbound {
     pub fn fail_unit(&mut self, now: Time, unit: UnitId, pool: &mut Pool, out: &mut Vec<Outcome>) {
         let (stages, mut cx) = self.lend(pool, out);
         stages.fail_unit(now, unit, &mut cx);
+    }
+
+    /// Do a step of the work that sliced units have. What is done leaves. Returns whether there was any. Call
+    /// [`Outbound::settle`] when that is carried out, before the next turn or step: it learns from it what a step takes.
+    pub fn step(&mut self, now: Time, pool: &mut Pool, out: &mut Vec<Outcome>) -> bool {
+        let (stages, mut cx) = self.lend(pool, out);
+        stages.step(now, &mut cx)
+    }
+
+    /// Whether work of a sliced unit is in progress. Nobody waits for a packet then.
+    pub fn is_in_progress(&self) -> bool {
+        self.stages.queues.as_ref().is_some_and(|queues| !queues.sliced.is_empty())
+    }
+
+    /// Whether packets of these classes may have a turn before the piece of work is done whose steps are under way. Between
+    /// two pieces all may.
+    pub fn gets_ahead(&self, classes: &[AggregateId]) -> bool {
+        let Some(queues) = &self.stages.queues else { return true };
+        queues.sliced.begun().is_none_or(|unit| queues.state.gets_ahead(unit, classes))
     }
 
     /// The number of pieces of work of a unit that are not answered.
@@ -68,7 +87,31 @@ impl Stages {
         let tasks = self.protector.take_tasks(queues.lists.pop().unwrap_or_default());
         let expected = queues.flights.open().map_or(1, |open| open.expected());
         if let Some((serial, unit)) = queues.flights.depart() {
-            queues.departed.push_back(SealWork { unit, serial, tasks, spent: 0, expected });
+            let work = SealWork { unit, serial, tasks, spent: 0, expected, place: None };
+            if queues.state.is_sliced(unit) {
+                queues.sliced.push(work);
+            } else {
+                queues.departed.push_back(work);
+            }
+        }
+    }
+
+    /// A step of the work that sliced units have. Returns whether there was any.
+    fn step(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) -> bool {
+        let Some(queues) = &mut self.queues else { return false };
+        let Some(unit) = queues.sliced.unit() else { return false };
+        let most = queues.state.step_of(unit);
+        if let Some(work) = queues.sliced.step(now, most) {
+            self.take_answer(now, work, cx);
+        }
+        true
+    }
+
+    /// Do all work of sliced units that is in progress.
+    #[cold]
+    pub(super) fn finish_steps(&mut self, now: Time, cx: &mut Cx<'_, Outcome>) {
+        while let Some(work) = self.queues.as_mut().and_then(|queues| queues.sliced.finish()) {
+            self.take_answer(now, work, cx);
         }
     }
 
@@ -98,19 +141,24 @@ impl Stages {
         }
         while let Some(mut flight) = self.queues.as_mut().and_then(|queues| queues.flights.next_answered()) {
             let from = cx.out.len();
-            let Some(SealWork { mut tasks, spent, .. }) = flight.work.take() else { return };
+            let Some(SealWork { mut tasks, spent, place, .. }) = flight.work.take() else { return };
             if let Some(queues) = &mut self.queues {
                 queues.state.copy_all(std::mem::take(&mut flight.copies), from);
             }
             tasks.drain(..).for_each(|task| self.protector.finish(task, cx));
             let Some(queues) = &mut self.queues else { return };
             queues.lists.push(tasks);
-            let context = queues.state.context(now);
-            queues.state.answer(&flight, spent, &context);
             for job in &flight.jobs {
                 queues.leave(&job.meta);
             }
-            queues.flights.recycle(flight.jobs);
+            if place.is_some() {
+                // What its last step takes is not known yet.
+                queues.sliced.keep(flight, spent);
+            } else {
+                let context = queues.state.context(now);
+                queues.state.answer(&flight, spent, &context);
+                queues.flights.recycle(flight.jobs);
+            }
             if queues.collected.is_wanted {
                 self.offer_results(HookPoint::In4a, from, now, cx);
             }
@@ -132,8 +180,12 @@ impl Stages {
     pub(super) fn fail_unit(&mut self, now: Time, unit: UnitId, cx: &mut Cx<'_, Outcome>) {
         let Some(queues) = &mut self.queues else { return };
         let ready = queues.departed.iter().filter(|work| work.unit == unit).count();
-        let pieces = queues.flights.unanswered(unit).saturating_sub(ready);
+        let is_sliced = queues.state.is_sliced(unit);
+        let pieces = if is_sliced { 0 } else { queues.flights.unanswered(unit).saturating_sub(ready) };
         queues.state.fail_unit(now, unit, pieces);
+        for mut work in queues.sliced.give_up(unit) {
+            give_back(&mut work, cx.pool);
+        }
         queues.departed.retain_mut(|work| work.unit != unit || give_back(work, cx.pool));
         while let Some(flight) = self.queues.as_mut().and_then(|queues| queues.flights.give_up(unit)) {
             let Some(queues) = &mut self.queues else { return };

@@ -1,7 +1,8 @@
 //! A turn of the outbound half: packets go to cryptography in the order of the graph, as far as the units want work.
 //!
-//! The work of an inline unit is done in the turn. That of a unit which answers later is put together here, with
-//! sequence numbers, headers and trailers, and goes on in `later.rs`.
+//! The work of an inline unit is done in the turn, and so is what is expedited on a sliced one. That of a unit which answers
+//! later, and what a sliced unit does in steps, is put together here, with sequence numbers, headers and trailers, and goes
+//! on in `later.rs`.
 
 use qos::Amount;
 use qos::dispatcher::{Assignment, Grant, JobId};
@@ -9,7 +10,7 @@ use qos::graph::description::HookPoint;
 use qos::unit::UnitId;
 use sadb::SaIndex;
 use wire::ip::Headers;
-use wire::{DropReason, Time};
+use wire::{AggregateId, DropReason, Time};
 
 use super::super::graph::{Chosen, Waiting};
 use super::super::outcome::Outcome;
@@ -35,7 +36,11 @@ impl Stages {
         let mut from = cx.out.len();
         while let Some(queues) = &mut self.queues {
             let context = queues.state.context(now);
-            let assignment = queues.state.next(&context);
+            let between = match queues.sliced.is_empty() {
+                true => None,
+                false => queues.state.between(queues.sliced.units(), &context),
+            };
+            let assignment = between.or_else(|| queues.state.next(&context));
             let has_ended = queues.state.has_ended();
             let is_copying = queues.state.is_copying();
             if let Some(assignment) = assignment {
@@ -101,7 +106,7 @@ impl Stages {
             self.leave(&meta);
             return;
         };
-        self.choose_place(given, association, cx);
+        self.choose_place(given, meta.aggregate, association, cx);
         let is_cut = budget.packets < meta.amount.packets;
         let turn = seam::turn_granted(&grant);
         // Most packets: their flow's burst is open, or one can be begun.
@@ -218,7 +223,7 @@ impl Stages {
                 false => cx.discard(packet, DropReason::NoSa, Some(&flow)),
             };
         };
-        self.choose_place(given, association, cx);
+        self.choose_place(given, meta.aggregate, association, cx);
         if sent.is_start() {
             let packet = seam::schedule_granted(packet, grant);
             self.protector.protect(association, packet, &headers, &flow, cx);
@@ -235,9 +240,16 @@ impl Stages {
         self.leave_unit(given, &meta);
     }
 
-    /// Leave the cipher's part to the unit if it answers later. A bundle is sealed here, whatever the unit.
-    fn choose_place(&mut self, (unit, _): UnitJob, association: SaIndex, cx: &mut Cx<'_, Outcome>) {
-        let answers_later = self.queues.as_ref().is_some_and(|queues| queues.state.answers_later(unit));
+    /// Leave the cipher's part to the unit if it answers later, or in steps. A bundle is sealed here, whatever the unit.
+    fn choose_place(
+        &mut self,
+        (unit, _): UnitJob,
+        aggregate: AggregateId,
+        association: SaIndex,
+        cx: &mut Cx<'_, Outcome>,
+    ) {
+        let answers_later =
+            self.queues.as_ref().is_some_and(|queues| queues.state.answers_later(unit, aggregate));
         let is_later = answers_later && self.protector.is_single(association);
         self.protector.leave_to_unit(is_later, cx);
     }

@@ -22,13 +22,16 @@ impl<T: 'static> Graph<T> {
         Some(self.given(assignment?, context))
     }
 
-    /// A packet that gets in between two steps of a sliced unit.
+    /// A packet that gets in between two steps of a sliced unit. What waits at 3b goes on to 5a first.
     pub fn between(
         &mut self,
         unit: UnitId,
         context: &Context,
         ended: &mut Vec<Ended<T>>,
     ) -> Option<Assignment<T>> {
+        while let Some(Due { item, meta, .. }) = self.take(HookPoint::Out3b, context, ended) {
+            self.offer_to_units(item, meta, context, ended);
+        }
         let from = ended.len();
         let assignment = self.dispatcher.between(unit, context, ended);
         self.count_ended(HookPoint::Out5b, &ended[from..]);
