@@ -14,6 +14,10 @@ pub(super) const ROUND: usize = 64;
 /// Packets of a class that are taken in a round beyond those that are served, where not all are.
 const AHEAD: usize = 16;
 
+/// Packets that are taken between two steps of a sliced unit from a queue in which all classes wait, and look-ups that are
+/// made.
+pub(super) const BETWEEN: usize = 8;
+
 /// The packets that are taken in a round from a queue behind the first, where so many wait in the graph and the last turn
 /// served so many.
 ///

@@ -2,7 +2,8 @@
 //!
 //! A round is short: a turn is as long as what may be committed to the unit, and each round takes what has come
 //! meanwhile before it gives the next turn. So a packet of a class that goes first waits for one turn and no more,
-//! whatever waits behind it. The sources are the caller's: he says how a little is taken from each of them.
+//! whatever waits behind it. While a sliced unit has work, each round does a step of it, and takes in only what may have
+//! its turn before the next. The sources are the caller's: he says how a little is taken from each of them.
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use qos::unit::HANG;
 use wire::Time;
 
 use super::{InboundHalf, InboundThread, Tapped, gather};
+use crate::datapath::queue_state::BETWEEN;
 use crate::datapath::{BREATH, GraphExchange};
 
 /// Look-ups that are made in a round.
@@ -96,13 +98,16 @@ impl InboundThread {
             readable = readable && take_in(self, half, now, work);
             self.finish(half, work);
             let Tapped { pool, outcomes, delivery } = work;
-            let waiting = half.engine.look_up(now, ROUND, pool, outcomes, delivery);
+            let most = if half.engine.is_in_progress() { BETWEEN } else { ROUND };
+            let waiting = half.engine.look_up(now, most, pool, outcomes, delivery);
             half.engine.turn(clock::monotonic(), pool, outcomes, delivery);
             self.submit_work(half, work);
             self.finish(half, work);
             let now = clock::monotonic();
-            match half.engine.settle(now) {
-                _ if waiting => {}
+            let wake = half.engine.settle(now);
+            let is_in_progress = self.step(half, now, work);
+            match wake {
+                _ if waiting || is_in_progress => {}
                 Wake::At(time) if time <= now => {}
                 Wake::At(time) if !readable => return Some(time),
                 Wake::Packet | Wake::Room | Wake::Never if !readable => return None,
@@ -112,6 +117,17 @@ impl InboundThread {
             readable = true;
         }
         Some(clock::monotonic())
+    }
+
+    /// Do a step of the work that sliced units have. Returns whether there was any.
+    fn step(&mut self, half: &mut InboundHalf, now: Time, work: &mut Tapped<'_>) -> bool {
+        let Tapped { pool, outcomes, delivery } = work;
+        let any = half.engine.step(now, pool, outcomes, delivery);
+        if any {
+            self.finish(half, work);
+            half.engine.settle(clock::monotonic());
+        }
+        any
     }
 
     /// Deliver what a call brought, with copies for those who capture.

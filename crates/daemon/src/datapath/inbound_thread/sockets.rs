@@ -8,7 +8,7 @@ use wire::{AggregateId, Burst, DropReason, Packet, Time, stage};
 
 use super::socket_queues::{SocketKind, SocketQueues};
 use super::{InboundHalf, InboundThread, Received, Tapped};
-use crate::datapath::queue_state::{ROUND, share};
+use crate::datapath::queue_state::{BETWEEN, ROUND, share};
 
 impl InboundThread {
     /// Rounds with a graph, whose sources are the sockets that are ready. Returns the time until which there is nothing to
@@ -26,9 +26,10 @@ impl InboundThread {
         let is_any = is_pending || ready.iter().chain(&bare).any(|ready| *ready);
         let until = self.rounds(half, is_any, work, |thread, half, now, work| {
             let mut more = false;
+            let most = if half.engine.is_in_progress() { BETWEEN } else { ROUND };
             let sources = if thread.queues.is_some() { [false; 2] } else { ready };
             for (family, _) in [Family::V4, Family::V6].into_iter().zip(sources).filter(|(_, ready)| *ready) {
-                match thread.datagrams_in(half, (family, 0), ROUND, now, received.bursts, work) {
+                match thread.datagrams_in(half, (family, 0), most, now, received.bursts, work) {
                     Ok((yet, _)) => more |= yet,
                     Err(()) => works = false,
                 }
@@ -40,8 +41,7 @@ impl InboundThread {
             for (at, _) in bare.iter().enumerate().filter(|(_, ready)| **ready) {
                 let Some(receiver) = thread.raw.get_mut(at) else { continue };
                 // A socket that does not work is left alone until something else comes.
-                let (yet, _) =
-                    bare_in(half, receiver, ROUND, now, received.packets, work).unwrap_or_default();
+                let (yet, _) = bare_in(half, receiver, most, now, received.packets, work).unwrap_or_default();
                 more |= yet;
             }
             more && works
@@ -77,7 +77,7 @@ impl InboundThread {
         queues.next_round();
         let mut more = false;
         for at in 0..queues.states.count() {
-            if !queues.states.is_pending(at) {
+            if !queues.states.is_pending(at) || !half.engine.gets_ahead(queues.states.classes(at)) {
                 continue;
             }
             let room = usize::try_from(half.engine.room(queues.states.classes(at))).unwrap_or(usize::MAX);

@@ -2,7 +2,8 @@
 //!
 //! A round is short: a turn is as long as what may be committed to the unit, and each round takes what has come
 //! meanwhile before it gives the next turn. So a packet of a class that goes first waits for one turn and no more,
-//! whatever waits behind it.
+//! whatever waits behind it. While a sliced unit has work, each round does a step of it, and takes in only what may have
+//! its turn before the next.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use qos::unit::HANG;
 use wire::{AggregateId, GsoKind, Pool, Time};
 
 use super::{Await, OutboundHalf, OutboundThread};
-use crate::datapath::queue_state::{ROUND, share};
+use crate::datapath::queue_state::{BETWEEN, ROUND, share};
 use crate::datapath::{BREATH, GraphExchange};
 
 /// Rounds before the thread looks at its channel, at ICMP errors and at timers again.
@@ -41,15 +42,18 @@ impl OutboundThread {
                     Err(()) => return Await::Device,
                 }
             }
-            let more = half.engine.look_up(now, ROUND, pool, outcomes);
+            let most = if half.engine.is_in_progress() { BETWEEN } else { ROUND };
+            let more = half.engine.look_up(now, most, pool, outcomes);
             self.finish(half, pool, outcomes);
             half.engine.turn(clock::monotonic(), pool, outcomes);
             self.submit_work(half, pool, outcomes);
             self.finish(half, pool, outcomes);
             self.send_bare(half, pool);
             let now = clock::monotonic();
-            match half.engine.settle(now) {
-                _ if more => {}
+            let wake = half.engine.settle(now);
+            let is_in_progress = self.step(half, now, pool, outcomes);
+            match wake {
+                _ if more || is_in_progress => {}
                 Wake::At(time) if time <= now => {}
                 Wake::At(time) if !readable => return Await::Time(time),
                 Wake::Packet | Wake::Room | Wake::Never if !readable => return Await::Packet,
@@ -59,6 +63,22 @@ impl OutboundThread {
             readable = true;
         }
         Await::Time(clock::monotonic())
+    }
+
+    /// Do a step of the work that sliced units have. Returns whether there was any.
+    fn step(
+        &mut self,
+        half: &mut OutboundHalf,
+        now: Time,
+        pool: &mut Pool,
+        outcomes: &mut Vec<Outcome>,
+    ) -> bool {
+        let any = half.engine.step(now, pool, outcomes);
+        if any {
+            self.finish(half, pool, outcomes);
+            half.engine.settle(clock::monotonic());
+        }
+        any
     }
 
     /// Send what waits in the graph, before the thread ends: whoever goes on with the associations does not have it.
@@ -141,14 +161,15 @@ impl OutboundThread {
         outcomes: &mut Vec<Outcome>,
     ) -> Result<bool, ()> {
         let Some(queues) = &mut self.queues else {
-            return Ok(take_from(&self.tun, ROUND, None, half, now, pool, outcomes)?.more);
+            let most = if half.engine.is_in_progress() { BETWEEN } else { ROUND };
+            return Ok(take_from(&self.tun, most, None, half, now, pool, outcomes)?.more);
         };
         let graph = half.engine.graph();
         let share =
             share(graph.map_or(0, |graph| graph.waiting().0), graph.map_or(0, OutboundGraph::last_turn));
         let mut more = false;
         for at in 0..queues.states.count() {
-            if !queues.states.is_pending(at) {
+            if !queues.states.is_pending(at) || !half.engine.gets_ahead(queues.states.classes(at)) {
                 continue;
             }
             let room = usize::try_from(half.engine.room(queues.states.classes(at))).unwrap_or(usize::MAX);
