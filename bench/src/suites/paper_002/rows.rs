@@ -44,7 +44,7 @@ pub(super) struct Row {
 const SUITES: &[&str] = &["3des-md5", "aes128cbc-sha256", "aes128gcm"];
 
 /// Every row, in the order of the tables.
-pub(super) const ROWS: [Row; 10] = [
+pub(super) const ROWS: [Row; 11] = [
     Row { name: "none", title: "Ravelin, no graph", kind: Kind::Ravelin(""), suites: SUITES },
     Row {
         name: "figure-6",
@@ -63,6 +63,12 @@ pub(super) const ROWS: [Row; 10] = [
         title: "Ravelin, a thread for best effort",
         kind: Kind::Ravelin(WORKER),
         suites: SUITES,
+    },
+    Row {
+        name: "sliced",
+        title: "Ravelin, steps for best effort",
+        kind: Kind::Ravelin(SLICED),
+        suites: &["3des-md5", "aes128cbc-sha256"],
     },
     Row {
         name: "figure-1",
@@ -94,6 +100,7 @@ pub(super) const ROWS: [Row; 10] = [
 
 /// Graphs that are files of the repository: the path of their folder takes the place of the word.
 const FIGURE_1: &str = "[qos]\nfile = \"EXAMPLES/figure-1.toml\"\n";
+const SLICED: &str = "[qos]\nfile = \"EXAMPLES/sliced.toml\"\n";
 const WORKER: &str = "[qos]\nfile = \"EXAMPLES/worker.toml\"\n";
 
 /// A row whose programs are running.

@@ -1,8 +1,9 @@
 //! Units with threads of their own between two hosts (docs/design/0045): they seal and open, an expedited class is served
-//! by another unit meanwhile, and an exchange that takes one out loses nothing.
+//! by another unit meanwhile, and an exchange that takes one out loses nothing. A unit that works in steps
+//! (docs/design/0046): the same with slow ciphers on one thread.
 
 use lab::Side;
-use lab::rig::Rig;
+use lab::rig::{Pair, Rig};
 use tests::{PATIENCE, associate, one_line, tcp_server};
 
 use super::exchange::{begin_stream, end_stream};
@@ -112,4 +113,60 @@ fn units_with_threads_seal_and_open_and_an_exchange_loses_nothing_of_theirs() {
     rig.start_with(Side::Alice, &["--take-over"]).unwrap();
     datagrams(&rig, &app, 0);
     assert!(busy(&rig, Side::Alice, 0, "apart") > Some(0));
+}
+
+/// One unit on the thread that dispatches, in steps.
+const SLICED: &str = "[class.ef]\nmatch = [{ dscp = [\"EF\"] }]\npriority = true\n\
+    police = { rate = \"50%\", burst = \"50ms\" }\n\n[class.be]\nmatch = \"rest\"\n\n\
+    [unit.slow]\nkind = \"sliced\"\nstep = \"10us\"\n";
+
+#[test]
+fn a_unit_that_works_in_steps_seals_and_opens_and_an_exchange_loses_nothing_of_it() {
+    let file = GraphFile::new("rvl-qosp", SLICED);
+    let configuration = format!("{}[crypto]\nlegacy = true\n", file.configuration());
+    let (mut rig, app) = build("rvl-qosp", &configuration);
+    rig.configure(Side::Bob, &configuration);
+    rig.start_both().unwrap();
+    rig.associate(&Pair { suite: "3des-md5", ..Pair::default() }).unwrap();
+    rig.associate(&Pair { v6: true, mode: "tunnel", suite: "aes128cbc-sha256", ..Pair::default() }).unwrap();
+    let _server = tcp_server(&rig, &app, TCP);
+    let _echo = echo_server(&rig, &app);
+    // What is expedited is done at once, and the rest in steps.
+    for tos in [46 << 2, 0] {
+        let before = Side::BOTH
+            .map(|side| busy(&rig, side, 0, "slow").unwrap() + busy(&rig, side, 1, "slow").unwrap());
+        datagrams(&rig, &app, tos);
+        for (side, before) in Side::BOTH.into_iter().zip(before) {
+            let now = busy(&rig, side, 0, "slow").unwrap() + busy(&rig, side, 1, "slow").unwrap();
+            assert!(now > before, "{side:?} {tos}: {before} ns");
+        }
+    }
+    assert_eq!(of(&counts_of(&rig, Side::Alice, "out"), "5a", "ef"), (COUNT, COUNT, 0));
+    for address in [Side::Bob.v4().to_string(), Side::Bob.v6().to_string()] {
+        let (same, wrong) = one_line(&rig, &app, &address, TCP, 1_000_000);
+        assert_eq!(same.trim(), "same", "{address}: {wrong}");
+    }
+
+    // Expedited datagrams are answered while a stream goes on, whose unit works in steps, at once, and in steps again.
+    let stream = begin_stream(&rig, &app, file.beside("end", "").into());
+    let one = file.beside("one.toml", ONE_UNIT);
+    let steps = file.beside("steps.toml", SLICED);
+    for _ in 0..5 {
+        for side in [Side::Alice, Side::Bob] {
+            rig.ravelin(side, &["qos", "apply", &one], "").unwrap();
+            rig.ravelin(side, &["qos", "apply", &steps], "").unwrap();
+        }
+        datagrams(&rig, &app, 46 << 2);
+    }
+    end_stream(&rig, stream);
+
+    // The example is a graph that runs.
+    let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/qos/sliced.toml");
+    rig.ravelin(Side::Alice, &["qos", "apply", &example.display().to_string()], "").unwrap();
+    datagrams(&rig, &app, 0);
+    assert!(busy(&rig, Side::Alice, 0, "slow") > Some(0));
+
+    // What is in progress is sent before a daemon hands over.
+    rig.start_with(Side::Alice, &["--take-over"]).unwrap();
+    datagrams(&rig, &app, 0);
 }
