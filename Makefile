@@ -49,7 +49,7 @@ endif
 # What `make drill-kernels` boots other kernels with.
 DRILL_PACKAGES := qemu-system-x86 kmod cpio xz-utils binutils
 
-.PHONY: help deps deps-build deps-demo deps-packaging build demo install uninstall static tarball deb drill-packages-deb drill-kernels drill-packages test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-002 bench-paper-003 bench-paper-004 bench-cipher soak-reload soak-agree soak-attack soak-capacity drill-programs prove-scrub omit ciphers fuzz doc deny clean
+.PHONY: help deps deps-build deps-demo deps-packaging build demo install uninstall static tarball deb drill-packages-deb drill-kernels drill-packages test lint bench bench-peers bench-packages bench-paper-000 bench-paper-001 bench-paper-002 bench-paper-003 bench-paper-004 bench-cipher soak-reload soak-agree soak-attack soak-capacity drill-programs prove-scrub omit models ciphers fuzz doc deny clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile

@@ -43,7 +43,7 @@ pub use foreign::{Foreign, ForeignSettings};
 pub use limit::AggregateLimit;
 pub use mark::{Codepoints, Headers, Marker};
 pub use only::{AggregateSet, Only};
-pub use police::{Excess, Police};
+pub use police::{DropColour, Excess, Police};
 pub use precedence::Precedence;
 pub use precolour::Precolour;
 pub use shape::{Pacer, Shape};

@@ -9,5 +9,5 @@ mod queue;
 mod tree;
 
 pub use outcome::{Ended, Full, Offered, Pull, Wake};
-pub use queue::Queue;
+pub use queue::{Queue, Whole};
 pub use tree::{Node, Tree};

@@ -200,7 +200,7 @@ fn earliest(view: &View<'_>, scheduler: &Scheduler, index: usize, service: Servi
 
 /// Whether packets leave a queue in the order of their coming.
 fn keeps_order(queue: &Queue) -> bool {
-    queue.store.kind.value == Kind::Fifo
+    queue.store.kind.value == Kind::Fifo && queue.dequeue.kind.value != Kind::Dualpi2
 }
 
 /// The share of a child of weighted fair queueing: its own, or what the shares leave, by weight.

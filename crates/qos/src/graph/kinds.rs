@@ -326,6 +326,8 @@ kinds! {
     /// The policer: what is beyond the rate is dropped, or goes to another class.
     Police, "police", Behaviour, [must("class", Form::Class), must("rate", Form::Rate), must("burst", Form::Burst),
         may("excess", Form::Excess)];
+    /// The dropper behind a meter: packets of a colour, and of worse ones, are dropped.
+    DropColour, "drop_colour", Behaviour, [must("class", Form::Class), may("colour", Form::Word(&["red", "yellow"]))];
     /// The shaper: what is beyond the rate waits.
     Shape, "shape", Behaviour, [may("class", Form::Class), may("uplink", Form::Uplink), may("rate", Form::Rate),
         may("burst", Form::Burst), may("overhead", Form::Count(0, 1024))];
@@ -366,8 +368,9 @@ kinds! {
     /// COBALT: CoDel with BLUE.
     Cobalt, "cobalt", Dequeue, [may("target", Form::Time), may("interval", Form::Time), ECN];
     /// The dual queue coupled AQM (RFC 9332).
-    Dualpi2, "dualpi2", Dequeue, [may("target", Form::Time), may("update", Form::Time),
-        may("coupling", Form::Count(1, 100)), may("step", Form::Time)];
+    Dualpi2, "dualpi2", Dequeue, [may("target", Form::Time), may("rtt", Form::Time),
+        may("coupling", Form::Count(1, 100)), may("ramp_start", Form::Time), may("ramp_range", Form::Time),
+        may("classic_share", Form::Count(2, 1000))];
     /// One packet each in turn.
     RoundRobin, "round_robin", Discipline, [];
     /// Packets in turn, as many as the weight says.

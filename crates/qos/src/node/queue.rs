@@ -11,11 +11,91 @@ use crate::meta::Meta;
 
 use super::outcome::{Ended, Offered, Wake, end, mark};
 
+/// The three parts of a queue in one thing that keeps one state for all of them, such as the dual queue of RFC 9332.
+pub trait Whole<T>: Enqueue + Store<T> + Dequeue {}
+
+impl<T, W: Enqueue + Store<T> + Dequeue> Whole<T> for W {}
+
+/// The parts of a queue.
+enum Parts<T> {
+    Apart { enqueue: Box<dyn Enqueue>, store: Box<dyn Store<T>>, dequeue: Box<dyn Dequeue> },
+    Whole(Box<dyn Whole<T>>),
+}
+
+impl<T> Parts<T> {
+    #[inline]
+    fn enqueue(&mut self) -> &mut dyn Enqueue {
+        match self {
+            Parts::Apart { enqueue, .. } => &mut **enqueue,
+            Parts::Whole(whole) => &mut **whole,
+        }
+    }
+
+    #[inline]
+    fn store(&self) -> &dyn Store<T> {
+        match self {
+            Parts::Apart { store, .. } => &**store,
+            Parts::Whole(whole) => &**whole,
+        }
+    }
+
+    #[inline]
+    fn store_mut(&mut self) -> &mut dyn Store<T> {
+        match self {
+            Parts::Apart { store, .. } => &mut **store,
+            Parts::Whole(whole) => &mut **whole,
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self) -> &mut dyn Dequeue {
+        match self {
+            Parts::Apart { dequeue, .. } => &mut **dequeue,
+            Parts::Whole(whole) => &mut **whole,
+        }
+    }
+
+    /// Whether the enqueueing part refuses packets beyond the limit.
+    fn refuses_beyond_limit(&self) -> bool {
+        match self {
+            Parts::Apart { enqueue, .. } => enqueue.refuses_beyond_limit(),
+            Parts::Whole(whole) => whole.refuses_beyond_limit(),
+        }
+    }
+
+    /// What the dequeueing part says of the packet that is next; `None` if there is none.
+    #[inline]
+    fn decide(&mut self, backlog: &Backlog, context: &Context) -> Option<Leave> {
+        Some(match self {
+            Parts::Apart { store, dequeue, .. } => {
+                let head = store.peek()?;
+                let (queue, own) = store.head_queue();
+                dequeue.decide_of(queue, own, head, backlog, context)
+            }
+            Parts::Whole(whole) => {
+                let head = *whole.peek()?;
+                whole.decide(&head, backlog, context)
+            }
+        })
+    }
+
+    /// A packet ended, since there was no room for all that waits.
+    fn overflowed(&mut self, meta: &Meta, now: Time) {
+        let queue = self.store().queue_of(meta);
+        self.dequeue().overflowed(queue, now);
+    }
+
+    fn about(&self) -> [About; 3] {
+        match self {
+            Parts::Apart { enqueue, store, dequeue } => [enqueue.about(), store.about(), dequeue.about()],
+            Parts::Whole(whole) => [(); 3].map(|()| Dequeue::about(&**whole)),
+        }
+    }
+}
+
 /// A queue with the most that may wait in it.
 pub struct Queue<T> {
-    enqueue: Box<dyn Enqueue>,
-    store: Box<dyn Store<T>>,
-    dequeue: Box<dyn Dequeue>,
+    parts: Parts<T>,
     limit: Limit,
     /// The dequeueing part lets nothing leave before this time.
     closed_until: Option<Time>,
@@ -34,10 +114,17 @@ impl<T: 'static> Queue<T> {
         dequeue: Box<dyn Dequeue>,
         limit: Limit,
     ) -> Queue<T> {
+        Queue::of(Parts::Apart { enqueue, store, dequeue }, limit)
+    }
+
+    /// A queue whose three parts are one thing.
+    pub fn whole(whole: Box<dyn Whole<T>>, limit: Limit) -> Queue<T> {
+        Queue::of(Parts::Whole(whole), limit)
+    }
+
+    fn of(parts: Parts<T>, limit: Limit) -> Queue<T> {
         Queue {
-            enqueue,
-            store,
-            dequeue,
+            parts,
             limit,
             closed_until: None,
             started: VecDeque::new(),
@@ -53,27 +140,41 @@ impl<T: 'static> Queue<T> {
 
     /// What the three parts are, in the order in which a packet meets them.
     pub fn about(&self) -> [About; 3] {
-        [self.enqueue.about(), self.store.about(), self.dequeue.about()]
+        self.parts.about()
     }
 
-    /// Exchange the enqueueing part, and answer the old one.
-    pub fn exchange_enqueue(&mut self, enqueue: Box<dyn Enqueue>) -> Box<dyn Enqueue> {
-        mem::replace(&mut self.enqueue, enqueue)
-    }
-
-    /// Exchange the dequeueing part, and answer the old one.
-    pub fn exchange_dequeue(&mut self, dequeue: Box<dyn Dequeue>) -> Box<dyn Dequeue> {
-        self.closed_until = None;
-        mem::replace(&mut self.dequeue, dequeue)
-    }
-
-    /// Exchange the store and answer the old one. What waits moves to the new one in the order of the old one.
-    pub fn exchange_store(&mut self, store: Box<dyn Store<T>>) -> Box<dyn Store<T>> {
-        let mut old = mem::replace(&mut self.store, store);
-        while let Some((item, meta)) = old.get() {
-            self.store.put(item, meta);
+    /// Exchange the enqueueing part, and answer the old one. Parts that are one thing stay, and the new one comes back.
+    pub fn exchange_enqueue(&mut self, new: Box<dyn Enqueue>) -> Box<dyn Enqueue> {
+        match &mut self.parts {
+            Parts::Apart { enqueue, .. } => mem::replace(enqueue, new),
+            Parts::Whole(_) => new,
         }
-        old
+    }
+
+    /// Exchange the dequeueing part, and answer the old one. Parts that are one thing stay, and the new one comes back.
+    pub fn exchange_dequeue(&mut self, new: Box<dyn Dequeue>) -> Box<dyn Dequeue> {
+        match &mut self.parts {
+            Parts::Apart { dequeue, .. } => {
+                self.closed_until = None;
+                mem::replace(dequeue, new)
+            }
+            Parts::Whole(_) => new,
+        }
+    }
+
+    /// Exchange the store and answer the old one. What waits moves to the new one in the order of the old one. Parts that
+    /// are one thing stay, and the new one comes back.
+    pub fn exchange_store(&mut self, new: Box<dyn Store<T>>) -> Box<dyn Store<T>> {
+        match &mut self.parts {
+            Parts::Apart { store, .. } => {
+                let mut old = mem::replace(store, new);
+                while let Some((item, meta)) = old.get() {
+                    store.put(item, meta);
+                }
+                old
+            }
+            Parts::Whole(_) => new,
+        }
     }
 
     /// Set the most that may wait. What waits already stays, and newcomers are judged by the new limit.
@@ -83,7 +184,7 @@ impl<T: 'static> Queue<T> {
 
     /// Queue a packet that another queue had admitted already.
     pub fn keep(&mut self, item: T, meta: Meta) {
-        self.store.put(item, meta);
+        self.parts.store_mut().put(item, meta);
     }
 
     pub(super) fn lead(&mut self, item: T, meta: Meta) -> Offered {
@@ -93,18 +194,18 @@ impl<T: 'static> Queue<T> {
     }
 
     pub(super) fn amount(&self) -> Amount {
-        let mut amount = self.store.amount();
+        let mut amount = self.parts.store().amount();
         amount += self.started_amount;
         amount
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.started.is_empty() && self.store.peek().is_none()
+        self.started.is_empty() && self.parts.store().peek().is_none()
     }
 
     /// The number of packets that the limit has room for, each like those that wait, or like `each` if none does.
     pub(super) fn spare(&self, each: Amount) -> u64 {
-        if !self.enqueue.refuses_beyond_limit() {
+        if !self.parts.refuses_beyond_limit() {
             return u64::MAX;
         }
         let now = self.amount();
@@ -130,8 +231,9 @@ impl<T: 'static> Queue<T> {
         ended: &mut Vec<Ended<T>>,
     ) -> Offered {
         loop {
+            let backlog = self.backlog();
             // A packet that has to leave for this one leaves; where none is left to do so, this one ends.
-            let (victim, cause) = match self.enqueue.admit(&meta, &self.backlog(), context) {
+            let (victim, cause) = match self.parts.enqueue().admit(&meta, &backlog, context) {
                 Admit::Take => break,
                 Admit::Mark => {
                     mark(&mut meta);
@@ -139,31 +241,31 @@ impl<T: 'static> Queue<T> {
                 }
                 Admit::Refuse(cause) => {
                     if cause == Cause::QueueFull {
-                        self.dequeue.overflowed(self.store.queue_of(&meta), context.now);
+                        self.parts.overflowed(&meta, context.now);
                     }
                     return end(ended, (item, meta), cause);
                 }
-                Admit::EvictFirst(cause) => (self.store.get(), cause),
+                Admit::EvictFirst(cause) => (self.parts.store_mut().get(), cause),
                 Admit::EvictOf { flow, cause } => (self.get_of(Some(flow)), cause),
-                Admit::EvictLongest(cause) => (self.get_of(self.store.longest()), cause),
+                Admit::EvictLongest(cause) => (self.get_of(self.parts.store().longest()), cause),
             };
             match victim {
                 Some(victim) => {
                     if cause == Cause::QueueFull {
-                        self.dequeue.overflowed(self.store.queue_of(&victim.1), context.now);
+                        self.parts.overflowed(&victim.1, context.now);
                     }
                     end(ended, victim, cause)
                 }
                 None => return end(ended, (item, meta), cause),
             };
         }
-        self.store.put(item, meta);
+        self.parts.store_mut().put(item, meta);
         Offered::Queued
     }
 
     /// Take the next packet of a flow, or the next one of all if the flow has none.
     fn get_of(&mut self, flow: Option<u32>) -> Option<(T, Meta)> {
-        flow.and_then(|flow| self.store.get_of(flow)).or_else(|| self.store.get())
+        flow.and_then(|flow| self.parts.store_mut().get_of(flow)).or_else(|| self.parts.store_mut().get())
     }
 
     pub(super) fn put_back(&mut self, item: T, meta: Meta) {
@@ -171,7 +273,7 @@ impl<T: 'static> Queue<T> {
             self.started_amount += meta.amount;
             self.started.push_front((item, meta));
         } else {
-            self.store.put_back(item, meta);
+            self.parts.store_mut().put_back(item, meta);
         }
     }
 
@@ -179,7 +281,7 @@ impl<T: 'static> Queue<T> {
         if self.is_closed(now) {
             return None;
         }
-        self.started.front().map(|(_, meta)| meta).or_else(|| self.store.peek())
+        self.started.front().map(|(_, meta)| meta).or_else(|| self.parts.store().peek())
     }
 
     fn is_closed(&self, now: Time) -> bool {
@@ -194,14 +296,12 @@ impl<T: 'static> Queue<T> {
             return Some((item, meta));
         }
         let backlog = self.backlog();
-        let head = if self.is_closed(context.now) { None } else { self.store.peek() };
-        let (queue, own) = self.store.head_queue();
-        let leave = self.dequeue.decide_of(queue, own, head?, &backlog, context);
+        let leave = if self.is_closed(context.now) { None } else { self.parts.decide(&backlog, context) }?;
         self.closed_until = None;
         match leave {
-            Leave::Give => self.store.get(),
+            Leave::Give => self.parts.store_mut().get(),
             Leave::Mark => {
-                let (item, mut meta) = self.store.get()?;
+                let (item, mut meta) = self.parts.store_mut().get()?;
                 mark(&mut meta);
                 Some((item, meta))
             }
@@ -218,7 +318,7 @@ impl<T: 'static> Queue<T> {
     }
 
     fn end_next(&mut self, ended: &mut Vec<Ended<T>>, cause: Cause) {
-        if let Some(packet) = self.store.get_to_end() {
+        if let Some(packet) = self.parts.store_mut().get_to_end() {
             end(ended, packet, cause);
         }
     }
@@ -234,7 +334,7 @@ impl<T: 'static> Queue<T> {
     pub(super) fn drain(&mut self, back: &mut Vec<(T, Meta)>) {
         self.started_amount = Amount::default();
         back.extend(self.started.drain(..));
-        while let Some(packet) = self.store.get() {
+        while let Some(packet) = self.parts.store_mut().get() {
             back.push(packet);
         }
     }

@@ -46,6 +46,53 @@ fn every_preset_and_every_figure_compiles_in_both_directions() {
     }
 }
 
+/// One queue behind 5a, with these parts in front and in it.
+fn one_queue(chain: &str, queue: &str) -> String {
+    format!(
+        "[class.rest]\nmatch = \"rest\"\n[[hook]]\nat = \"1a\"\nchain = [{{ kind = \"classify\" }}{chain}]\n[[hook]]\nat = \
+         \"5b\"\nfrom = \"rest\"\n[queue.rest]\nclasses = [\"rest\"]\n{queue}\n[unit.inline]\nkind = \"inline\"\n"
+    )
+}
+
+#[test]
+fn a_dual_queue_lets_low_latency_packets_go_ahead_and_marks_them_when_they_wait() {
+    let text = one_queue(
+        "",
+        "limit = { packets = 1000 }\ndequeue = { kind = \"dualpi2\", ramp_start = \"50us\", ramp_range = \"1us\" }",
+    );
+    let mut works = works(&text);
+    let meta =
+        |ecn| Meta { ecn, amount: qos::Amount { packets: 1, octets: 1000, ns: COST }, ..of_dscp(BE, COST) };
+    for ticket in 0..100 {
+        // Classic packets first, and one of low latency behind each.
+        works.offer(2 * ticket, meta(2));
+        works.offer(2 * ticket + 1, meta(1));
+    }
+    works.drain();
+    assert_eq!(works.left.len(), 200, "{:?}", works.ended);
+    // 15 of 16 octets are of low latency while both wait.
+    let ahead = works.tickets().iter().take(100).filter(|ticket| *ticket % 2 == 1).count();
+    assert!((90..=98).contains(&ahead), "{ahead} of the first 100");
+    let marked = works.left.iter().filter(|(_, meta)| meta.ecn == 3).count();
+    assert!(marked > 50, "{marked} are marked");
+}
+
+#[test]
+fn what_a_meter_makes_red_is_dropped_by_colour() {
+    let chain = ", { kind = \"srtcm\", class = \"rest\", cir = \"8kbit\", cbs = \"3000B\", ebs = \"2000B\" }, \
+                 { kind = \"drop_colour\", class = \"rest\" }";
+    let mut works = works(&one_queue(chain, "limit = { packets = 100 }"));
+    for ticket in 0..10 {
+        let amount = qos::Amount { packets: 1, octets: 1000, ns: COST };
+        works.offer(ticket, Meta { amount, ..of_dscp(BE, COST) });
+    }
+    works.drain();
+    // Three are green and two are yellow; the bucket holds no more.
+    assert_eq!(works.tickets(), (0..5).collect::<Vec<_>>());
+    assert_eq!(works.ended.len(), 5);
+    assert!(works.ended.iter().all(|ended| ended.cause == Cause::Policed));
+}
+
 #[test]
 fn a_fault_comes_back_with_its_place() {
     let description =

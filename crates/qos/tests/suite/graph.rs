@@ -396,6 +396,7 @@ fn every_kind_of_component_of_the_issue_is_there() {
             "rfc4115",
             "mark",
             "police",
+            "drop_colour",
             "shape",
             "limit",
             "users",

@@ -12,8 +12,8 @@ use crate::behaviour::srtcm::SrTcmSettings;
 use crate::behaviour::trtcm::TrTcmSettings;
 use crate::behaviour::trtcm4115::TrTcm4115Settings;
 use crate::behaviour::{
-    AggregateLimit, AggregateSet, AuthBudget, Classifier, Excess, Marker, Mode, Only, Pacer, Police,
-    Precedence, Profile, SettingsError, SrTcm, TrTcm, TrTcm4115, UserLimit, Users,
+    AggregateLimit, AggregateSet, AuthBudget, Classifier, DropColour, Excess, Marker, Mode, Only, Pacer,
+    Police, Precedence, Profile, SettingsError, SrTcm, TrTcm, TrTcm4115, UserLimit, Users,
 };
 use crate::component::Behaviour;
 use crate::store::FlowBy;
@@ -32,6 +32,7 @@ const MAKES: &[(Kind, Make)] = &[
     (Kind::Rfc4115, |build, part| build.rfc4115(part)),
     (Kind::Marker, |build, part| build.marker(part)),
     (Kind::Police, |build, part| build.police(part)),
+    (Kind::DropColour, |build, part| build.drop_colour(part)),
     (Kind::Limit, |build, part| build.limiter(part)),
     (Kind::Users, |build, part| build.users(part)),
     (Kind::AuthBudget, |build, part| build.auth_budget(part)),
@@ -109,6 +110,11 @@ impl Build<'_> {
         };
         let police = Police::new(rate, number(component, "burst"), measure, excess)?;
         Ok(vec![self.only(component, police)])
+    }
+
+    fn drop_colour(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
+        let from = if component.word("colour") == Some("yellow") { Colour::Yellow } else { Colour::Red };
+        Ok(vec![self.only(component, DropColour::new(from))])
     }
 
     fn limiter(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {

@@ -8,7 +8,9 @@ use super::{Build, refused, settings};
 use crate::behaviour::SettingsError;
 use crate::bound::GUARD_PERIOD;
 use crate::component::{Dequeue, Discipline, Enqueue, Store};
-use crate::dequeue::{Cobalt, Codel, CodelSettings, Give, PerFlow, Shaped};
+use crate::dequeue::{
+    Cobalt, Codel, CodelSettings, DualPi2, DualPi2Settings, DualQueue, Give, PerFlow, Shaped,
+};
 use crate::discipline::{
     DeficitRoundRobin, EarliestDeadline, Guard, RoundRobin, StrictPriority, WeightedFairQueueing,
     WeightedRoundRobin,
@@ -64,9 +66,14 @@ impl Build<'_> {
             octets: queue.limit.octets.as_ref().map_or(u64::MAX, |octets| octets.value),
             ns: queue.limit.time.as_ref().map_or(u64::MAX, |time| time.value),
         };
+        let room = usize::try_from(packets.min(ROOM)).unwrap_or(0);
+        if queue.dequeue.kind.value == Kind::Dualpi2 {
+            let controller =
+                DualPi2::new(dual(&queue.dequeue)).map_err(|error| settings(&queue.dequeue, error))?;
+            return Ok(crate::node::Queue::whole(Box::new(DualQueue::new(controller, room)), limit));
+        }
         let enqueue = made(ENQUEUES, &queue.enqueue)?(self, &queue.enqueue);
         let enqueue = enqueue.map_err(|error| settings(&queue.enqueue, error))?;
-        let room = usize::try_from(packets.min(ROOM)).unwrap_or(0);
         let store = made(&stores, &queue.store)?(self, queue, room);
         let queues = if queue.store.kind.value == Kind::Flows { self.flows(queue).count() } else { 1 };
         let dequeue = made(DEQUEUES, &queue.dequeue)?(self, &queue.dequeue, queues);
@@ -166,6 +173,24 @@ impl Build<'_> {
                 Rank::Deadline { within, otherwise: u64::MAX }
             }
         }
+    }
+}
+
+/// The parameters of RFC 9332, where nothing else is said.
+fn dual(component: &Component) -> DualPi2Settings {
+    let usual = DualPi2Settings::default();
+    let number = |name: &str, usual: u64| component.number(name).unwrap_or(usual);
+    DualPi2Settings {
+        target: number("target", usual.target),
+        rtt_max: number("rtt", usual.rtt_max),
+        coupling: component.number("coupling").map_or(usual.coupling, |coupling| coupling as f64),
+        ramp_start: number("ramp_start", usual.ramp_start),
+        ramp_range: number("ramp_range", usual.ramp_range),
+        ramp_packets: usual.ramp_packets,
+        classic_share: component
+            .number("classic_share")
+            .and_then(|share| u32::try_from(share).ok())
+            .unwrap_or(usual.classic_share),
     }
 }
 

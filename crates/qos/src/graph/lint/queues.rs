@@ -58,6 +58,29 @@ fn parts(queue: &Queue, faults: &mut Faults) {
         let remedy = "write store = { kind = \"flows\" }, or enqueue = \"drop_head\"";
         faults.add(&queue.enqueue.kind.span, Code::WrongPlace, message, remedy);
     }
+    if queue.dequeue.kind.value == Kind::Dualpi2 {
+        let own =
+            [(&queue.enqueue, Kind::Tail, "enqueue", "tail"), (&queue.store, Kind::Fifo, "store", "fifo")];
+        for (component, kind, key, word) in
+            own.into_iter().filter(|(part, kind, ..)| part.kind.value != *kind)
+        {
+            let message = format!(
+                "`dualpi2` has two queues of its own, and `{}` would be a third",
+                component.kind.value.name()
+            );
+            let remedy = format!("remove it, or write {key} = \"{word}\"");
+            faults.add(&component.kind.span, Code::WrongPlace, message, remedy);
+        }
+        if let Some(shape) = &queue.shape {
+            let message = "`dualpi2` shares out a link by itself, and cannot be shaped";
+            faults.add(
+                &shape.span.span,
+                Code::WrongPlace,
+                message,
+                "shape a queue behind it, or use `codel`",
+            );
+        }
+    }
     if let Some(quantum) = queue.store.get("quantum").filter(|quantum| quantum.value.number() == Some(0)) {
         let message = "the quantum of `flows` is zero: it serves nothing";
         faults.add(&quantum.span, Code::QuantumTooSmall, message, "write a quantum of a packet or more");
