@@ -61,9 +61,7 @@ fn parts(queue: &Queue, faults: &mut Faults) {
     if queue.dequeue.kind.value == Kind::Dualpi2 {
         let own =
             [(&queue.enqueue, Kind::Tail, "enqueue", "tail"), (&queue.store, Kind::Fifo, "store", "fifo")];
-        for (component, kind, key, word) in
-            own.into_iter().filter(|(part, kind, ..)| part.kind.value != *kind)
-        {
+        for (component, _, key, word) in own.into_iter().filter(|(part, kind, ..)| part.kind.value != *kind) {
             let message = format!(
                 "`dualpi2` has two queues of its own, and `{}` would be a third",
                 component.kind.value.name()
