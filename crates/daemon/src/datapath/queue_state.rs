@@ -18,6 +18,9 @@ const AHEAD: usize = 16;
 /// made.
 pub(super) const BETWEEN: usize = 8;
 
+/// Steps of a sliced unit that are done at once while nothing comes that may go ahead.
+pub(super) const STEPS: usize = 16;
+
 /// The packets that are taken in a round from a queue behind the first, where so many wait in the graph and the last turn
 /// served so many.
 ///

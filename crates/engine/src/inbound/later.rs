@@ -83,6 +83,11 @@ impl Inbound {
         self.stages.queues.as_ref().is_some_and(|queues| !queues.sliced.is_empty())
     }
 
+    /// Whether steps of a piece of work are done, and not its last one.
+    pub fn is_begun(&self) -> bool {
+        self.stages.queues.as_ref().is_some_and(|queues| queues.sliced.begun().is_some())
+    }
+
     /// Whether packets of these classes may have a turn before the piece of work is done whose steps are under way. Between
     /// two pieces all may.
     pub fn gets_ahead(&self, classes: &[AggregateId]) -> bool {

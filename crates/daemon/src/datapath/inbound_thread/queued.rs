@@ -11,10 +11,10 @@ use engine::InboundGraph;
 use netio::clock;
 use qos::node::Wake;
 use qos::unit::HANG;
-use wire::Time;
+use wire::{AggregateId, Time};
 
 use super::{InboundHalf, InboundThread, Tapped, gather};
-use crate::datapath::queue_state::BETWEEN;
+use crate::datapath::queue_state::{BETWEEN, STEPS};
 use crate::datapath::{BREATH, GraphExchange};
 
 /// Look-ups that are made in a round.
@@ -100,12 +100,12 @@ impl InboundThread {
             let Tapped { pool, outcomes, delivery } = work;
             let most = if half.engine.is_in_progress() { BETWEEN } else { ROUND };
             let waiting = half.engine.look_up(now, most, pool, outcomes, delivery);
-            half.engine.turn(clock::monotonic(), pool, outcomes, delivery);
+            let turned = half.engine.turn(clock::monotonic(), pool, outcomes, delivery);
             self.submit_work(half, work);
             self.finish(half, work);
             let now = clock::monotonic();
             let wake = half.engine.settle(now);
-            let is_in_progress = self.step(half, now, work);
+            let is_in_progress = self.steps(half, now, turned || waiting, work);
             match wake {
                 _ if waiting || is_in_progress => {}
                 Wake::At(time) if time <= now => {}
@@ -119,15 +119,32 @@ impl InboundThread {
         Some(clock::monotonic())
     }
 
-    /// Do a step of the work that sliced units have. Returns whether there was any.
-    fn step(&mut self, half: &mut InboundHalf, now: Time, work: &mut Tapped<'_>) -> bool {
-        let Tapped { pool, outcomes, delivery } = work;
-        let any = half.engine.step(now, pool, outcomes, delivery);
-        if any {
+    /// Do a step of the work that sliced units have; further ones, unless something waits already, until a piece of it is
+    /// done or something comes that may go ahead. Returns whether there was any.
+    fn steps(&mut self, half: &mut InboundHalf, mut now: Time, waits: bool, work: &mut Tapped<'_>) -> bool {
+        let mut any = false;
+        for _ in 0..STEPS {
+            let Tapped { pool, outcomes, delivery } = work;
+            if !half.engine.step(now, pool, outcomes, delivery) {
+                break;
+            }
+            any = true;
             self.finish(half, work);
-            half.engine.settle(clock::monotonic());
+            now = clock::monotonic();
+            let is_due = matches!(half.engine.settle(now), Wake::At(time) if time <= now);
+            if waits || is_due || !half.engine.is_begun() || self.may_have_come(half) {
+                break;
+            }
         }
         any
+    }
+
+    /// Whether something may have come that may go ahead of the work in progress.
+    fn may_have_come(&mut self, half: &InboundHalf) -> bool {
+        let Some(queues) = self.queues.as_mut().filter(|_| self.units.is_empty()) else { return true };
+        let is_read =
+            |classes: &[AggregateId]| half.engine.gets_ahead(classes) && half.engine.room(classes) > 0;
+        queues.states.is_any_pending(is_read)
     }
 
     /// Deliver what a call brought, with copies for those who capture.

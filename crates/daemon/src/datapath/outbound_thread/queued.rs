@@ -15,7 +15,7 @@ use qos::unit::HANG;
 use wire::{AggregateId, GsoKind, Pool, Time};
 
 use super::{Await, OutboundHalf, OutboundThread};
-use crate::datapath::queue_state::{BETWEEN, ROUND, share};
+use crate::datapath::queue_state::{BETWEEN, ROUND, STEPS, share};
 use crate::datapath::{BREATH, GraphExchange};
 
 /// Rounds before the thread looks at its channel, at ICMP errors and at timers again.
@@ -45,13 +45,13 @@ impl OutboundThread {
             let most = if half.engine.is_in_progress() { BETWEEN } else { ROUND };
             let more = half.engine.look_up(now, most, pool, outcomes);
             self.finish(half, pool, outcomes);
-            half.engine.turn(clock::monotonic(), pool, outcomes);
+            let turned = half.engine.turn(clock::monotonic(), pool, outcomes);
             self.submit_work(half, pool, outcomes);
             self.finish(half, pool, outcomes);
             self.send_bare(half, pool);
             let now = clock::monotonic();
             let wake = half.engine.settle(now);
-            let is_in_progress = self.step(half, now, pool, outcomes);
+            let is_in_progress = self.steps(half, now, turned || more, pool, outcomes);
             match wake {
                 _ if more || is_in_progress => {}
                 Wake::At(time) if time <= now => {}
@@ -65,20 +65,38 @@ impl OutboundThread {
         Await::Time(clock::monotonic())
     }
 
-    /// Do a step of the work that sliced units have. Returns whether there was any.
-    fn step(
+    /// Do a step of the work that sliced units have; further ones, unless something waits already, until a piece of it is
+    /// done or something comes that may go ahead. Returns whether there was any.
+    fn steps(
         &mut self,
         half: &mut OutboundHalf,
-        now: Time,
+        mut now: Time,
+        waits: bool,
         pool: &mut Pool,
         outcomes: &mut Vec<Outcome>,
     ) -> bool {
-        let any = half.engine.step(now, pool, outcomes);
-        if any {
+        let mut any = false;
+        for _ in 0..STEPS {
+            if !half.engine.step(now, pool, outcomes) {
+                break;
+            }
+            any = true;
             self.finish(half, pool, outcomes);
-            half.engine.settle(clock::monotonic());
+            now = clock::monotonic();
+            let is_due = matches!(half.engine.settle(now), Wake::At(time) if time <= now);
+            if waits || is_due || !half.engine.is_begun() || self.may_have_come(half) {
+                break;
+            }
         }
         any
+    }
+
+    /// Whether something may have come that may go ahead of the work in progress.
+    fn may_have_come(&mut self, half: &OutboundHalf) -> bool {
+        let Some(queues) = self.queues.as_mut().filter(|_| self.units.is_empty()) else { return true };
+        let is_read =
+            |classes: &[AggregateId]| half.engine.gets_ahead(classes) && half.engine.room(classes) > 0;
+        queues.states.is_any_pending(is_read)
     }
 
     /// Send what waits in the graph, before the thread ends: whoever goes on with the associations does not have it.
