@@ -62,7 +62,10 @@ fn no_packet_allocates_in_steady_state() {
     }
     through("a bundle", &bundle());
     for suite in [SuiteId::AES_128_GCM, SuiteId::CHACHA20_POLY1305] {
-        waiting_in_steady_state(suite);
+        waiting_in_steady_state(suite, "");
+    }
+    for suite in [SuiteId::AES_128_GCM, stepped()] {
+        waiting_in_steady_state(suite, "[unit.slow]\nkind = \"sliced\"\nstep = \"10us\"\n");
     }
 }
 
@@ -194,18 +197,25 @@ fn bursts_in_steady_state(mode: Mode, suite: SuiteId, v6: bool) {
     assert!(count > 2000);
 }
 
+/// A suite of a cipher and a MAC, each of which works in steps.
+fn stepped() -> SuiteId {
+    "aes256cbc-sha256".parse().unwrap()
+}
+
 /// Bursts and packets that wait in an inbound graph of two classes, some of which are cut, and forgeries.
-fn waiting_in_steady_state(suite: SuiteId) {
+fn waiting_in_steady_state(suite: SuiteId, units: &str) {
+    let suites = || SUITES.into_iter().chain([stepped()]);
     let text = "discipline = \"strict\"\nstages = [1, 3, 5]\nguard = \"100%\"\n\
                 [class.ef]\nmatch = [{ dscp = [\"EF\"] }]\npriority = true\nlimit = { packets = 1000 }\n\
                 unpoliced = true\n[class.be]\nmatch = \"rest\"\nlimit = { packets = 1000 }\n";
+    let text = &format!("{text}{units}");
     let house = qos::graph::House {
-        known_suites: SUITES.iter().map(ToString::to_string).collect(),
+        known_suites: suites().map(|suite| suite.to_string()).collect(),
         ..qos::graph::House::default()
     };
     let description = qos::graph::check(text, &house).unwrap();
     let compiled = qos::graph::compile(&description, &house, qos::Direction::Inbound, 7).unwrap();
-    let graph = engine::InboundGraph::new(compiled, SUITES.iter().copied().zip(0..).collect(), 11).unwrap();
+    let graph = engine::InboundGraph::new(compiled, suites().zip(0..).collect(), 11).unwrap();
     let config = outbound_config(Mode::Tunnel, suite, false);
     let mut alice = Sender::new(mandatory(), std::slice::from_ref(&config));
     alice.engine = alice.engine.gathering();
@@ -242,6 +252,10 @@ fn waiting_in_steady_state(suite: SuiteId) {
             let any = bob.engine.turn(Time(now), &mut bob.pool, &mut out, &mut delivery);
             now += 1000;
             bob.engine.settle(Time(now));
+            while bob.engine.step(Time(now), &mut bob.pool, &mut out, &mut delivery) {
+                now += 1000;
+                bob.engine.settle(Time(now));
+            }
             if !any {
                 break;
             }

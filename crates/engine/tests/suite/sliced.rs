@@ -157,6 +157,38 @@ fn what_is_expedited_needs_no_steps() {
     assert!(!alice.engine.is_in_progress());
 }
 
+/// A super-packet that is expedited gets in between piece by piece, and its last pieces when nothing is in progress.
+#[test]
+fn an_expedited_super_packet_gets_in_between_piece_by_piece() {
+    let text = "discipline = \"strict\"\nstages = [1, 3, 5]\nguard = \"100%\"\n\
+        [class.long]\nmatch = [{ dscp = [\"EF\"] }]\nlimit = { packets = 600 }\n\
+        [class.stream]\nmatch = \"rest\"\npriority = true\nunpoliced = true\nlimit = { packets = 1000 }\n";
+    let mut alice = queued::sender(mandatory(), &[config()], &format!("{text}{SLICED}"));
+    queued::receive(&mut alice, datagram(EF, 1380));
+    turn(&mut alice);
+    step(&mut alice);
+    let (stream, payload) = tcp_super(false, 5, 1000, 8_000);
+    queued::receive(&mut alice, stream);
+    let mut out = Vec::new();
+    for sequence in 2..6 {
+        let piece = turn(&mut alice);
+        assert_eq!(left(&piece), [(0, sequence)]);
+        out.extend(piece);
+        assert_eq!(left(&step(&mut alice)), []);
+    }
+    finish(&mut alice, &mut out);
+    assert_eq!(left(&out).len(), 9);
+    let mut bob = Receiver::new(&[config()]);
+    let mut received = Vec::new();
+    for (bytes, _) in crate::bursts::delivered(out, &mut alice, &mut bob) {
+        let headers = wire::ip::Headers::parse(&bytes).unwrap();
+        if headers.protocol == wire::protocol::TCP {
+            received.extend_from_slice(&headers.upper(&bytes)[20..]);
+        }
+    }
+    assert_eq!(received, payload);
+}
+
 /// The shell reads on between two steps what may have a turn before the work in progress is done.
 #[test]
 fn only_what_may_go_ahead_is_read_between_two_steps() {
