@@ -317,6 +317,33 @@ fn expedited_packets_get_in_between_the_steps_of_a_sliced_unit() {
 }
 
 #[test]
+fn expedited_packets_of_a_sliced_unit_wait_for_its_steps_and_not_for_each_other() {
+    let mut bench = Bench::new([spec(Kind::Sliced { step: 10 })]);
+    (0..3).for_each(|n| drop(bench.offer(n, meta(2, 0, 100))));
+    let (first, second) = (bench.next().unwrap(), bench.next().unwrap());
+    assert_eq!((first.item, second.item), (0, 1), "nothing else is in flight");
+    bench.offer(3, meta(1, 1, 100));
+    for job in [first.job, second.job] {
+        assert_eq!(bench.done(job, A), Ok(()));
+    }
+    let third = bench.next().unwrap();
+    let slow = bench.next().unwrap();
+    assert_eq!((third.item, slow.item), (2, 3));
+    bench.offer(4, meta(2, 0, 100));
+    assert!(bench.next().is_none(), "it waits for a step of the other class");
+    assert_eq!(bench.between(A).unwrap().item, 4);
+}
+
+/// The thread that asks is the one that works: while it does not, nobody is late.
+#[test]
+fn a_sliced_unit_does_not_hang() {
+    let mut bench = Bench::new([spec(Kind::Sliced { step: 10 })]);
+    bench.offer(0, meta(1, 1, 200));
+    bench.next().unwrap();
+    assert_eq!(bench.dispatcher.overdue(Time(10 * HANG)), None);
+}
+
+#[test]
 fn a_device_has_no_more_jobs_than_its_depth() {
     let mut bench = Bench::new([spec(Kind::Async { depth: 2 })]);
     (0..5).for_each(|n| {
