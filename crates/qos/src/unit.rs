@@ -12,8 +12,8 @@ pub use sets::{AggregateSet, SuiteSet};
 /// The time in nanoseconds within which a unit has to answer.
 pub const HANG: u64 = 100_000_000;
 
-/// The most jobs that a unit which answers later has at once. Each may hold a buffer of full size, so this bounds the
-/// memory that is away.
+/// The most jobs that a unit which answers later, or in steps, has at once. Each may hold a buffer of full size, so this
+/// bounds the memory that is away.
 pub const MOST_AWAY: usize = 256;
 
 /// The number of a unit in the graph.
