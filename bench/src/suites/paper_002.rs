@@ -28,6 +28,7 @@ mod live;
 mod machine;
 mod measure;
 mod opening;
+mod probe_stats;
 mod prober;
 mod report;
 mod rows;
@@ -38,7 +39,9 @@ use super::FigureFilter;
 use crate::figure::{Figure, Report, Target};
 use crate::product;
 use anyhow::ensure;
-use measure::{Capacity, LOADS, Probes, Run};
+use measure::{Capacity, LOADS, Run};
+use probe_stats::ProbeStats;
+use prober::Probes;
 use rows::{ROWS, Site};
 
 const ROUNDS: usize = 5;
@@ -215,7 +218,7 @@ impl Case {
         let mut line = format!("{}.{}", self.suite, site.row.name);
         for ((_, name), runs) in LOADS.iter().zip(&self.runs) {
             if let Some(run) = runs.last() {
-                let way = report::ProbeStats::of(run, "ef");
+                let way = ProbeStats::of(run, "ef");
                 line += &format!(
                     " | {name} ({:.1}x): loss {:.1} %, avg {:.0}, p99 {:.0} us, goodput {:.2}",
                     run.factor, way.loss, way.avg, way.p99, run.goodput

@@ -6,7 +6,8 @@
 
 use zeroize::Zeroize;
 
-use crate::MAX_IV_LEN;
+/// The longest block that a cipher is chained by, in octets.
+const MAX_CHAIN: usize = 16;
 
 /// The longest block of a hash function, in octets (SHA-384 and SHA-512).
 pub const MAX_HASH_BLOCK: usize = 128;
@@ -23,7 +24,7 @@ pub struct StepState {
     /// Whether the ICV of a packet that is opened was right.
     pub is_right: bool,
     /// The block that the next block of the cipher is chained to.
-    pub chain: [u8; MAX_IV_LEN],
+    pub chain: [u8; MAX_CHAIN],
     /// The hash over what the MAC has taken in.
     pub hash: HashState,
 }

@@ -28,8 +28,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::Value;
 
 use super::flood::Sources;
-use super::measure::Probes;
-use super::prober::{Answers, EF, GRACE, Origin, Target};
+use super::prober::{Answers, EF, GRACE, Origin, Probes, Target};
 use crate::product;
 
 /// The gateway's core, and that of everything else.

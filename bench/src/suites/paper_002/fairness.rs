@@ -23,7 +23,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// A suite, and the packets a second that the row carries with it.
 type Speed = (&'static str, f64);
 
-/// Measure both indices.
+/// Measure both indices of fairness.
 ///
 /// # Errors
 /// If a daemon refuses, or no packet arrives.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use lab::Side;
 
-use super::measure::{Capacity, Load, Probes, run};
-use super::prober::Answers;
+use super::measure::{Capacity, Load, run};
+use super::prober::{Answers, Probes};
 use super::rows::Site;
 use crate::figure::{Figure, Report, Target};
 

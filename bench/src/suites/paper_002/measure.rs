@@ -7,7 +7,7 @@ use anyhow::ensure;
 use super::bed::{self, Counted};
 use super::flood::{Flood, PACKET};
 use super::machine::{Reading, Trouble};
-use super::prober::Answers;
+use super::prober::{Answers, Probes};
 use super::rows::Site;
 
 /// How long the load runs before anything is measured: queues are full then.
@@ -70,15 +70,6 @@ pub(super) struct Run {
     pub(super) trouble: Trouble,
     /// Runs before this one that too much steal spoiled.
     pub(super) repeats: usize,
-}
-
-/// Probes of a run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Probes {
-    /// Probes of each way.
-    pub(super) count: usize,
-    /// Time from one probe of a way to its next.
-    pub(super) interval: Duration,
 }
 
 /// Find what a row can do at most.

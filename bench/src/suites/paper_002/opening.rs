@@ -25,9 +25,8 @@ use wire::{Packet, Prefix, protocol};
 
 use super::bed::{self, TUNNELLED};
 use super::flood::PACKET;
-use super::measure::Probes;
-use super::prober::EF;
-use super::report::ProbeStats;
+use super::probe_stats::ProbeStats;
+use super::prober::{EF, Probes};
 use super::rows::Site;
 use crate::figure::{Figure, Report, Target};
 use crate::fixture;
@@ -40,7 +39,7 @@ const ETHERNET: usize = 14;
 const OUTER: usize = ipv4::HEADER_LEN + udp::HEADER_LEN;
 /// The port of ESP in UDP.
 const PORT: u16 = 4500;
-/// The longest frame.
+/// The longest frame of the load, in octets.
 const LONGEST: usize = 1600;
 /// How long the load runs before anything is measured, and a step of the search for the capacity.
 const SETTLE: Duration = Duration::from_millis(400);
@@ -164,7 +163,7 @@ impl Sealed {
         let [near, far] = stations;
         let (packets, each) = (Vec::new(), 0);
         let load = Load { suite, keymat, packets, each, device, stations: [near?, far?] };
-        let mut sealed = Sealed { load, engine };
+        let sealed = Sealed { load, engine };
         sealed.load.associate(site.rig().context("the row has no daemon")?)?;
         Ok(sealed)
     }

@@ -67,6 +67,15 @@ pub(super) struct Answers {
     pub(super) rtt: Vec<Option<u64>>,
 }
 
+/// Probes of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probes {
+    /// Probes of each way.
+    pub(super) count: usize,
+    /// Time from one probe of a way to its next.
+    pub(super) interval: Duration,
+}
+
 /// Be the prober or its peer: `probe COUNT MICROSECONDS TARGET...`, `echo TARGET...`.
 ///
 /// # Errors

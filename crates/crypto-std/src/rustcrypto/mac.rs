@@ -26,7 +26,7 @@ pub(crate) trait Mac: Send + Sync {
 
 /// A [`Mac`] over one message that comes in parts.
 pub(crate) trait MacSteps {
-    /// Begin a message.
+    /// Begin a message, of which parts follow.
     fn begin(&self, state: &mut HashState);
 
     /// Take in the next octets of the message.

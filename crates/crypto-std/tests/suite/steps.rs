@@ -17,7 +17,7 @@ fn seal(key: &dyn Transform, packet: &mut Packet, steps: &[usize], state: &mut S
     unreachable!()
 }
 
-/// Open in steps. What is not authentic yet is as it came.
+/// Open a packet in steps of random length. What is not authentic yet is as it came.
 fn open(key: &dyn Transform, packet: &mut Packet, steps: &[usize], state: &mut StepState) -> (bool, usize) {
     let sealed = packet.data.clone();
     for (count, octets) in steps.iter().cycle().enumerate() {

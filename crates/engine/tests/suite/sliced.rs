@@ -338,7 +338,7 @@ fn a_packet_costs_what_its_steps_take() {
     assert!(expected > each / 2 && expected < each * 2, "{expected} ns expected, {each} ns taken");
 }
 
-/// What happens next.
+/// What the test does next.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Come(u8, usize),

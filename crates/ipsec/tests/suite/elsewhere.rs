@@ -171,10 +171,10 @@ proptest! {
     ) {
         let config = outbound_config(Mode::Tunnel, suite, false);
         let (mut sender, _) = pair(&config);
-        let sealed = slots(&mut sender, count, len, Way::Here);
-        for way in [Way::Apart, Way::Steps(octets)] {
+        let sealed = slots(&mut sender, count, len, Execution::Here);
+        for execution in [Execution::Apart, Execution::Steps(octets)] {
             let (mut again, _) = pair(&config);
-            prop_assert_eq!(&sealed, &slots(&mut again, count, len, way));
+            prop_assert_eq!(&sealed, &slots(&mut again, count, len, execution));
         }
 
         let stride = sealed.len() / count;
@@ -187,11 +187,11 @@ proptest! {
         }
         sealed.truncate(sealed.len() - usize::from(damaged == count) * 3);
         let (_, mut here) = pair(&config);
-        let left = open_slots(&mut here, sealed.clone(), stride, Way::Here);
+        let left = open_slots(&mut here, sealed.clone(), stride, Execution::Here);
         prop_assert!(left.0.iter().any(|opened| opened.dropped.is_none()) || count <= 2);
-        for way in [Way::Apart, Way::Steps(octets)] {
+        for execution in [Execution::Apart, Execution::Steps(octets)] {
             let (_, mut other) = pair(&config);
-            prop_assert_eq!(&left, &open_slots(&mut other, sealed.clone(), stride, way));
+            prop_assert_eq!(&left, &open_slots(&mut other, sealed.clone(), stride, execution));
             prop_assert_eq!(&here.counters, &other.counters);
         }
     }
@@ -221,17 +221,17 @@ proptest! {
 
 /// Where the cipher's work is done.
 #[derive(Clone, Copy)]
-enum Way {
-    /// At once.
+enum Execution {
+    /// The job is computed at once.
     Here,
-    /// On another thread.
+    /// The job is computed on another thread.
     Apart,
     /// In steps of so many octets.
     Steps(usize),
 }
 
 /// Datagrams of `count` packets, sealed in slots.
-fn slots(sa: &mut OutboundSa, count: usize, len: usize, way: Way) -> Vec<u8> {
+fn slots(sa: &mut OutboundSa, count: usize, len: usize, execution: Execution) -> Vec<u8> {
     let packet = alice_to_bob(false, 0, len);
     let frame = slot::Frame::new(sa, &packet, &Headers::parse(&packet).unwrap()).unwrap();
     let stride = frame.slot_len(packet.len());
@@ -249,10 +249,10 @@ fn slots(sa: &mut OutboundSa, count: usize, len: usize, way: Way) -> Vec<u8> {
         slot::seal(&key, shape, first, octets.chunks_mut(stride)).unwrap();
         octets
     };
-    match way {
-        Way::Here => work(),
-        Way::Apart => elsewhere(work),
-        Way::Steps(most) => {
+    match execution {
+        Execution::Here => work(),
+        Execution::Apart => elsewhere(work),
+        Execution::Steps(most) => {
             let mut steps = Steps::default();
             in_steps(most, |most| {
                 let slots = octets.chunks_mut(stride);
@@ -265,7 +265,12 @@ fn slots(sa: &mut OutboundSa, count: usize, len: usize, way: Way) -> Vec<u8> {
 }
 
 /// The datagrams after opening, and what became of each.
-fn open_slots(sa: &mut InboundSa, octets: Vec<u8>, stride: usize, way: Way) -> (Vec<Opened>, Vec<u8>) {
+fn open_slots(
+    sa: &mut InboundSa,
+    octets: Vec<u8>,
+    stride: usize,
+    execution: Execution,
+) -> (Vec<Opened>, Vec<u8>) {
     let ends = sa.config().endpoints;
     let outer = OuterHeader {
         src: ends.remote,
@@ -278,13 +283,13 @@ fn open_slots(sa: &mut InboundSa, octets: Vec<u8>, stride: usize, way: Way) -> (
     };
     let mut octets = octets;
     let mut opened = vec![Opened::NONE; octets.len().div_ceil(stride)];
-    if matches!(way, Way::Here) {
+    if matches!(execution, Execution::Here) {
         slot::open(sa, Time(1), &outer, &mut octets, (stride, 0), &mut opened);
         return (opened, octets);
     }
     slot::prepare_batch(sa, &octets, (stride, 0), &mut opened);
     let (key, shape) = (sa.key().clone(), sa.shape());
-    if let Way::Steps(most) = way {
+    if let Execution::Steps(most) = execution {
         let (mut steps, ends) = (Steps::default(), (stride, 0));
         in_steps(most, |most| {
             slot::compute_step(&key, shape, &mut octets, ends, &mut opened, &mut steps, most).then_some(())
@@ -332,7 +337,7 @@ fn the_lifetime_knows_of_jobs_under_way() {
 fn what_is_not_computed_is_not_opened() {
     let config = outbound_config(Mode::Tunnel, SuiteId::AES_128_GCM, false);
     let (mut sender, mut sa) = pair(&config);
-    let octets = slots(&mut sender, 2, 100, Way::Here);
+    let octets = slots(&mut sender, 2, 100, Execution::Here);
     let mut opened = [Opened::NONE; 2];
     slot::prepare_batch(&sa, &octets, (octets.len() / 2, 0), &mut opened);
     assert!(opened.iter().all(|opened| opened.dropped == Some(DropReason::AuthFailed)));

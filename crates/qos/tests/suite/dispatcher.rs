@@ -319,7 +319,9 @@ fn expedited_packets_get_in_between_the_steps_of_a_sliced_unit() {
 #[test]
 fn expedited_packets_of_a_sliced_unit_wait_for_its_steps_and_not_for_each_other() {
     let mut bench = Bench::new([spec(Kind::Sliced { step: 10 })]);
-    (0..3).for_each(|n| drop(bench.offer(n, meta(2, 0, 100))));
+    (0..3).for_each(|n| {
+        let _ = bench.offer(n, meta(2, 0, 100));
+    });
     let (first, second) = (bench.next().unwrap(), bench.next().unwrap());
     assert_eq!((first.item, second.item), (0, 1), "nothing else is in flight");
     bench.offer(3, meta(1, 1, 100));
