@@ -44,7 +44,7 @@ impl SealJob {
     /// the proof once the packet is sealed; `None` while there is more to do. AH is computed in one step.
     ///
     /// # Errors
-    /// Those of [`Self::compute`].
+    /// The errors of [`Self::compute`].
     pub fn step(
         &self,
         key: &Key,
@@ -99,7 +99,7 @@ impl OpenJob {
     /// Do a part of [`Self::compute`], like [`SealJob::step`]. Nothing is decrypted before the ICV was right.
     ///
     /// # Errors
-    /// Those of [`Self::compute`].
+    /// The errors of [`Self::compute`].
     pub fn step(
         &self,
         key: &Key,

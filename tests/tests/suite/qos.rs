@@ -158,6 +158,18 @@ pub(crate) fn of(rows: &[(String, String, u64, u64, u64)], hook: &str, class: &s
     row.map_or((0, 0, 0), |row| (row.2, row.3, row.4))
 }
 
+/// Do this, and if it fails, show what the graphs of both hosts counted.
+pub(crate) fn with_counts<T>(rig: &Rig, work: impl FnOnce() -> T) -> T {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        for side in Side::BOTH {
+            for command in [&["qos", "show"][..], &["status"]] {
+                eprintln!("{}: {}", side.name(), rig.ravelin(side, command, "").unwrap_or_default());
+            }
+        }
+        std::panic::resume_unwind(panic)
+    })
+}
+
 pub(crate) fn datagrams(rig: &Rig, app: &Path, tos: u8) {
     let args = [Side::Bob.v4().to_string(), ECHO.to_string(), tos.to_string(), COUNT.to_string()];
     let done =

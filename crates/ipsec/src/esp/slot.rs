@@ -234,7 +234,7 @@ pub fn seal<'a>(
 /// proof once all slots are sealed; `None` while there is more to do.
 ///
 /// # Errors
-/// Those of [`seal`].
+/// The errors of [`seal`].
 pub fn seal_step<'a>(
     key: &Key,
     shape: Shape,

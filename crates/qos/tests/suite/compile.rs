@@ -78,6 +78,26 @@ fn a_dual_queue_lets_low_latency_packets_go_ahead_and_marks_them_when_they_wait(
 }
 
 #[test]
+fn an_empty_queue_lets_one_packet_in_whatever_it_is_expected_to_cost() {
+    let mut works = works(&one_queue("", "limit = { packets = 100, time = \"100us\" }"));
+    // A super-packet of 40 pieces: 400 us of work.
+    let amount = qos::Amount { packets: 40, octets: 40 * 1400, ns: 0 };
+    let large = Meta { amount, ..of_dscp(BE, COST) };
+    works.offer(0, large);
+    works.offer(1, large);
+    works.forward();
+    assert_eq!(works.ended.len(), 1);
+    assert_eq!(works.ended[0].cause, Cause::QueueFull);
+    works.drain();
+    assert!(works.tickets().iter().all(|ticket| *ticket == 0) && !works.left.is_empty());
+    // It has left, so the next one finds the queue empty.
+    works.offer(2, large);
+    works.drain();
+    assert_eq!(works.tickets().last(), Some(&2));
+    assert_eq!(works.ended.len(), 1);
+}
+
+#[test]
 fn what_a_meter_makes_red_is_dropped_by_colour() {
     let chain = ", { kind = \"srtcm\", class = \"rest\", cir = \"8kbit\", cbs = \"3000B\", ebs = \"2000B\" }, \
                  { kind = \"drop_colour\", class = \"rest\" }";

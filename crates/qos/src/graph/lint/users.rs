@@ -12,7 +12,7 @@ pub(super) fn check(description: &Description, house: &House, faults: &mut Fault
     for direction in DIRECTIONS {
         for (_, component) in description.chain(direction) {
             if component.kind.value == Kind::Users {
-                let of = Of { description, house, component };
+                let of = ProfileCheck { description, house, component };
                 component.profiles().iter().for_each(|profile| of.profile(profile, direction, faults));
                 of.once(faults);
             }
@@ -20,14 +20,14 @@ pub(super) fn check(description: &Description, house: &House, faults: &mut Fault
     }
 }
 
-/// A component that tells users apart.
-struct Of<'d> {
+/// The check of one component that tells users apart.
+struct ProfileCheck<'d> {
     description: &'d Description,
     house: &'d House,
     component: &'d Component,
 }
 
-impl Of<'_> {
+impl ProfileCheck<'_> {
     fn profile(&self, profile: &Profile, direction: Direction, faults: &mut Faults) {
         profile.users.iter().for_each(|user| self.user(user, faults));
         let own = profile.class.as_ref().map_or(self.component.word("class"), |class| Some(&class.value));
