@@ -4,7 +4,10 @@
 //!   same packets. Everything is in it: describing the packet, its places, look-up, dispatch, the answer.
 //! - `qos.components.five.added_ns`: five further components at hook 1a.
 //! - `qos.flows.100000.ratio`: offer to answer in the room alone with packets of 100,000 flows, users and associations, by that with 8.
+//! - `qos.self_tuning.*` ([`tuning`]): what a limit in nanoseconds lets in while the unit's speed changes, and a token bucket.
 //! - `qos.compile.ms`: a graph of 16 classes from its text until it is in force, with 10,000 reservations made in it.
+
+mod tuning;
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -43,11 +46,11 @@ match = "rest"
 at = "1a"
 chain = [
     { kind = "classify", by = "rules" },
-    { kind = "limit", limit = { packets = 100000 } },
-    { kind = "limit", limit = { packets = 100001 } },
-    { kind = "limit", limit = { packets = 100002 } },
-    { kind = "limit", limit = { packets = 100003 } },
-    { kind = "limit", limit = { packets = 100004 } },
+    { kind = "limit", class = "be", most = { packets = 100000 } },
+    { kind = "limit", class = "be", most = { packets = 100001 } },
+    { kind = "limit", class = "be", most = { packets = 100002 } },
+    { kind = "limit", class = "be", most = { packets = 100003 } },
+    { kind = "limit", class = "be", most = { packets = 100004 } },
 ]
 [unit.inline]
 kind = "inline"
@@ -100,6 +103,7 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
         let ratios: Vec<f64> = duel.rounds.iter().map(|(few, many)| many / few).collect();
         figures.push(Figure::new(figure, "ratio", &ratios, anchor, Target::AtMost(2.0)));
     }
+    tuning::run(&mut figures)?;
     let figure = "qos.compile.ms".to_owned();
     if figures.wants(&figure) {
         let mut rounds = Vec::new();

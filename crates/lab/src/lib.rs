@@ -14,6 +14,7 @@
 
 mod capture;
 mod captures;
+mod claim;
 mod eavesdropper;
 mod evidence;
 mod host;

@@ -11,6 +11,7 @@
 //! removed by the next lab of that name; dropping the lab removes everything, also in a panic.
 
 use crate::capture::{Capture, CaptureOptions};
+use crate::claim::Claim;
 use crate::host::{self, Host};
 use crate::side::Side;
 use netio::cgroup::{self, Cgroup};
@@ -40,10 +41,14 @@ pub struct Lab {
     wire: Netns,
     cgroup: Cgroup,
     name: String,
+    claim: Option<Claim>,
 }
 
 impl Lab {
     /// Remove what an earlier lab of this name left, then build. Needs root.
+    ///
+    /// # Errors
+    /// If a lab of this name is in use, or if something cannot be made.
     pub fn build(options: &LabOptions) -> Result<Lab> {
         let name = &options.name;
         let fine = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -53,7 +58,8 @@ impl Lab {
                 "use up to 40 letters, digits, dashes",
             ));
         }
-        Lab::clean(name)?;
+        let claim = Some(Claim::take(name)?);
+        remove(name)?;
         let unfinished = Unfinished(name);
         let cgroup = Cgroup::create(&cgroup::unified_root()?, name)?;
         let wire = Netns::create(&format!("{name}-wire"))?;
@@ -73,21 +79,16 @@ impl Lab {
             host.netns().run(|| host::wait_for_carrier(host::DEVICE))??;
         }
         std::mem::forget(unfinished);
-        Ok(Lab { alice, bob, wire, cgroup, name: name.clone() })
+        Ok(Lab { alice, bob, wire, cgroup, name: name.clone(), claim })
     }
 
     /// Remove what a lab of this name left: its processes, cgroups and namespaces. Fine if there is nothing.
+    ///
+    /// # Errors
+    /// If a lab of this name is in use, or if something cannot be removed.
     pub fn clean(name: &str) -> Result<()> {
-        let path = cgroup::unified_root()?.join(name);
-        if path.exists() {
-            let cgroup = Cgroup::open(path)?;
-            cgroup.kill()?;
-            cgroup.remove()?;
-        }
-        for part in ["alice", "bob", "wire"] {
-            Netns::remove(&format!("{name}-{part}"))?;
-        }
-        Ok(())
+        let _claim = Claim::take(name)?;
+        remove(name)
     }
 
     /// The name that the lab was built with.
@@ -124,7 +125,8 @@ impl Lab {
     }
 
     /// Leave everything in place when this value goes (`--keep`); [`Lab::clean`] removes it.
-    pub fn keep(self) {
+    pub fn keep(mut self) {
+        self.claim = None;
         std::mem::forget(self);
     }
 }
@@ -137,12 +139,26 @@ impl Drop for Lab {
     }
 }
 
+/// Remove the processes, cgroups and namespaces of a lab.
+fn remove(name: &str) -> Result<()> {
+    let path = cgroup::unified_root()?.join(name);
+    if path.exists() {
+        let cgroup = Cgroup::open(path)?;
+        cgroup.kill()?;
+        cgroup.remove()?;
+    }
+    for part in ["alice", "bob", "wire"] {
+        Netns::remove(&format!("{name}-{part}"))?;
+    }
+    Ok(())
+}
+
 /// Removes a half-built lab when building it failed.
 struct Unfinished<'a>(&'a str);
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        let _ = Lab::clean(self.0);
+        let _ = remove(self.0);
     }
 }
 

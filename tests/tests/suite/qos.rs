@@ -500,12 +500,12 @@ fn what_arrives_goes_through_the_queues_of_a_graph_by_its_outer_mark() {
 
 #[test]
 fn what_is_beyond_the_rate_of_a_class_is_dropped_before_it_is_opened_and_told() {
-    let file = std::env::temp_dir().join(format!("rvl-qosp-{}.toml", std::process::id()));
+    let file = std::env::temp_dir().join(format!("rvl-qospolice-{}.toml", std::process::id()));
     let graph = "stages = [1]\n[class.ef]\nmatch = [{ dscp = [\"EF\"] }]\nlimit = { packets = 64 }\n\
                  [class.be]\nmatch = \"rest\"\n\
                  police = { rate = \"8kbit\", burst = \"1600B\" }\n";
     std::fs::write(&file, graph).unwrap();
-    let (mut rig, app) = build("rvl-qosp", "");
+    let (mut rig, app) = build("rvl-qospolice", "");
     rig.configure(Side::Bob, &format!("[qos]\nfile = {:?}\n", file.display().to_string()));
     rig.start_both().unwrap();
     associate(&rig).unwrap();

@@ -211,3 +211,18 @@ fn a_lab_that_was_left_is_replaced_and_a_panic_leaves_nothing() {
     nothing_left(name);
     assert!(Lab::build(&LabOptions { name: "a/b".into(), segmentation: true }).is_err());
 }
+
+#[test]
+fn a_name_that_is_in_use_is_refused_and_the_lab_that_has_it_notices_nothing() {
+    let name = "nt-lab-twice";
+    let first = lab(name);
+    let error = Lab::build(&LabOptions { name: name.into(), segmentation: true }).unwrap_err().to_string();
+    assert!(error.contains("a lab named `nt-lab-twice` is in use"), "{error}");
+    assert!(Lab::clean(name).is_err());
+    let ping = Program::new("ping").args(["-c", "1", "-W", "5", "198.51.100.2"]);
+    let done = first.alice().run_program(ping, PATIENCE).unwrap();
+    assert!(done.status.success(), "{}", done.err());
+    drop(first);
+    Lab::clean(name).unwrap();
+    nothing_left(name);
+}

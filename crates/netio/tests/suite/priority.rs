@@ -31,18 +31,27 @@ fn tc(namespace: &Netns, args: &str) -> Result<String, String> {
     if done.status.success() { Ok(text(done.stdout)) } else { Err(text(done.stderr)) }
 }
 
-/// HTB with the classes `1:10` and `1:20`, of which the second takes what names no class; `false` if this kernel lacks it.
+/// HTB with the classes `1:10`, `1:20` and `1:30`; `false` if this kernel lacks it. The second takes what names no class.
+/// The third takes ICMPv6 of the kernel's own: router solicitations and reports of multicast listeners come at any time.
 fn shape(namespace: &Netns) -> bool {
     if let Err(why) = tc(namespace, "qdisc add dev eth0 root handle 1: htb default 20") {
         println!("skipped: no HTB here: {why}");
         return false;
     }
-    for class in ["10", "20"] {
+    for class in ["10", "20", "30"] {
         tc(
             namespace,
             &format!("class add dev eth0 parent 1: classid 1:{class} htb rate 1gbit quantum 60000"),
         )
         .unwrap();
+    }
+    // ICMPv6 itself, and behind hop-by-hop options.
+    for number in [protocol::ICMPV6, protocol::HOP_BY_HOP] {
+        let rule = format!("protocol ipv6 prio 1 u32 match ip6 protocol {number} 0xff flowid 1:30");
+        if let Err(why) = tc(namespace, &format!("filter add dev eth0 parent 1: {rule}")) {
+            println!("skipped: no classifier u32 here: {why}");
+            return false;
+        }
     }
     true
 }
@@ -57,7 +66,7 @@ fn counts(namespace: &Netns) -> [u64; 2] {
     })
 }
 
-/// The packets that each class has sent in the course of `work`. Neighbours are known, so nothing else is sent.
+/// The packets that `1:10` and `1:20` have sent in the course of `work`. Neighbours are known, so ARP sends nothing.
 fn counted(namespace: &Netns, work: impl FnOnce()) -> [u64; 2] {
     let before = counts(namespace);
     work();
@@ -77,8 +86,6 @@ fn hosts(name: &str) -> Option<(Netns, Netns)> {
         ip.args(args.split(' '));
         assert!(left.prepare(&mut ip, None).unwrap().status().unwrap().success());
     }
-    // What the interface says of itself comes before anything is counted.
-    std::thread::sleep(std::time::Duration::from_millis(100));
     shape(&left).then_some((left, right))
 }
 

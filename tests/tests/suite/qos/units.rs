@@ -123,9 +123,9 @@ const SLICED: &str = "[class.ef]\nmatch = [{ dscp = [\"EF\"] }]\npriority = true
 
 #[test]
 fn a_unit_that_works_in_steps_seals_and_opens_and_an_exchange_loses_nothing_of_it() {
-    let file = GraphFile::new("rvl-qosp", SLICED);
+    let file = GraphFile::new("rvl-qosteps", SLICED);
     let configuration = format!("{}[crypto]\nlegacy = true\n", file.configuration());
-    let (mut rig, app) = build("rvl-qosp", &configuration);
+    let (mut rig, app) = build("rvl-qosteps", &configuration);
     rig.configure(Side::Bob, &configuration);
     rig.start_both().unwrap();
     rig.associate(&Pair { suite: "3des-md5", ..Pair::default() }).unwrap();
