@@ -28,7 +28,8 @@ impl Claim {
                 "wait until the process that built it has ended, or choose another name",
             )
         };
-        let address = SocketAddr::from_abstract_name(format!("ravelin-lab/{name}")).map_err(|error| in_use(&error))?;
+        let address =
+            SocketAddr::from_abstract_name(format!("ravelin-lab/{name}")).map_err(|error| in_use(&error))?;
         let begin = Instant::now();
         loop {
             match UnixDatagram::bind_addr(&address) {

@@ -222,6 +222,15 @@ impl<T: 'static> Dispatcher<T> {
         self.station(unit).map(Station::marks)
     }
 
+    /// The number of packets like `each` that a unit has room for, beside what its queues take: where packets are pushed,
+    /// what waits for it and in it is limited.
+    pub(crate) fn spare(&self, unit: UnitId, each: Amount) -> u64 {
+        match (self.pace, self.station(unit)) {
+            (Pace::Push(limit), Some(station)) => limit.room(station.load(), each),
+            _ => u64::MAX,
+        }
+    }
+
     /// The node that hangs at hook 5b of a unit, to be asked.
     pub fn queues(&self, unit: UnitId) -> Option<&Node<T>> {
         self.station(unit).map(|station| &station.queues)

@@ -212,7 +212,7 @@ impl Site {
         let list: Value = serde_json::from_str(&rig.ravelin(Side::Alice, &["sa", "list", "--json"], "")?)?;
         let sealed = |host: &Ipv4Addr| {
             let of_host = |sa: &&Value| {
-                sa["direction"] == "out" && sa["selectors"]["local"] == format!("{host}/32").as_str()
+                sa["direction"] == "out" && sa["selectors"]["local"] == host.to_string().as_str()
             };
             list["sas"].as_array()?.iter().find(of_host)?["counters"]["packets"].as_u64()
         };

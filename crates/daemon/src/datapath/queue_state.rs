@@ -21,7 +21,7 @@ pub(super) const BETWEEN: usize = 8;
 /// Steps of a sliced unit that are done at once while nothing comes that may go ahead.
 pub(super) const STEPS: usize = 16;
 
-/// The packets that are taken in a round from a queue behind the first, where so many wait in the graph and the last turn
+/// The packets that are taken in a round from the queues of a class, where so many wait in the graph and the last turn
 /// served so many.
 ///
 /// Whoever floods has what he floods wait in the kernel, where it is dropped at the least cost: no more of it is read than
@@ -34,6 +34,8 @@ pub(super) fn share(waiting: usize, served: usize) -> usize {
 struct QueueState {
     /// The classes whose packets wait in it.
     classes: Vec<AggregateId>,
+    /// The number of queues with these classes, over which users are spread.
+    siblings: usize,
     /// Something may wait in it.
     is_pending: bool,
     /// The packets that had arrived when it was last found empty.
@@ -57,7 +59,13 @@ impl QueueStates {
         classes: impl Iterator<Item = Vec<AggregateId>>,
         table: &Arc<QueueTable>,
     ) -> QueueStates {
-        let state = || QueueState { classes: Vec::new(), is_pending: true, seen: 0, missing: (u64::MAX, 0) };
+        let state = || QueueState {
+            classes: Vec::new(),
+            siblings: 1,
+            is_pending: true,
+            seen: 0,
+            missing: (u64::MAX, 0),
+        };
         let states = std::iter::repeat_with(state).take(count).collect();
         let mut states = QueueStates { states, used: 0, table: Arc::clone(table) };
         states.set_classes(classes);
@@ -74,6 +82,19 @@ impl QueueStates {
             self.used += usize::from(of_queue.is_some());
             state.classes = of_queue.unwrap_or_default();
         }
+        for at in 0..self.states.len() {
+            let alike = self.states.iter().filter(|state| state.classes == self.states[at].classes);
+            self.states[at].siblings = alike.count();
+        }
+    }
+
+    /// The packets that are taken from a queue in a round, where `share` are taken from all queues of a class. The first of
+    /// several classes is read at once, since what goes ahead comes first in a graph.
+    pub(super) fn most(&self, at: usize, share: usize) -> usize {
+        let siblings = self.states.get(at).map_or(1, |state| state.siblings.max(1));
+        let is_first =
+            self.states.first().zip(self.states.get(at)).is_some_and(|(a, b)| a.classes == b.classes);
+        if is_first && siblings < self.used { ROUND } else { share.div_ceil(siblings) }
     }
 
     /// The number of queues that the graph has a use for. They are the first ones.

@@ -53,6 +53,10 @@ impl Wait for WaitingEntry {
             Waiting::Opened(opened) => opened.octets(),
         }
     }
+
+    fn is_behind(&self) -> bool {
+        matches!(self.waiting, Waiting::Opened(_))
+    }
 }
 
 /// A graph of the inbound half, with the packets that wait in it.

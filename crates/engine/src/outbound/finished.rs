@@ -22,6 +22,10 @@ impl Wait for Finished {
         // A buffer of full size counts as such, whatever is in it.
         if capacity(&self.outcome) < crate::BUF_CAPACITY { 0 } else { crate::BUF_CAPACITY }
     }
+
+    fn is_behind(&self) -> bool {
+        true
+    }
 }
 
 impl Finished {

@@ -53,6 +53,10 @@ impl Wait for Waiting {
             Waiting::Finished(finished) => finished.octets(),
         }
     }
+
+    fn is_behind(&self) -> bool {
+        matches!(self, Waiting::Finished(_))
+    }
 }
 
 /// A graph of the outbound half, with the packets that wait in it.

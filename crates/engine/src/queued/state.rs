@@ -18,12 +18,12 @@ use wire::{Packet, Time};
 use super::{Answer, CopiedPacket, Flight, FlowHash, LONGEST_IN_CELL, Slots, Ticket};
 use crate::random::Random;
 
-/// The most packets and bursts that wait at a time. Limits of queues are below it; it bounds the memory of what has none.
-const ROOM: u32 = 4096;
+/// The most packets and bursts that wait at a time for cryptography. Limits of queues are below it; it bounds the memory of
+/// what has none.
+const ROOM: Room = Room { places: 4096, large: 64 };
 
-/// The most packets and bursts longer than a cell that wait at a time. Each keeps a buffer of [`crate::BUF_CAPACITY`]
-/// octets.
-const MOST_LARGE: usize = 64;
+/// The same behind cryptography. The places are apart, so that no flood that waits costs the work that went into a packet.
+const ROOM_BEHIND: Room = Room { places: 1024, large: 256 };
 
 /// The jobs of one turn at most: a turn is short, whatever the unit wants.
 const MOST_JOBS: usize = 64;
@@ -53,6 +53,18 @@ impl std::fmt::Display for GraphError {
 pub(crate) trait Wait {
     /// The number of octets that it has.
     fn octets(&self) -> usize;
+
+    /// Whether it waits behind cryptography.
+    fn is_behind(&self) -> bool;
+}
+
+/// Places that are taken, or that there are at most.
+#[derive(Clone, Copy, Default)]
+struct Room {
+    /// All of them.
+    places: usize,
+    /// Those of packets and bursts longer than a cell. Each keeps a buffer of [`crate::BUF_CAPACITY`] octets.
+    large: usize,
 }
 
 /// A job that was given to a unit and is not settled.
@@ -115,8 +127,8 @@ impl UnitFaults {
 pub(crate) struct GraphState<W> {
     pub(crate) graph: Graph<Ticket>,
     pub(crate) waiting: Slots<W>,
-    /// Packets and bursts that wait in buffers of full size.
-    large: usize,
+    /// The places that are taken in front of cryptography, and behind it.
+    taken: [Room; 2],
     /// Packets and bursts that found no place to wait.
     no_place: u64,
     /// The suites in order, with their numbers in the graph.
@@ -163,11 +175,11 @@ impl<W: Wait> GraphState<W> {
         suites.sort_unstable();
         Ok(GraphState {
             graph,
-            waiting: Slots::new(ROOM),
-            large: 0,
+            waiting: Slots::new((ROOM.places + ROOM_BEHIND.places) as u32),
+            taken: [Room::default(); 2],
             no_place: 0,
             suites,
-            ended: Vec::with_capacity(ROOM as usize),
+            ended: Vec::with_capacity(ROOM.places + ROOM_BEHIND.places),
             given: Vec::with_capacity(MOST_JOBS),
             jobs: 0,
             prepared: 0,
@@ -184,16 +196,17 @@ impl<W: Wait> GraphState<W> {
         })
     }
 
-    /// The number of packets and bursts that wait, and the number that can.
+    /// The number of packets and bursts that wait, and the number that can, in front of cryptography and behind it.
     pub(crate) fn room(&self) -> (usize, usize) {
-        (self.waiting.len(), self.waiting.capacity())
+        let [ahead, behind] = self.taken;
+        (ahead.places + behind.places, self.waiting.capacity())
     }
 
     /// The number of packets of a class that the graph has room for.
     pub(crate) fn room_of(&self, aggregate: AggregateId) -> u64 {
-        let (waiting, places) = self.room();
+        let [Room { places, .. }, _] = self.taken;
         let each = Amount { packets: 1, octets: 1, ns: self.pace.usual };
-        self.graph.room(aggregate, each).min((places - waiting) as u64)
+        self.graph.room(aggregate, each).min(ROOM.places.saturating_sub(places) as u64)
     }
 
     /// The number of cells that packets may occupy: those that wait, and those that units have which answer later.
@@ -239,27 +252,34 @@ impl<W: Wait> GraphState<W> {
     #[inline]
     pub(crate) fn keep(&mut self, waiting: W) -> Result<Ticket, W> {
         let is_large = waiting.octets() > LONGEST_IN_CELL;
-        let kept = match is_large && !self.has_room_for_large() {
-            true => Err(waiting),
-            false => self.waiting.insert(waiting),
-        };
+        let [ahead, behind] = &mut self.taken;
+        let (taken, most) = if waiting.is_behind() { (behind, &ROOM_BEHIND) } else { (ahead, &ROOM) };
+        let has_place = taken.places < most.places && (!is_large || taken.large < most.large);
+        let kept = if has_place { self.waiting.insert(waiting) } else { Err(waiting) };
         match kept {
-            Ok(_) => self.large += usize::from(is_large),
+            Ok(_) => {
+                taken.places += 1;
+                taken.large += usize::from(is_large);
+            }
             Err(_) => self.no_place += 1,
         }
         kept
     }
 
-    /// Whether one more that is longer than a cell may wait.
+    /// Whether one more that is longer than a cell may wait for cryptography.
     pub(crate) fn has_room_for_large(&self) -> bool {
-        self.large < MOST_LARGE
+        let [Room { large, .. }, _] = self.taken;
+        large < ROOM.large
     }
 
     /// Take what waits out of its place.
     #[inline]
     pub(crate) fn take(&mut self, ticket: Ticket) -> Option<W> {
         let waiting = self.waiting.take(ticket)?;
-        self.large -= usize::from(waiting.octets() > LONGEST_IN_CELL && self.large > 0);
+        let [ahead, behind] = &mut self.taken;
+        let taken = if waiting.is_behind() { behind } else { ahead };
+        taken.places = taken.places.saturating_sub(1);
+        taken.large -= usize::from(waiting.octets() > LONGEST_IN_CELL && taken.large > 0);
         Some(waiting)
     }
 
@@ -454,12 +474,12 @@ impl<W: Wait> GraphState<W> {
 
     /// Take over what waits in the graph before. What has no queue here is classified again.
     pub(crate) fn adopt(&mut self, before: GraphState<W>, now: Time) {
-        let GraphState { graph, waiting, large, no_place, pace, prepare_ns, .. } = before;
+        let GraphState { graph, waiting, taken, no_place, pace, prepare_ns, .. } = before;
         let GraphState { hash, copies, reserved, faults, .. } = before;
         // A unit that was taken out is attached anew by the exchange, if the graph has it.
         self.faults = faults;
         (self.pace, self.prepare_ns) = (pace, prepare_ns);
-        (self.waiting, self.large, self.no_place, self.copies) = (waiting, large, no_place, copies);
+        (self.waiting, self.taken, self.no_place, self.copies) = (waiting, taken, no_place, copies);
         self.reserved = reserved;
         // Hashes of flows stay what they are, so that packets of a flow stay together.
         self.hash = hash;

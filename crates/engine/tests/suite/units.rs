@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::behind::every_hook_and;
 use crate::inbound_queued::{self, EF};
 use crate::queued::{self, TWO, WORKER, datagram, gcm, left, reasons};
 use crate::support;
@@ -491,4 +492,30 @@ fn work_is_computed_in_another_thread() {
     }
     let mut bob = Receiver::new(&[gcm()]);
     assert_eq!(crate::bursts::delivered(out, &mut alice, &mut bob).len(), 10);
+}
+
+#[test]
+fn a_flood_that_takes_every_place_costs_nothing_that_a_unit_has_sealed() {
+    let unit = "[unit.thread]\nkind = \"worker\"\n";
+    let mut alice = alice(unit);
+    queued::set(&mut alice, Some(every_hook_and(unit).0));
+    for _ in 0..64 {
+        queued::receive(&mut alice, datagram(0, 100));
+    }
+    let (mut out, works) = turn(&mut alice);
+    assert!(!works.is_empty());
+    // More than can wait.
+    for _ in 0..5000 {
+        queued::receive(&mut alice, datagram(0, 100));
+    }
+    let refused = alice.engine.graph().unwrap().no_place();
+    assert!(refused > 0, "every place is taken");
+    for work in works {
+        out.extend(answer(&mut alice, work));
+    }
+    let numbers: Vec<u64> = left(&out).into_iter().map(|(_, number)| number).collect();
+    assert!(!numbers.is_empty());
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+    assert_eq!(alice.engine.graph().unwrap().no_place(), refused);
+    assert!(conserved(&alice));
 }

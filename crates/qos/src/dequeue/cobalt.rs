@@ -12,7 +12,8 @@
 //! losses stay spread after a pause of whoever serves the queue (paper 002 section VI).
 //!
 //! A queue counts as full when a packet of it ended since there was no room, or when one of the size of the one that is
-//! next would not fit beside what waits, and as empty when nothing is behind that one.
+//! next would not fit beside what waits, and as empty when nothing is behind that one. The last packet of a queue may be
+//! marked and is never dropped.
 
 use wire::Time;
 
@@ -188,10 +189,15 @@ impl Dequeue for Cobalt {
         }
         let behind = backlog.now.octets.saturating_sub(head.amount.octets);
         let leave = self.judge(head, behind, context.random);
-        if backlog.now.packets <= head.amount.packets {
-            self.queue_empty(self.now);
+        if backlog.now.packets > head.amount.packets {
+            return leave;
         }
-        leave
+        self.queue_empty(self.now);
+        // Without this a flood that answers to no drop brings the probability of BLUE to one, and nothing leaves any more.
+        match leave {
+            Leave::Drop(_) => Leave::Give,
+            leave => leave,
+        }
     }
 
     fn overflowed(&mut self, _queue: u32, now: Time) {

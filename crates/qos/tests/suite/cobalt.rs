@@ -65,6 +65,23 @@ fn marks_take_the_place_of_drops_of_the_control_law_and_not_of_blue() {
 }
 
 #[test]
+fn the_last_packet_of_a_queue_leaves_whatever_the_probability_is() {
+    let mut cobalt = cobalt();
+    for step in 0..257 {
+        cobalt.queue_full(Time(SECOND + step * 6 * MS));
+    }
+    assert_eq!(cobalt.probability(), u32::MAX);
+    let head = Meta { arrived: Time(2 * SECOND), ..packet(1000) };
+    let context = Context { now: Time(4 * SECOND), random: 7 };
+    let mut decide = |packets| {
+        let backlog =
+            Backlog { now: Amount { packets, octets: 1000 * packets, ns: 0 }, ..Backlog::default() };
+        cobalt.decide(&head, &backlog, &context)
+    };
+    assert_eq!([decide(3), decide(2), decide(1)], [DROP, DROP, Leave::Give]);
+}
+
+#[test]
 fn the_count_fades_when_the_queue_is_short() {
     let mut cobalt = cobalt();
     let mut now = SECOND;

@@ -81,7 +81,7 @@ impl InboundThread {
                 continue;
             }
             let room = usize::try_from(half.engine.room(queues.states.classes(at))).unwrap_or(usize::MAX);
-            let most = if at == 0 { ROUND } else { share }.min(room);
+            let most = queues.states.most(at, share).min(room);
             if most == 0 {
                 continue;
             }

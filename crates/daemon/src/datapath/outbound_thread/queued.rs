@@ -191,7 +191,7 @@ impl OutboundThread {
                 continue;
             }
             let room = usize::try_from(half.engine.room(queues.states.classes(at))).unwrap_or(usize::MAX);
-            let most = if at == 0 { ROUND } else { share }.min(room);
+            let most = queues.states.most(at, share).min(room);
             let Some(tun) = queues.tun(at).filter(|_| most > 0) else { continue };
             let arrived = queues.states.arrived(at);
             let taken = take_from(tun, most, Some(queues.states.classes(at)), half, now, pool, outcomes)?;

@@ -20,7 +20,8 @@ impl<T: 'static> Graph<T> {
         }
         let units = self.queues.iter().filter_map(|queues| {
             let node = self.dispatcher.queues(queues.unit)?;
-            Some(spare(node, &queues.leaves, aggregate, each))
+            let pushed = self.dispatcher.spare(queues.unit, each);
+            Some(spare(node, &queues.leaves, aggregate, each).min(pushed))
         });
         // A class waits for the unit that can serve it: the roomiest of them, as far as is known here.
         beyond = beyond.min(units.max().unwrap_or(u64::MAX));
