@@ -1,10 +1,14 @@
 //! The queues in the kernel, as a gateway opens them for a graph: those that it describes, or one for each class.
 
-use super::description::Description;
+use super::description::{Description, Queue};
+use super::kinds::Kind;
 use crate::Direction;
 
 /// The packets of a kernel queue that the graph does not limit.
 pub const KERNEL_PACKETS: u64 = 512;
+
+/// The queues over which the users of a class are spread that shares it fairly among them.
+const SPREAD: u64 = 4;
 
 /// The octets of the smallest packet: an IPv4 header with its UDP header.
 const SMALLEST: u64 = 28;
@@ -26,7 +30,8 @@ pub struct KernelShare {
 ///
 /// A graph that describes none for the direction has one for each class, in the order of the classes. Of more than
 /// `most` classes the last ones share a queue. Such a queue has the limit of packets that the queues of its classes
-/// have, and at most [`KERNEL_PACKETS`].
+/// have, and at most [`KERNEL_PACKETS`]. A class whose users share it fairly has several, as far as `most` allows: with
+/// one, who sends little would lose there what another floods.
 pub fn kernel_shares(description: &Description, direction: Direction, most: u64) -> Vec<KernelShare> {
     let described = description.kernel.iter().filter(|kernel| kernel.direction.value.has(direction));
     let mut shares: Vec<KernelShare> = described
@@ -56,7 +61,22 @@ pub fn kernel_shares(description: &Description, direction: Direction, most: u64)
         }
         shares.push(KernelShare { name: name.clone(), classes: vec![name.clone()], queues: 1, limit });
     }
+    let mut spare = most.saturating_sub(shares.len() as u64);
+    for share in &mut shares {
+        if share.classes.iter().any(|class| has_users(description, class)) {
+            share.queues += spare.min(SPREAD - 1);
+            spare = spare.saturating_sub(SPREAD - 1);
+        }
+    }
     shares
+}
+
+/// Whether users share a class fairly, of any kind.
+fn has_users(description: &Description, class: &str) -> bool {
+    let of_class = |queue: &&Queue| queue.classes.iter().any(|name| name.value == class);
+    description.queues.iter().filter(of_class).any(|queue| {
+        queue.store.kind.value == Kind::Flows && queue.store.word("by").is_some_and(|by| by != "flow")
+    })
 }
 
 /// The least limit of packets among the queues of a class.
@@ -94,6 +114,15 @@ mod tests {
         let few = share("ef", &["ef", "af4", "rest"], 1, 512);
         assert_eq!(shares(&voice, 2), [all[0].clone(), few]);
         assert_eq!(shares(&voice, 0), shares(&voice, 1));
+    }
+
+    #[test]
+    fn a_class_that_users_share_has_several_queues_as_far_as_there_are_some() {
+        let fair = preset("fair").unwrap();
+        let queues = |most| shares(&fair, most).into_iter().map(|share| share.2).collect::<Vec<_>>();
+        assert_eq!([queues(16), queues(4), queues(2)], [[1, 4], [1, 3], [1, 1]]);
+        // One queue for both classes.
+        assert_eq!(queues(1), [1]);
     }
 
     #[test]
