@@ -29,6 +29,7 @@ use crate::entries::Entries;
 use crate::hold::Holds;
 use crate::rules::Rules;
 use crate::scrubbing;
+pub(super) use rule_cache::Peeked;
 use rule_cache::{RuleCache, RuleDisposition};
 
 /// The number of sets of four flows whose decisions are remembered.
@@ -144,8 +145,8 @@ impl Decider {
         Some(RouteHit { selection, association, rule, services, aggregate })
     }
 
-    /// The association that a decision of before gives packets of this flow, if one is remembered, for the queues in
-    /// front of the look-up. Nothing is decided or counted by it.
+    /// The class and the way that a decision of before gives packets of this flow, for the queues in front of the look-up.
+    /// Nothing is decided or counted by it.
     #[inline]
     pub(super) fn peek<S>(
         &self,
@@ -153,23 +154,25 @@ impl Decider {
         headers: &Headers,
         flow: &Flow,
         sad: &OutboundSad,
-    ) -> Option<(AggregateId, Option<SaIndex>)> {
+    ) -> (AggregateId, Peeked) {
+        const UNKNOWN: (AggregateId, Peeked) = (AggregateId::DEFAULT, Peeked::Unknown);
         let epoch = self.epoch(sad);
         if origin::has_arrived(&packet.meta) {
-            return None;
+            return (AggregateId::DEFAULT, Peeked::Unprotected);
         }
         if self.is_ruled(packet) {
-            let cache = self.rule_cache.as_ref()?;
-            let ruled = cache.answers.get(epoch, &rule_cache::key_of(packet, headers))??;
-            let association = match ruled.disposition {
-                RuleDisposition::Protect(association) => Some(association),
-                _ => None,
-            };
-            return Some((ruled.class, association));
+            let Some(cache) = &self.rule_cache else { return UNKNOWN };
+            let ruled = cache.answers.get(epoch, &rule_cache::key_of(packet, headers)).flatten();
+            return ruled.map_or(UNKNOWN, |ruled| (ruled.class, ruled.disposition.peeked()));
         }
         let key = FlowKey::new(packet.meta.app, flow, asked(packet.meta.mark).bits());
-        let route = self.routes.get(epoch, &key)?;
-        Some((route.decision.terms.class, route.sa.ok()))
+        let Some(route) = self.routes.get(epoch, &key) else { return UNKNOWN };
+        let peeked = match (route.sa, route.decision.action) {
+            (Ok(association), _) => Peeked::Association(association),
+            (Err(_), Action::Bypass | Action::Discard) => Peeked::Unprotected,
+            (Err(_), Action::Protect { .. }) => Peeked::Unknown,
+        };
+        (route.decision.terms.class, peeked)
     }
 
     /// The reason to drop a packet before anything is known of it but its record; `None`: somebody may decide about it.

@@ -21,6 +21,7 @@ use wire::ip::{self, Headers};
 use wire::stage::{Inner, Selected};
 use wire::{AggregateId, DropReason, Flow, Packet, Pool, SegmentPosition, Time};
 
+use super::decider::Peeked;
 use super::finished::Finished;
 use super::graph::{Chosen, OutboundGraph, Waiting};
 use super::outcome::Outcome;
@@ -31,6 +32,9 @@ use crate::cx::Cx;
 use crate::queued::{
     CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Reserved, describe, packet_in_cell, pieces_of, reason,
 };
+
+/// The nanoseconds that a packet is expected to cost which no association protects: its way through this program.
+const UNPROTECTED: u64 = 4_000;
 
 impl Outbound {
     /// Let packets wait in a graph from now on, or in none. Packets keep their queues by name; those whose queue is gone
@@ -135,7 +139,7 @@ impl Stages {
             return self.refuse_at_once(packet, DropReason::BadChecksum, None, cx);
         }
         let flow = ip::flow(packet.bytes(), &headers, true);
-        let peeked = self.decider.peek(&packet, &headers, &flow, self.protector.sad());
+        let (named, peeked) = self.decider.peek(&packet, &headers, &flow, self.protector.sad());
         let Some(queues) = &mut self.queues else {
             return cx.discard(packet, DropReason::NoUnit, Some(&flow));
         };
@@ -143,28 +147,30 @@ impl Stages {
         let context = queues.state.context(now);
         let octets = packet.bytes().len() as u64;
         let packets = pieces_of(packet.bytes(), &headers, &packet.meta, LONGEST_COPY);
+        // A flow of which nothing is known costs what packets usually do: new flows do not pass a policer for less.
+        let each = if peeked == Peeked::Unprotected { UNPROTECTED } else { queues.state.pace.usual };
         let mut meta = describe(
             &packet.meta,
             &headers,
             &flow,
             Direction::Outbound,
-            Amount { packets, octets, ns: queues.state.pace.usual.saturating_mul(packets) },
+            Amount { packets, octets, ns: each.saturating_mul(packets) },
             &queues.state.hash,
         );
-        if let Some((aggregate, association)) = peeked {
-            if aggregate != AggregateId::DEFAULT {
-                meta.aggregate = aggregate;
-            }
-            if let Some(sa) = association.and_then(|index| self.protector.sad().get(index)) {
-                let (suite, _, _) = queues.known(sa, meta.aggregate);
-                (meta.suite, meta.peer) = (suite, queues.peer(sa));
-                meta.amount.ns = queues.state.graph.expected(suite, Direction::Outbound, &meta.amount);
-            }
+        if named != AggregateId::DEFAULT {
+            meta.aggregate = named;
+        }
+        let sa = match peeked {
+            Peeked::Association(association) => self.protector.sad().get(association),
+            Peeked::Unprotected | Peeked::Unknown => None,
+        };
+        if let Some(sa) = sa {
+            let (suite, _, _) = queues.known(sa, meta.aggregate);
+            (meta.suite, meta.peer) = (suite, queues.peer(sa));
+            meta.amount.ns = queues.state.graph.expected(suite, Direction::Outbound, &meta.amount);
         }
         let mut reserved = Reserved::None;
         if queues.state.has_reserved() {
-            let association = peeked.and_then(|(_, association)| association);
-            let sa = association.and_then(|index| self.protector.sad().get(index));
             reserved = queues.ask_reserved(now, Some(&flow), sa, &mut meta);
         }
         let kept = queues.state.keep(Waiting::Received(packet_in_cell(packet, cx.pool), reserved));

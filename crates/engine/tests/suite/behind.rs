@@ -359,3 +359,20 @@ fn an_inbound_shaper_loses_nothing() {
     assert_eq!(delivery.len(), 10);
     assert!(bob.engine.graph().unwrap().graph().conserved());
 }
+
+#[test]
+fn a_policer_charges_a_flow_that_goes_in_clear_no_cipher() {
+    let police = "{ kind = \"classify\", by = \"rules\" }, \
+                  { kind = \"police\", class = \"be\", rate = \"1%\", burst = \"1ms\" }";
+    let graph = format!("[class.be]\nmatch = \"rest\"\n[[hook]]\nat = \"1a\"\nchain = [{police}]\n");
+    let mut alice = queued::sender(sadb::spd::Spd::new(1), &[], &with_unit(&graph));
+    let mut out = Vec::new();
+    for _ in 0..300 {
+        out.extend(queued::receive(&mut alice, queued::datagram(0, 100)));
+        queued::work(&mut alice, NOW, &mut out);
+    }
+    let clear = out.iter().filter(|outcome| matches!(outcome, Outcome::Clear(_))).count();
+    // The first packet of the flow is charged 1 us, as every packet before something is learned, the others 4 us each.
+    assert_eq!(clear, 250);
+    assert_eq!(queued::reasons(&out), vec![DropReason::Policed; 50]);
+}

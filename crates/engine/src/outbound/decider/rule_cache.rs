@@ -36,6 +36,28 @@ pub(super) enum RuleDisposition {
     Refuse(DropReason),
 }
 
+/// The way of a packet as far as a decision of before tells it, in front of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::outbound) enum Peeked {
+    /// The association protects it.
+    Association(SaIndex),
+    /// It leaves in clear, or is refused: no cipher is spent on it.
+    Unprotected,
+    /// Nothing is remembered of its flow.
+    Unknown,
+}
+
+impl RuleDisposition {
+    /// The way of further packets with the same answer.
+    pub(super) const fn peeked(self) -> Peeked {
+        match self {
+            RuleDisposition::Protect(association) => Peeked::Association(association),
+            RuleDisposition::Clear | RuleDisposition::Refuse(_) => Peeked::Unprotected,
+            RuleDisposition::Missing(_) => Peeked::Unknown,
+        }
+    }
+}
+
 /// The rules, and their remembered decisions.
 pub(super) struct RuleCache {
     pub rules: Rules,
