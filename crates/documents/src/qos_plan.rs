@@ -20,12 +20,13 @@ use qos::graph::kinds::Kind;
 use qos::graph::{KernelShare, PRESETS, kernel_shares, preset};
 use qos::unit::MOST_AWAY;
 
-/// The reason why nothing is promised where a sliced unit works (docs/design/0040).
-pub const SLICED: &str = "sliced unit";
+/// The reason why nothing is promised where a sliced unit works beside another unit of its thread (docs/design/0046).
+pub const SLICED: &str = "sliced unit beside another one";
 
 /// What the kernel queues of a plan do not hold for.
-const FRAMES: &str = "where outer packets arrive as frames (`outer` in [io]), all classes wait in one socket for each \
-                      device, which is part of no delay";
+const FRAMES: &str = "where outer packets arrive as frames (`outer` in [io]), fragments wait with what names no \
+                      association; with \"af_xdp\" the socket of a class holds 512 packets at most, with more than 6 kernel \
+                      queues 256, with more than 14 128, whatever its limit is";
 
 /// What the priorities of classes need of the host.
 const PRIORITIES: &str = "`socket_priority` needs Linux 6.14 and outer = \"udp\" in [io], and packets leave without it \
@@ -151,7 +152,7 @@ pub fn plan(graph: &LoadedGraph, house: &House, measured: bool) -> QosPlan {
     }
     if let Some(unit) = unproved(description) {
         notes.push(format!(
-            "the unit `{}` is sliced: no bound is proved for classes that wait for its steps",
+            "the sliced unit `{}` shares its thread with another unit: no bound is proved there",
             unit.name.value
         ));
     }

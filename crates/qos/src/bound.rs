@@ -13,6 +13,8 @@
 //! - A class passes the trees behind hooks 1b, 3b, 5b, 4b, 2b that hold a queue of it. It pays its burst once: its
 //!   delay is `s / min(R) + sum(T)`, if `r <= min(R)` and each queue keeps the order of arrival. In a queue that
 //!   does not, as one of flows, a packet may wait for the whole busy period, `(s + R * T) / (R - r)` at each tree.
+//! - Committed work `H` is done before anything that comes is: the processor itself has the latency `H` at each tree.
+//!   Classes that go first ask for more meanwhile, so that `H` is in front of every formula below.
 //! - What leaves a tree after a wait of at most `D` is burstier than what came: `s + r * D`. The classes that
 //!   share the next tree with it meet that burst there.
 //! - A class that nobody polices has the limits of its queues instead: a packet that is admitted to a queue of at
@@ -25,8 +27,8 @@
 //! |---|---|
 //! | kernel queue | receiving what the kernel queue of the class can hold, and a batch of each other one |
 //! | wake-up | from the arrival to the run of the thread: [`Path::wake_ns`] |
-//! | committed work | what units hold and nothing overtakes, met once at each tree |
-//! | other classes | the latencies `sum(T)` of the disciplines |
+//! | committed work | what units hold and nothing overtakes, met once at each tree; a step of a sliced unit, for what is expedited on it ([`committed`]) |
+//! | other classes | the latencies `sum(T)` of the disciplines, without the committed work in them |
 //! | own burst | `s / min(R)`, or the limits |
 //! | I/O | the sending of one largest packet |
 //! | other direction | one turn of the other direction on the same processor |
@@ -38,17 +40,19 @@
 //! [`Path::wake_ns`]: crate::graph::house::Path::wake_ns
 
 pub mod arrival;
+mod committed;
 pub mod pass;
 pub mod service;
 mod tree;
 pub mod view;
 
 use crate::Direction;
-use crate::graph::description::{Description, Mark, Queue, Unit, UnitKind};
+use crate::graph::description::{Description, Queue};
 use crate::graph::house::House;
 use crate::graph::kernel::{KERNEL_PACKETS, kernel_shares};
 use crate::graph::quantity::show_about;
 use arrival::Arrival;
+pub use committed::unproved;
 use pass::{Pass, at_tree, delay};
 pub use tree::GUARD_PERIOD;
 use tree::{passes, trees};
@@ -180,8 +184,7 @@ fn of_direction(description: &Description, house: &House, direction: Direction) 
         for (name, way) in names.iter().zip(&mut way) {
             let passes = passes(&here, name, tree, roots);
             if let Some(arrival) = here.arrival(name).filter(|_| !passes.is_empty()) {
-                let waits = at_tree(&passes, arrival) + committed(&here, name) as f64;
-                leaving.insert((*name).to_owned(), arrival.behind(waits));
+                leaving.insert((*name).to_owned(), arrival.behind(at_tree(&passes, arrival)));
             }
             way.extend(passes);
         }
@@ -193,15 +196,14 @@ fn of_direction(description: &Description, house: &House, direction: Direction) 
 
 fn bound(view: &View<'_>, class: &str, passes: &[Pass]) -> Bound {
     let path = &view.house.path;
-    let trees =
-        u64::try_from(passes.iter().map(|pass| pass.tree).max().map_or(0, |last| last + 1)).unwrap_or(0);
     let arrival = view.arrival(class);
     let (own_burst, latency, rate) = delay(passes, arrival);
+    let committed = if passes.is_empty() { committed::committed(view, class) } else { held_at_trees(passes) };
     let terms = Terms {
         kernel: kernel(view, class),
         wake: path.wake_ns,
-        committed: committed(view, class).saturating_mul(trees.max(1)),
-        others: round_up(latency),
+        committed,
+        others: round_up(latency - committed as f64),
         own_burst: own_burst.map_or(0, round_up),
         io: path.send.ns(path.mtu),
         other_direction: path.other_turn_ns,
@@ -253,37 +255,11 @@ fn kernel(view: &View<'_>, class: &str) -> u64 {
     packets.saturating_mul(path.receive.ns(path.mtu).saturating_add(view.foreign()))
 }
 
-/// The work in units that a packet waits for: of those that may serve it, and of those on its thread.
-fn committed(view: &View<'_>, class: &str) -> u64 {
-    let units = view.description.units.iter();
-    let held =
-        units.filter(|unit| unit.serves(class) || is_on_thread(unit)).map(|unit| held(view, unit, class));
-    held.max().unwrap_or(0)
-}
-
-/// The work that a unit can hold and no packet of the class overtakes.
-fn held(view: &View<'_>, unit: &Unit, class: &str) -> u64 {
-    let packet = view.costliest();
-    let most = unit.most_committed.value;
-    let high = match unit.high.value {
-        Mark::Auto => most,
-        Mark::Fixed(high) => high.min(most),
-    };
-    match unit.kind.value {
-        UnitKind::Sliced(step) if gets_between(view, unit, class) => step,
-        // A packet is given while the mark is not reached, so the last one may go beyond it.
-        UnitKind::Inline | UnitKind::Sliced(_) => high.max(packet),
-        UnitKind::Batch(lanes) => high.max(packet.saturating_mul(lanes)),
-        UnitKind::Worker | UnitKind::Async(_) => high.saturating_add(packet),
-    }
-}
-
-/// Whether packets of a class get in between the steps of a sliced unit.
-fn gets_between(view: &View<'_>, unit: &Unit, class: &str) -> bool {
-    let hook = view.description.unit_hook(unit, view.direction);
-    let from = hook.and_then(|hook| hook.from.as_ref());
-    let urgent = from.map(|name| view.description.urgent(&name.value)).unwrap_or_default();
-    urgent.iter().any(|name| name.value == class)
+/// The committed work that a class meets at all trees, in nanoseconds.
+fn held_at_trees(passes: &[Pass]) -> u64 {
+    let last = passes.iter().map(|pass| pass.tree).max().unwrap_or(0);
+    let at = |tree: usize| passes.iter().filter(move |pass| pass.tree == tree).map(|pass| pass.committed);
+    (0..=last).map(|tree| at(tree).max().unwrap_or(0)).fold(0, u64::saturating_add)
 }
 
 /// The octets of the queues and kernel queues of a class when they are full.
@@ -336,19 +312,6 @@ fn window(view: &View<'_>, classes: &[Bound]) -> Option<u64> {
         most = most.max(passing);
     }
     Some(most)
-}
-
-/// The sliced unit for which no bound of this graph is proved; `None` if every bound is.
-///
-/// A sliced unit works on the thread that dispatches, so every class waits for its steps, whichever unit serves the
-/// class. In the simulation a policed class waited longer there than its bound says (docs/design/0040).
-pub fn unproved(description: &Description) -> Option<&Unit> {
-    description.units.iter().find(|unit| matches!(unit.kind.value, UnitKind::Sliced(_)))
-}
-
-/// Whether the work of a unit is done on the thread that dispatches.
-fn is_on_thread(unit: &Unit) -> bool {
-    matches!(unit.kind.value, UnitKind::Inline | UnitKind::Sliced(_) | UnitKind::Batch(_))
 }
 
 /// Nanoseconds as a whole number, rounded up; what is no number is the most.

@@ -1,8 +1,9 @@
 //! A graph in simulated time: the same packets give the same report, to the nanosecond.
 //!
 //! The thread that dispatches and its units of the kinds inline, sliced and batch are one processor; each other unit is
-//! one of its own. A processor does the jobs that it holds one by one, each for as long as the cost model says. A packet
-//! waits from its arrival until its job is done and the outgoing main queue has given it. Moving a packet from queue to
+//! one of its own. A processor does the jobs that it holds one by one, each for as long as the cost model says. On a
+//! sliced unit, what is not expedited is done in steps. One expedited packet gets in behind each step, as in the daemon
+//! (docs/design/0046-sliced-units.md). A packet waits from its arrival until its job is done and the outgoing main queue has given it. Moving a packet from queue to
 //! queue takes no time: what that costs has to be part of the model's lines.
 
 mod histogram;
@@ -176,18 +177,17 @@ impl<F: FnMut(Fate)> Run<'_, F> {
             self.now = next;
             while let Some(event) = self.processors.finish(next) {
                 let context = self.context();
-                let unit = match event {
+                let (unit, was_step) = match event {
                     Event::Done(job) => {
                         // The cost is the model's own, so that nothing is learned.
                         let answer = self.graph.done(job.unit, job.job, job.ns, &context);
                         debug_assert!(answer.is_ok(), "{answer:?}");
                         self.graph.offer(HookPoint::In4a, job.number, job.meta, &context, &mut self.ended);
-                        job.unit
+                        (job.unit, !self.graph.dispatcher().is_expedited(job.unit, job.meta.aggregate))
                     }
-                    Event::Step(unit) => unit,
+                    Event::Step(unit) => (unit, true),
                 };
-                // Behind a packet that got in between, another one may before the next step begins.
-                if let Some(assignment) = self.graph.between(unit, &context, &mut self.ended) {
+                if was_step && let Some(assignment) = self.graph.between(unit, &context, &mut self.ended) {
                     self.processors.add(self.graph, self.cost, &assignment, self.now, true);
                 }
             }

@@ -8,8 +8,10 @@ use super::service::Service;
 pub struct Pass {
     /// The number of the tree, in the order in which packets meet them.
     pub tree: usize,
-    /// The service that the queue gets.
+    /// The service that the queue gets, behind the committed work.
     pub service: Service,
+    /// The committed work in front of it, in nanoseconds, which is part of the latency.
+    pub committed: u64,
     /// The most work that may wait in the queue, infinite if there is no limit in time or packets.
     pub limit: f64,
     /// Whether packets leave the queue in the order of their coming.

@@ -40,13 +40,14 @@ impl Service {
     /// what their last packet takes beyond it.
     ///
     /// The worst time begins with the end of one period and the beginning of the next, both spent above: the rate is
-    /// `C * (1 - guard) - L / period`, the latency `T + 2 * guard * period + L / C`.
+    /// `C * (1 - guard) - L / period`, the latency `T / (1 - guard) + 2 * guard * period + L / C`: what is done in the
+    /// time `T` can be passed by the children above as well.
     pub fn below_guard(self, guard: f64, period: f64, packet: f64) -> Service {
         let rate = self.rate * (1.0 - guard) - packet / period;
         if rate <= 0.0 || rate.is_nan() {
             return Service { rate: 0.0, latency: f64::INFINITY };
         }
-        Service { rate, latency: self.latency + 2.0 * guard * period + packet / self.rate }
+        Service { rate, latency: self.latency / (1.0 - guard) + 2.0 * guard * period + packet / self.rate }
     }
 
     /// Strict priority above a guard that it can reach: at most the share `guard` is given, and what has been used up

@@ -1,6 +1,7 @@
 //! The walk through the trees of a graph: what service each queue of a class gets.
 
 use super::arrival::Arrival;
+use super::committed::{committed, unguarded};
 use super::pass::Pass;
 use super::service::{Service, deadlines_hold};
 use super::view::{SMALLEST, View};
@@ -30,38 +31,56 @@ pub(super) fn trees<'d>(view: &View<'d>) -> Vec<Vec<Root<'d>>> {
 /// Each queue that a class can wait in at the tree of this number, with the service that it gets.
 pub(super) fn passes(view: &View<'_>, class: &str, tree: usize, roots: &[Root<'_>]) -> Vec<Pass> {
     let mut passes = Vec::new();
+    let class = Passing { class, tree, committed: committed(view, class) };
     for root in roots {
         let unit = root.hook.unit.as_ref().and_then(|unit| view.description.find_unit(&unit.value));
-        if unit.is_none_or(|unit| unit.serves(class)) {
-            walk(view, &root.name.value, Service::WHOLE, class, tree, DEEPEST, &mut passes);
+        if unit.is_none_or(|unit| unit.serves(class.class)) {
+            walk(view, &root.name.value, class.whole(), class, DEEPEST, &mut passes);
         }
     }
     passes
+}
+
+/// A class at a tree.
+#[derive(Clone, Copy)]
+struct Passing<'c> {
+    class: &'c str,
+    /// The number of the tree.
+    tree: usize,
+    /// The committed work that it waits for there, in nanoseconds.
+    committed: u64,
+}
+
+impl Passing<'_> {
+    /// The processor, behind the committed work.
+    fn whole(self) -> Service {
+        Service { latency: self.committed as f64, ..Service::WHOLE }
+    }
 }
 
 fn walk(
     view: &View<'_>,
     name: &str,
     service: Service,
-    class: &str,
-    tree: usize,
+    class: Passing<'_>,
     deeper: usize,
     passes: &mut Vec<Pass>,
 ) {
     match view.description.find_node(name) {
-        Some(NodeRef::Queue(queue)) if queue.classes.iter().any(|name| name.value == class) => {
+        Some(NodeRef::Queue(queue)) if queue.classes.iter().any(|name| name.value == class.class) => {
             let service = shaped(view, service, queue.shape.as_ref());
-            let others = queue.classes.iter().filter(|name| name.value != class);
+            let others = queue.classes.iter().filter(|name| name.value != class.class);
             let mut beside = others.map(|name| view.arrival(&name.value));
             let beside = beside.try_fold(Arrival::NONE, |sum, arrival| Some(sum.plus(arrival?)));
             let limit = limit(view, queue);
-            passes.push(Pass { tree, service, limit, in_order: keeps_order(queue), beside });
+            let Passing { tree, committed, .. } = class;
+            passes.push(Pass { tree, service, committed, limit, in_order: keeps_order(queue), beside });
         }
         Some(NodeRef::Scheduler(scheduler)) if deeper > 0 => {
             let service = shaped(view, service, scheduler.shape.as_ref());
             for (index, child) in scheduler.children.iter().enumerate() {
-                let given = give(view, scheduler, index, service);
-                walk(view, &child.to.value, given, class, tree, deeper - 1, passes);
+                let given = give(view, scheduler, index, service, class);
+                walk(view, &child.to.value, given, class, deeper - 1, passes);
             }
         }
         _ => {}
@@ -99,7 +118,13 @@ fn limit(view: &View<'_>, queue: &Queue) -> f64 {
 }
 
 /// The service of a child.
-fn give(view: &View<'_>, scheduler: &Scheduler, index: usize, service: Service) -> Service {
+fn give(
+    view: &View<'_>,
+    scheduler: &Scheduler,
+    index: usize,
+    service: Service,
+    class: Passing<'_>,
+) -> Service {
     let discipline = &scheduler.discipline;
     let packet = view.costliest() as f64;
     let least = view.cheapest() as f64;
@@ -119,7 +144,7 @@ fn give(view: &View<'_>, scheduler: &Scheduler, index: usize, service: Service) 
             service.by_packets(own.map_or(0.0, weight), &others, packet, least)
         }
         Kind::Wfq => service.fair(share(scheduler, index), siblings().count() as f64, packet),
-        Kind::Edf => earliest(view, scheduler, index, service),
+        Kind::Edf => earliest(view, scheduler, index, service, class),
         _ => {
             let others: Vec<f64> = siblings().map(|_| 1.0).collect();
             service.by_packets(1.0, &others, packet, least)
@@ -161,27 +186,59 @@ fn strict(view: &View<'_>, scheduler: &Scheduler, index: usize, service: Service
     };
     let below = if index < last { packet } else { 0.0 };
     let by_policers = sum(index).map(|above| service.behind(above, below));
-    let guard =
-        scheduler.discipline.number("guard").map(|guard| guard as f64 / 1e6).filter(|guard| *guard < 1.0);
-    let period = scheduler.discipline.number("period").unwrap_or(GUARD_PERIOD) as f64;
+    let guard = guard(scheduler);
     let nothing = Service { rate: 0.0, latency: f64::INFINITY };
-    let Some(guard) = guard else { return by_policers.unwrap_or(nothing) };
+    let Some((guard, period)) = guard else { return by_policers.unwrap_or(nothing) };
     if index == last {
-        let by_guard = service.below_guard(guard, period, packet);
+        let mut by_guard = service.below_guard(guard, period, packet);
+        by_guard.latency += unguarded(view, scheduler) as f64;
         let better = by_policers.filter(|service| service.rate >= by_guard.rate);
         return better.unwrap_or(by_guard);
     }
     let Some(by_policers) = by_policers else { return nothing };
-    // The guard is never reached if every child in front of the last asks for less in any period.
-    let reaches = match sum(last) {
-        Some(all) => all.burst + all.rate * period > guard * service.rate * period,
-        None => true,
-    };
-    if reaches { by_policers.within_guard(service, guard, period, packet) } else { by_policers }
+    if reaches(sum(last), guard, period, service.rate) {
+        by_policers.within_guard(service, guard, period, packet)
+    } else {
+        by_policers
+    }
+}
+
+/// The share and the period in nanoseconds of the guard of strict priority.
+fn guard(scheduler: &Scheduler) -> Option<(f64, f64)> {
+    let period = scheduler.discipline.number("period").unwrap_or(GUARD_PERIOD) as f64;
+    let guard = scheduler.discipline.number("guard").map(|guard| guard as f64 / 1e6);
+    guard.filter(|guard| *guard < 1.0).map(|guard| (guard, period))
+}
+
+/// Whether what every child in front of the last asks for together can reach the guard. It is never reached if that is
+/// less in any period.
+fn reaches(all: Option<Arrival>, guard: f64, period: f64, rate: f64) -> bool {
+    all.is_none_or(|all| all.burst + all.rate * period > guard * rate * period)
+}
+
+/// Whether the guard of a scheduler at the root of a tree may come into force, so that the last child is served while
+/// others wait. One that is shaped as well counts as such.
+pub(super) fn reaches_guard(view: &View<'_>, scheduler: &Scheduler) -> bool {
+    let Some((guard, period)) = guard(scheduler) else { return false };
+    scheduler.shape.is_some() || reaches(expedited(view, scheduler), guard, period, 1.0)
+}
+
+/// What the classes below every child but the last ask for; `None` if one of them is not policed.
+pub(super) fn expedited(view: &View<'_>, scheduler: &Scheduler) -> Option<Arrival> {
+    let mut upper = scheduler.children.iter().rev().skip(1).map(|child| arrival(view, child));
+    upper.try_fold(Arrival::NONE, |sum, arrival| Some(sum.plus(arrival?)))
 }
 
 /// The earliest deadline first: a packet leaves by its deadline, if all deadlines can be kept.
-fn earliest(view: &View<'_>, scheduler: &Scheduler, index: usize, service: Service) -> Service {
+///
+/// Deadlines are kept from the end of the committed work on.
+fn earliest(
+    view: &View<'_>,
+    scheduler: &Scheduler,
+    index: usize,
+    service: Service,
+    class: Passing<'_>,
+) -> Service {
     let packet = view.costliest() as f64;
     let nothing = Service { rate: 0.0, latency: f64::INFINITY };
     let rows = scheduler
@@ -190,9 +247,11 @@ fn earliest(view: &View<'_>, scheduler: &Scheduler, index: usize, service: Servi
         .map(|child| Some((child.deadline.as_ref()?.value as f64, arrival(view, child)?)));
     let Some(rows) = rows.collect::<Option<Vec<(f64, Arrival)>>>() else { return nothing };
     let Some((deadline, own)) = rows.get(index) else { return nothing };
-    if deadlines_hold(service, &rows, packet) && own.rate > 0.0 {
+    let committed = class.committed as f64;
+    let behind_it = Service { latency: service.latency - committed, ..service };
+    if deadlines_hold(behind_it, &rows, packet) && own.rate > 0.0 {
         // A delay of the deadline, whatever the burst: over several trees the burst is still paid once.
-        return Service { rate: service.rate, latency: *deadline };
+        return Service { rate: service.rate, latency: *deadline + committed };
     }
     let others = rows.iter().enumerate().filter(|(i, _)| *i != index).map(|(_, (_, arrival))| *arrival);
     service.behind(others.fold(Arrival::NONE, Arrival::plus), packet)

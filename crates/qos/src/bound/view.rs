@@ -55,6 +55,17 @@ impl View<'_> {
         io.saturating_add(self.house.cheapest(self.direction, SMALLEST)).max(1)
     }
 
+    /// The cost of the costliest packet of a suite that is not worked on in steps, with its receiving and sending; 0 if
+    /// every suite is.
+    pub fn costliest_whole(&self) -> u64 {
+        let path = &self.house.path;
+        let octets = path.mtu;
+        let io = path.receive.ns(octets).saturating_add(path.send.ns(octets)).saturating_add(self.foreign());
+        let suites = self.house.costs.iter().filter(|cost| cost.direction == self.direction);
+        let whole = suites.filter(|cost| !cost.is_in_steps()).map(|cost| cost.line.ns(octets));
+        whole.max().map_or(0, |ns| ns.saturating_add(io))
+    }
+
     /// What a class asks for at the tree that is looked at.
     pub fn arrival(&self, class: &str) -> Option<Arrival> {
         self.arrivals.get(class).copied().flatten()

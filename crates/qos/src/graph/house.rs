@@ -53,6 +53,17 @@ pub struct SuiteCost {
     pub line: Line,
 }
 
+impl SuiteCost {
+    /// Whether a sliced unit works on packets of the suite in steps: it is a standard block cipher with an HMAC beside
+    /// it. Packets of other suites are one step each (docs/design/0046-sliced-units.md).
+    pub fn is_in_steps(&self) -> bool {
+        let Some((cipher, integrity)) = self.suite.split_once('-') else { return false };
+        let ciphers = ["3des", "aes", "camellia", "des", "null"];
+        let is_cipher = ciphers.iter().any(|name| cipher.starts_with(name));
+        is_cipher && (integrity.starts_with("md5") || integrity.starts_with("sha"))
+    }
+}
+
 /// The times of the packet path that no graph decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {

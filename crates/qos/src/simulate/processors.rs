@@ -89,7 +89,9 @@ impl Processors {
         let work = Work { unit: *unit, suite: meta.suite, direction: meta.direction, joining: 0 };
         let ns = cost.ns(&work, &meta.amount);
         let step = match graph.dispatcher().kind(*unit) {
-            Some(Kind::Sliced { step }) => step.max(1),
+            Some(Kind::Sliced { step }) if !graph.dispatcher().is_expedited(*unit, meta.aggregate) => {
+                step.max(1)
+            }
             _ => u64::MAX,
         };
         let processor = &mut self.all[place];

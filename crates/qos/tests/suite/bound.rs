@@ -78,8 +78,8 @@ fn each_term_by_hand() {
     assert_eq!(ef.total, Some(ef.terms.error_term() + 100_000));
     let rest = bounds.find("rest", Outbound).unwrap();
     assert_eq!(rest.rate, 800_000);
-    // 100 us of the burst of EF at the rate 0.8, and 20 ms of its own.
-    assert_eq!((rest.terms.others, rest.terms.own_burst), (125_000, 25_000_000));
+    // 100 us of the burst of EF at the rate 0.8, what EF asks for during the committed work, and 20 ms of its own.
+    assert_eq!((rest.terms.others, rest.terms.own_burst), (137_500, 25_000_000));
     assert_eq!(rest.terms.kernel, 200_000 + 3 * 10_000 + 10_000);
     // Inbound, an empty queue takes 64 joined datagrams, and 10 packets that name no association are read.
     let inbound = bounds.find("ef", Inbound).unwrap();
@@ -94,7 +94,11 @@ fn committed_work_follows_the_unit() {
     };
     assert_eq!(committed("kind = \"inline\""), 200_000);
     assert_eq!(committed("kind = \"inline\"\n    high = \"3us\""), 10_000);
-    assert_eq!(committed("kind = \"sliced\"\n    step = \"5us\""), 5_000);
+    // The busy period of EF is (210 + 10 + 100) / 0.8 = 400 us, in which 18 packets of it come; and two steps.
+    let sliced = |step: &str| format!("kind = \"sliced\"\n    step = \"{step}\"");
+    assert_eq!(committed(&sliced("5us")), 20 * 5_000);
+    // No more steps are done than there is work for: the mark, and one packet in between.
+    assert_eq!(committed(&sliced("20us")), 210_000);
     assert_eq!(committed("kind = \"batch\"\n    lanes = 8\n    high = \"50us\""), 80_000);
     assert_eq!(committed("kind = \"worker\"\n    high = \"50us\""), 60_000);
     assert_eq!(committed("kind = \"async\"\n    high = \"50us\""), 60_000);
@@ -104,19 +108,55 @@ fn committed_work_follows_the_unit() {
             "kind = \"sliced\"\n    step = \"5us\"\n    [unit.slow]\n    kind = \"{kind}\"\n    reserved = [\"rest\"]"
         )
     };
-    assert_eq!(committed(&both("worker")), 5_000);
-    assert_eq!(committed(&both("inline")), 200_000);
+    assert_eq!(committed(&both("worker")), 100_000);
+    assert_eq!(committed(&both("inline")), 100_000 + 200_000);
 }
 
 #[test]
-fn a_sliced_unit_takes_the_proof_from_every_bound() {
+fn on_a_sliced_unit_only_the_last_expedited_class_waits_for_steps() {
+    let text = |unit: &str| {
+        let control = "[class.control]\nmatch = [{ dscp = \"CS6\" }]\npriority = true\n\
+                       police = { rate = \"10%\", burst = \"50us\" }\n[class.ef]";
+        let both = VOICE.replace("classes = [\"ef\"]", "classes = [\"ef\", \"control\"]");
+        both.replace("[class.ef]", control).replace("kind = \"inline\"\n    high = \"50us\"", unit)
+    };
+    let sliced = "kind = \"sliced\"\n    step = \"1us\"";
+    let committed = |bounds: &Bounds, class: &str| bounds.find(class, Outbound).unwrap().terms.committed;
+    let of = |house: &House| bounds(&check(&text(sliced), house).unwrap(), house);
+    let ours = of(&house());
+    // Both ask for 150 us and 0.3: (220 + 150) / 0.7 is 529 us, in which 31 packets come; and two steps.
+    assert_eq!(["control", "ef", "rest"].map(|class| committed(&ours, class)), [210_000, 33_000, 210_000]);
+    // What goes first gets in between up to the end: (210 + 150) / 0.7, of which 210 are committed.
+    assert_eq!(ours.find("rest", Outbound).unwrap().terms.others, 304_286);
+    // A suite without steps does each packet in one, of 10 us.
+    let mut whole = house();
+    whole.costs.iter_mut().for_each(|cost| cost.suite = "aes128gcm".to_owned());
+    assert_eq!(committed(&of(&whole), "ef"), 210_000);
+    // A guard in reach lets others have work while expedited packets wait.
+    let guarded = format!("guard = \"32%\"\n{}", text(sliced));
+    let with = |period: &str| guarded.replace("32%", period);
+    let of = |text: &str| bounds(&check(text, &house()).unwrap(), &house());
+    assert_eq!(committed(&of(&with("31%")), "ef"), 210_000);
+    assert_eq!(committed(&of(&with("32%")), "ef"), 33_000);
+}
+
+#[test]
+fn a_sliced_unit_beside_another_of_its_thread_takes_the_proof_from_every_bound() {
     let first = |text: &str| unproved(&check(text, &house()).unwrap()).map(|unit| unit.name.value.clone());
     assert_eq!(first(VOICE), None);
+    let alone = VOICE.replace("kind = \"inline\"\n    high = \"50us\"", "kind = \"sliced\"");
+    assert_eq!(first(&alone), None);
+    assert_eq!(first(&format!("{alone}[unit.thread]\nkind = \"worker\"\n")), None);
     let sliced = "[unit.slow]\n    kind = \"sliced\"\n    reserved = [\"rest\"]\n    [unit.inline]";
     assert_eq!(first(&VOICE.replace("[unit.inline]", sliced)).as_deref(), Some("slow"));
     // A promise that would hold without it is refused.
     let promised = VOICE.replace("priority = true", "priority = true\n    delay = \"1s\"");
     assert!(check(&promised, &house()).is_ok());
+    let alone = alone.replace("priority = true", "priority = true\n    delay = \"1s\"");
+    assert!(check(&alone, &house()).is_ok());
+    // One that cannot be kept is refused there as elsewhere.
+    let faults = check(&alone.replace("1s", "300us"), &house()).unwrap_err();
+    assert!(faults.iter().all(|fault| fault.message.contains("committed work")), "{faults:#?}");
     let faults = check(&promised.replace("[unit.inline]", sliced), &house()).unwrap_err();
     assert_eq!(faults.iter().map(|fault| fault.code).collect::<Vec<_>>(), [Code::DelayExceeded]);
 }
@@ -136,9 +176,10 @@ fn further_trees_add_their_latency_and_the_burst_is_paid_once() {
 fn what_leaves_a_tree_is_burstier_for_those_behind_it() {
     let three = voice(|text| format!("stages = [1, 3, 5]\n{text}"));
     // EF waits 100 + 10 us and 50 us of committed work at the first tree, and a fifth of that joins its burst: 132 us
-    // at the second tree, where it waits 132 + 10 + 50 us, so 170.4 us at the third. The rest has 0.8 behind it.
+    // at the second tree, where it waits 132 + 10 + 50 us, so 170.4 us at the third. The rest has 0.8 behind it, and waits
+    // for the 50 us at the same rate.
     let others = three.find("rest", Outbound).unwrap().terms.others;
-    assert_eq!(others, 125_000 + 165_000 + 213_000);
+    assert_eq!(others, 137_500 + 177_500 + 225_500);
 }
 
 #[test]
@@ -174,9 +215,9 @@ fn without_a_policer_the_limits_of_the_queues_count() {
     // The guard may be reached: the rate is 0.8, and 64 packets of 10 us are the burst.
     assert_eq!((ef.rate, ef.terms.own_burst), (800_000, 800_000));
     assert_eq!(ef.arrival, None);
-    // The rest has what the guard leaves: two periods of 10 ms at 80 % and a packet.
+    // The rest has what the guard leaves: two periods of 10 ms at 80 % and a packet, and a fifth for the committed work.
     let rest = bounds.find("rest", Outbound).unwrap();
-    assert_eq!((rest.rate, rest.terms.others), (199_000, 16_010_000));
+    assert_eq!((rest.rate, rest.terms.others), (199_000, 16_010_000 + 200_000));
     // A policed burst can reach it too: half of a period is waited for, and a packet.
     let guarded = |burst: &str| {
         let bounds = voice(|text| {
@@ -208,9 +249,9 @@ fn flows_have_a_bound_only_if_the_class_is_policed() {
     let policed = rest(&voice(|text| {
         fair(text).replace("fair =", "police = { rate = \"40%\", burst = \"1ms\" }\n    fair =")
     }));
-    // The busy period: (1 ms + 0.8 * 125 us) / (0.8 - 0.4).
-    assert_eq!(policed.terms.others, 125_000);
-    assert_eq!(policed.terms.own_burst, 2_750_000 - 125_000);
+    // The busy period: (1 ms + 0.8 * 187.5 us) / (0.8 - 0.4).
+    assert_eq!(policed.terms.others, 187_500 - 50_000);
+    assert_eq!(policed.terms.own_burst, 2_875_000 - 187_500);
 }
 
 #[test]
@@ -287,7 +328,7 @@ fn deadlines_are_bounds_if_they_hold() {
     let ef = |deadline: &str| bounds_of(&text(deadline)).find("ef", Outbound).unwrap().clone();
     assert_eq!(ef("200us").terms.others, 200_000);
     // A deadline below the burst and a packet cannot be kept; then everything of the other class may go ahead.
-    assert_eq!(ef("105us").terms.others, (1_010_000.0_f64 / 0.5).ceil() as u64);
+    assert_eq!(ef("105us").terms.others, ((200_000.0 + 1_010_000.0_f64) / 0.5).ceil() as u64 - 200_000);
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub fn house_of(ns: u64, eighths: u64) -> House {
     let path =
         Path { wake_ns: 0, other_turn_ns: 0, receive: free, send: free, batch: 0, mtu: 1_500, cell: 2_000 };
     let line = Line { base_ns: ns, ps_per_octet: 125 * eighths };
-    let cost = |direction| SuiteCost { suite: "suite".to_owned(), direction, line };
+    let cost = |direction| SuiteCost { suite: "3des-md5".to_owned(), direction, line };
     House { costs: vec![cost(Direction::Outbound), cost(Direction::Inbound)], path, ..House::default() }
 }
 

@@ -123,6 +123,28 @@ fn voice_is_unharmed_by_a_flood_of_ten_times_the_gateway() {
 }
 
 #[test]
+fn expedited_packets_that_come_together_pay_a_step_each_and_stay_within_the_bound() {
+    let text = "[class.ef]\nmatch = [{ dscp = \"EF\" }]\npriority = true\npolice = { rate = \"20%\", burst = \"100us\" }\n\
+                [class.rest]\nmatch = \"rest\"\n[unit.one]\nkind = \"sliced\"\nstep = \"30us\"\n";
+    // A packet of best effort takes two steps: 30 us, and 10 us.
+    let house = house(2 * COST);
+    let description = check(text, &house).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    let mut graph = graph_of(&description, &house);
+    let mut bursts = Vec::new();
+    for burst in 0..1_000 {
+        bursts.extend([(Time(MS * burst + 7 * burst), of_dscp(EF, COST)); 2]);
+    }
+    let be = stream(BE, 0, COST, 55_000);
+    let report = simulate(&mut graph, joined([be, bursts]), &costs(2 * COST));
+    let bound = bounds(&description, &house).find("ef", Direction::Outbound).unwrap().clone();
+    let (most, total) =
+        (report.class(graph.aggregates().find("ef").unwrap()).waits.most().unwrap(), bound.total.unwrap());
+    assert!(most <= total, "{most} of {total}");
+    // The step that is under way, the packet, a step, and the second packet.
+    assert!(most >= 2 * 40 * US + 40 * US, "{most}");
+}
+
+#[test]
 fn shapers_hold_a_class_and_an_uplink_to_their_rates() {
     let house = house(COST);
     // 1,000 and 38 octets a packet; 10 Mbit/s are 1,204 of them in a second.
@@ -210,9 +232,15 @@ fn random_text(random: &mut Random) -> (String, Vec<u8>) {
         text += &format!("guard = \"{guard}%\"\n");
     }
     let high = 20 + of(random, 180);
-    let kind = ["inline", "worker"][of(random, 2) as usize];
+    let kind = ["inline", "worker", "sliced", "sliced"][of(random, 4) as usize];
     text += &classes;
     text += &format!("[unit.one]\nkind = \"{kind}\"\nhigh = \"{high}us\"\nmost_committed = \"200us\"\n");
+    if of(random, 3) == 0 {
+        text += &format!("low = \"{}us\"\n", 1 + of(random, high));
+    }
+    if kind == "sliced" {
+        text += &format!("step = \"{}us\"\n", 1 + of(random, high.min(40)));
+    }
     (text, mine)
 }
 

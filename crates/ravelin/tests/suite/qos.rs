@@ -301,7 +301,7 @@ fn costs_of_a_file_make_delays_longer_and_a_broken_file_is_refused() {
 }
 
 #[test]
-fn nothing_is_promised_where_a_sliced_unit_works() {
+fn nothing_is_promised_where_a_sliced_unit_shares_its_thread() {
     let folder = Folder::new("qos-sliced");
     let text = "preset = \"voice\"\n[unit.inline]\nkind = \"inline\"\nreserved = [\"ef\", \"control\"]\n\
                 [unit.slow]\nkind = \"sliced\"\nstep = \"10us\"\n";
@@ -309,13 +309,31 @@ fn nothing_is_promised_where_a_sliced_unit_works() {
     let plan = planned(&["plan", &file]);
     for row in plan["classes"].as_array().unwrap() {
         assert_eq!((&row["delay_ns"], &row["terms"]), (&Value::Null, &Value::Null), "{row}");
-        assert_eq!(row["no_bound"], "sliced unit");
+        assert_eq!(row["no_bound"], "sliced unit beside another one");
     }
     for window in plan["replay_windows"].as_array().unwrap() {
-        assert_eq!((&window["packets"], &window["no_bound"]), (&Value::Null, &"sliced unit".into()));
+        assert_eq!(window["packets"], Value::Null);
+        assert_eq!(window["no_bound"], "sliced unit beside another one");
     }
     let text = out(&run(&["qos", "plan", &file]));
-    assert!(text.contains("ef out: no bound: sliced unit") && text.contains("no bound is proved"), "{text}");
+    assert!(
+        text.contains("ef out: no bound: sliced unit beside another one")
+            && text.contains("no bound is proved"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_example_of_a_sliced_unit_has_a_bound_with_its_terms() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/qos/sliced.toml");
+    let plan = planned(&["plan", example]);
+    let rows = plan["classes"].as_array().unwrap();
+    let ef: Vec<_> = rows.iter().filter(|row| row["class"] == "ef").collect();
+    assert_eq!(ef.len(), 2);
+    for row in ef {
+        let terms = row["terms"].as_object().unwrap();
+        assert!(row["delay_ns"].as_u64() > terms["committed_work_ns"].as_u64(), "{row}");
+    }
 }
 
 /// A datagram of 192.0.2.1 with a DSCP.

@@ -16,9 +16,10 @@ pub(super) fn check(description: &Description, house: &House, faults: &mut Fault
         let (name, way) = (&bound.class, direction_name(bound.direction));
         if let Some(unit) = unproved(description) {
             let unit = &unit.name.value;
-            let message =
-                format!("the delay of `{name}` has no proved bound, since the unit `{unit}` is sliced");
-            let remedy = "write kind = \"inline\" or \"worker\" for the unit, or promise no delay";
+            let message = format!(
+                "the delay of `{name}` has no proved bound, since the sliced unit `{unit}` shares its thread with another unit"
+            );
+            let remedy = "write kind = \"worker\" for the other units, or promise no delay";
             faults.add(&promise.span, Code::DelayExceeded, message, remedy);
             continue;
         }

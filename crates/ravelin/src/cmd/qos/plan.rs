@@ -18,7 +18,7 @@ const NAMED: usize = 6;
 /// Print what a graph promises and needs: the worst delay of each class with its terms, memory, replay window, units.
 ///
 /// Costs that were not measured on this machine are assumed, and the output says which. Nothing is promised for classes
-/// of a graph with a sliced unit, whose bound is not proved.
+/// of a graph whose bound is not proved.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
