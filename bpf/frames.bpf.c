@@ -7,6 +7,9 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
+#include "abi.h"
+#include "socket_maps.h"
+#include "kernel_queue.h"
 
 #define AF_INET 2
 #define AF_INET6 10
@@ -16,6 +19,7 @@
 #define IPPROTO_FRAGMENT 44
 #define IPPROTO_ESP 50
 #define IPPROTO_AH 51
+#define XDP_DROP 1
 #define XDP_PASS 2
 #define ETH_LEN 14
 #define IPV6_LEN 40
@@ -29,29 +33,13 @@ struct xdp_md {
 	__u32 egress_ifindex;
 };
 
-/* The daemon's socket, by receive queue. */
+/* The daemon's sockets, by the queue of a class. Those of one device share its first receive queue. */
 struct {
 	__uint(type, 17); /* BPF_MAP_TYPE_XSKMAP */
-	__uint(max_entries, 64);
+	__uint(max_entries, RVL_SOCKET_QUEUES);
 	__type(key, __u32);
 	__type(value, __u32);
 } frame_sockets SEC(".maps");
-
-/* The UDP port of ESP, in network order. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} frame_port SEC(".maps");
-
-static __always_inline bool is_esp_port(__be16 port)
-{
-	__u32 key = 0;
-	__u32 *ours = bpf_map_lookup_elem(&frame_port, &key);
-
-	return ours && *ours == port;
-}
 
 /*
  * Whether the host would not pass it on: its routes say that the address is its own (or nobody's), or it forwards nothing.
@@ -88,9 +76,11 @@ static __always_inline bool is_for_us(struct xdp_md *ctx)
 	return is_ours(ctx, &fib);
 }
 
-static __always_inline bool is_outer(const __u8 *frame, const __u8 *end)
+/* Whether a frame may be an outer packet, and where its SPI is, in octets behind the frame's first; 0: it names no association. */
+static __always_inline bool is_outer(const __u8 *frame, const __u8 *end, __u32 *spi)
 {
 	__u32 length;
+	bool fragment;
 
 	/* Not for one station. */
 	if (frame + ETH_LEN > end || frame[0] & 1)
@@ -99,25 +89,38 @@ static __always_inline bool is_outer(const __u8 *frame, const __u8 *end)
 	case ETH_P_IP:
 		if (frame + ETH_LEN + 20 > end)
 			return false;
-		if (frame[ETH_LEN + 9] == IPPROTO_ESP || frame[ETH_LEN + 9] == IPPROTO_AH)
-			return true;
-		if (frame[ETH_LEN + 9] != IPPROTO_UDP)
-			return false;
-		if (*(__be16 *)(frame + ETH_LEN + 6) & bpf_htons(0x3fff))
-			return true;
+		fragment = *(__be16 *)(frame + ETH_LEN + 6) & bpf_htons(0x3fff);
 		length = (frame[ETH_LEN] & 15) * 4;
-		if (length < 20 || frame + ETH_LEN + length + 4 > end)
-			return false;
-		return is_esp_port(*(__be16 *)(frame + ETH_LEN + length + 2));
+		switch (frame[ETH_LEN + 9]) {
+		case IPPROTO_ESP:
+			*spi = fragment ? 0 : ETH_LEN + length;
+			return true;
+		case IPPROTO_AH:
+			*spi = fragment ? 0 : ETH_LEN + length + 4;
+			return true;
+		case IPPROTO_UDP:
+			if (fragment)
+				return true;
+			if (length < 20 || frame + ETH_LEN + length + 4 > end)
+				return false;
+			*spi = ETH_LEN + length + 8;
+			return is_esp_port(*(__be16 *)(frame + ETH_LEN + length + 2));
+		}
+		return false;
 	case ETH_P_IPV6:
 		if (frame + ETH_LEN + IPV6_LEN + 4 > end)
 			return false;
 		switch (frame[ETH_LEN + 6]) {
 		case IPPROTO_ESP:
+			*spi = ETH_LEN + IPV6_LEN;
+			return true;
 		case IPPROTO_AH:
+			*spi = ETH_LEN + IPV6_LEN + 4;
+			return true;
 		case IPPROTO_FRAGMENT:
 			return true;
 		case IPPROTO_UDP:
+			*spi = ETH_LEN + IPV6_LEN + 8;
 			return is_esp_port(*(__be16 *)(frame + ETH_LEN + IPV6_LEN + 2));
 		}
 		return false;
@@ -125,14 +128,52 @@ static __always_inline bool is_outer(const __u8 *frame, const __u8 *end)
 	return false;
 }
 
+/* The queue for an outer packet in a frame, whose header is there. */
+static __always_inline __u32 queue_of_frame(struct xdp_md *ctx, const struct rvl_split *value, __u32 spi)
+{
+	const __u8 *frame = (const __u8 *)(long)ctx->data;
+	const __u8 *end = (const __u8 *)(long)ctx->data_end;
+	struct rvl_sa_name name = {};
+	__u32 dscp;
+
+	if (frame + ETH_LEN + 20 > end)
+		return value->queues;
+	if (*(__be16 *)(frame + 12) == bpf_htons(ETH_P_IP)) {
+		dscp = frame[ETH_LEN + 1] >> 2;
+		name.source[10] = 0xff;
+		name.source[11] = 0xff;
+		__builtin_memcpy(name.source + 12, frame + ETH_LEN + 12, 4);
+	} else {
+		if (frame + ETH_LEN + IPV6_LEN > end)
+			return value->queues;
+		dscp = (frame[ETH_LEN] & 0xf) << 2 | frame[ETH_LEN + 1] >> 6;
+		__builtin_memcpy(name.source, frame + ETH_LEN + 8, 16);
+	}
+	if (!spi || bpf_xdp_load_bytes(ctx, spi, &name.spi, 4) || !name.spi)
+		return value->queues;
+	return queue_of_sa(value, &name, dscp);
+}
+
+/*
+ * What its queue has no room for ends here. The rx ring of a socket has room for as many frames as its queue takes, and the fill ring for all
+ * of them, so a flood of one class takes no chunk that another needs.
+ */
 SEC("xdp")
 int frames(struct xdp_md *ctx)
 {
 	const __u8 *frame = (const __u8 *)(long)ctx->data;
+	const struct rvl_split *value;
+	__u32 spi = 0, queue = 0;
 
-	if (!is_outer(frame, (const __u8 *)(long)ctx->data_end) || !is_for_us(ctx))
+	if (ctx->rx_queue_index || !is_outer(frame, (const __u8 *)(long)ctx->data_end, &spi) || !is_for_us(ctx))
 		return XDP_PASS;
-	return bpf_redirect_map(&frame_sockets, ctx->rx_queue_index, XDP_PASS);
+	value = split_of_sockets();
+	if (value) {
+		queue = queue_of_frame(ctx, value, spi);
+		if (!takes(queue, 1))
+			return XDP_DROP;
+	}
+	return bpf_redirect_map(&frame_sockets, queue, XDP_PASS);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -21,6 +21,7 @@
  *   link.h    what programs on devices ask of a frame first
  *   device.h  packets: steer, record
  *   class.h   the queue of the TUN for a packet's class
+ *   kernel_queue.h room in the queue of a class, and the queue of an outer packet
  *   socket_class.h the socket for an outer packet's class
  *   icmp.h    ICMP errors that arrive in clear
  *   bystander.h packets that no socket of an application sends
@@ -68,6 +69,7 @@ extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
 #include "proof.h"
 #include "option.h"
 #include "link.h"
+#include "kernel_queue.h"
 #include "reserved.h"
 #include "class.h"
 #include "gateway.h"

@@ -109,30 +109,6 @@ int tun_steering(struct __sk_buff *skb)
 	return share->first + user_at_tun(skb, value) % share->count;
 }
 
-/* The packets that wait in a queue, as far as they are counted. */
-static __always_inline __s64 waiting_in(const struct rvl_kernel_queue *queue)
-{
-	return queue->arrived - queue->lost - queue->gone - queue->taken;
-}
-
-/*
- * Whether a queue takes so many packets at once, which are counted. An empty queue takes any number. Two processors that count at once may
- * let one packet more in.
- */
-static __always_inline bool has_room(struct rvl_kernel_queue *queue, __u64 packets)
-{
-	__s64 waiting;
-
-	if (!queue->limit)
-		return true;
-	__sync_fetch_and_add(&queue->arrived, packets);
-	waiting = waiting_in(queue);
-	if (waiting <= (__s64)queue->limit || waiting <= (__s64)packets)
-		return true;
-	__sync_fetch_and_add(&queue->lost, packets);
-	return false;
-}
-
 /* Whether the queue that a packet was given takes it, which the ring has room for. */
 static __always_inline bool fits_queue(struct __sk_buff *skb)
 {

@@ -3,6 +3,8 @@
 #ifndef RVL_MAPS_H
 #define RVL_MAPS_H
 
+#include "socket_maps.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -144,30 +146,6 @@ struct {
 	__type(value, struct rvl_kernel_queue);
 } tun_queues SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct rvl_split);
-} socket_split SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, RVL_SOCKET_QUEUES);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, __u32);
-	__type(value, struct rvl_kernel_queue);
-} socket_queues SEC(".maps");
-
-/* The classes of inbound associations; 0: the outer header says it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, RVL_LIVE_SAS);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct rvl_sa_name);
-	__type(value, __u32);
-} sa_classes SEC(".maps");
-
 /* The daemon's UDP sockets by queue; those of IPv6 behind those of IPv4. User space reads their cookies. */
 struct {
 	__uint(type, BPF_MAP_TYPE_REUSEPORT_SOCKARRAY);
@@ -273,13 +251,6 @@ struct {
 } names SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, RVL_COUNTER_SLOTS); /* room for more counters under one ABI */
-	__type(key, __u32);
-	__type(value, __u64);
-} counters SEC(".maps");
-
-struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, RVL_EVENTS_SIZE);
 } events SEC(".maps");
@@ -343,15 +314,6 @@ _Static_assert(RVL_COUNTER_COUNT <= RVL_COUNTER_SLOTS, "an event has one octet f
 /* Of calls, one is told of in so many nanoseconds, and so many at once where there were none before (traffic.h). */
 #define RVL_CALL_EVERY 31250000ull
 #define RVL_CALLS_AT_ONCE 32
-
-static __always_inline void count(enum rvl_counter counter)
-{
-	__u32 key = counter;
-	__u64 *value = bpf_map_lookup_elem(&counters, &key);
-
-	if (value)
-		(*value)++;
-}
 
 /* The configuration; an array slot is always there, but the verifier wants the check. */
 static __always_inline struct rvl_config *configuration(void)

@@ -8,8 +8,6 @@
 #ifndef RVL_RESERVED_H
 #define RVL_RESERVED_H
 
-/* The bits of skb->tc_index that hold a class. */
-#define CLASS_BITS 0x3f
 /* Bits of a shape: what flows of this shape leave open. */
 #define ANY_SOURCE 1
 #define ANY_DESTINATION 2

@@ -8,61 +8,9 @@
 #ifndef RVL_SOCKET_CLASS_H
 #define RVL_SOCKET_CLASS_H
 
-/* The split of outer packets among sockets; NULL where they are not split. */
-static __always_inline struct rvl_split *split_of_sockets(void)
-{
-	__u32 key = 0;
-	struct rvl_split *value = bpf_map_lookup_elem(&socket_split, &key);
-
-	return value && value->queues ? value : NULL;
-}
-
-/* The queues of the class of an association's packets, whose outer header has this DSCP; NULL: there is no such association. */
-static __always_inline const struct rvl_share *share_of_sa(const struct rvl_split *value, const struct rvl_sa_name *name, __u32 dscp)
-{
-	const struct rvl_share *share;
-	__u32 *class = bpf_map_lookup_elem(&sa_classes, name);
-
-	if (!class) {
-		struct rvl_sa_name any = {};
-
-		any.spi = name->spi;
-		class = bpf_map_lookup_elem(&sa_classes, &any);
-	}
-	if (!class)
-		return NULL;
-	share = &value->of[*class & CLASS_BITS];
-	/* An association without a class, or with one that the graph does not have, goes by the outer header. */
-	if (!*class || !share->count)
-		share = &value->of[value->of_dscp[dscp & CLASS_BITS] & CLASS_BITS];
-	return share->count ? share : NULL;
-}
-
-/* The hash of a sender (as user_hash). */
-static __always_inline __u32 sender_hash(const struct rvl_split *value, const struct rvl_sa_name *name)
-{
-	__u64 sum = value->seed[0] + value->seed[1] * name->spi;
-	__u32 words[4];
-
-	__builtin_memcpy(words, name->source, sizeof(words));
-	sum += value->seed[2] * words[0];
-	sum += value->seed[3] * words[1];
-	sum += value->seed[4] * words[2];
-	sum += value->seed[5] * words[3];
-	return sum >> 32;
-}
-
-/* The queue for an association's packet. */
-static __always_inline __u32 queue_of_sa(const struct rvl_split *value, const struct rvl_sa_name *name, __u32 dscp)
-{
-	const struct rvl_share *share = share_of_sa(value, name, dscp);
-
-	if (!share)
-		return value->queues;
-	if (share->count < 2)
-		return share->first;
-	return share->first + sender_hash(value, name) % share->count;
-}
+/* The octets of a UDP header, behind which the SPI is. */
+#define UDP_LEN 8
+#define PACKET_MULTICAST 2
 
 /* Read the sender of a packet, and its DSCP, whatever kind of context this is; whether they are there. */
 static __always_inline bool read_outer(const void *ctx, bool is_v4, struct rvl_sa_name *name, __u32 *dscp)
@@ -116,14 +64,14 @@ int udp_class(struct sk_reuseport_md *md)
 	return SK_DROP;
 }
 
-/* The datagrams that a socket gets at once. */
-static __always_inline __u64 datagrams(struct __sk_buff *skb)
+/* The datagrams that a socket gets at once, behind so many octets of headers. */
+static __always_inline __u64 datagrams(struct __sk_buff *skb, __u32 headers)
 {
 	__u32 each = skb->gso_size;
 
-	if (!each || skb->len < 8)
+	if (!each || skb->len < headers)
 		return 1;
-	return (skb->len - 8 + each - 1) / each;
+	return (skb->len - headers + each - 1) / each;
 }
 
 /* The queue of a place, and whether a raw socket is one for AH. */
@@ -138,24 +86,13 @@ static __always_inline const __u32 *place_of_socket(struct __sk_buff *skb)
 	return bpf_map_lookup_elem(&socket_places, &cookie);
 }
 
-/* Whether a queue takes so many packets at once, which are counted. */
-static __always_inline bool takes(__u32 queue, __u64 packets)
-{
-	struct rvl_kernel_queue *row = bpf_map_lookup_elem(&socket_queues, &queue);
-
-	if (!row || has_room(row, packets))
-		return true;
-	count(RVL_C_SOCKET_QUEUE_FULL);
-	return false;
-}
-
 /* Whether the queue that a UDP socket belongs to takes what came for it. A socket that belongs to none takes everything. */
 SEC("socket")
 int socket_queue(struct __sk_buff *skb)
 {
 	const __u32 *place = place_of_socket(skb);
 
-	return !place || takes(*place & PLACE_QUEUE, datagrams(skb)) ? skb->len : 0;
+	return !place || takes(*place & PLACE_QUEUE, datagrams(skb, UDP_LEN)) ? skb->len : 0;
 }
 
 /* The queue for a bare ESP or AH packet. With IPv4 its header comes first, and with IPv6 what is behind all headers. */
@@ -193,6 +130,84 @@ int raw_queue(struct __sk_buff *skb)
 	if (queue_of_bare(skb, *place & PLACE_AH) != (*place & PLACE_QUEUE))
 		return 0;
 	return takes(*place & PLACE_QUEUE, 1) ? skb->len : 0;
+}
+
+/* What of a frame's packet says where it waits. */
+struct frame_packet {
+	__u32 headers; /* octets of IP and UDP headers */
+	__u32 spi; /* where the SPI is, in octets behind the first; 0: it names no association */
+};
+
+/*
+ * Find what is in the IP packet of a frame, which begins at the data of the buffer; whether it may be an outer packet. The filter of a packet
+ * socket says the same (crates/netio/src/packet/filter.rs). A fragment names no association.
+ */
+static __always_inline bool find_outer(struct __sk_buff *skb, bool is_v4, struct frame_packet *found)
+{
+	__be16 fragment = 0, port;
+	__u8 next, first;
+
+	found->headers = 40;
+	if (is_v4) {
+		if (bpf_skb_load_bytes(skb, 0, &first, 1) || bpf_skb_load_bytes(skb, 6, &fragment, 2))
+			return false;
+		found->headers = (first & 0xf) * 4;
+	}
+	if (bpf_skb_load_bytes(skb, is_v4 ? 9 : 6, &next, 1))
+		return false;
+	fragment &= bpf_htons(0x3fff);
+	switch (next) {
+	case IPPROTO_ESP:
+		found->spi = fragment ? 0 : found->headers;
+		return true;
+	case IPPROTO_AH:
+		found->spi = fragment ? 0 : found->headers + 4;
+		return true;
+	case IPPROTO_FRAGMENT:
+		return !is_v4;
+	case IPPROTO_UDP:
+		if (fragment)
+			return true;
+		if (bpf_skb_load_bytes(skb, found->headers + 2, &port, 2) || !is_esp_port(port))
+			return false;
+		found->headers += UDP_LEN;
+		found->spi = found->headers;
+		return true;
+	}
+	return false;
+}
+
+/* The queue for the packet of a frame. A super-packet goes where its first datagram goes. */
+static __always_inline __u32 queue_of_frame(struct __sk_buff *skb, bool is_v4, const struct rvl_split *value, __u32 spi)
+{
+	struct rvl_sa_name name = {};
+	__u32 dscp = 0;
+
+	if (!spi || bpf_skb_load_bytes(skb, spi, &name.spi, 4) || !name.spi || !read_outer(skb, is_v4, &name, &dscp))
+		return value->queues;
+	return queue_of_sa(value, &name, dscp);
+}
+
+/*
+ * The packet socket for a frame, among those that share a device (packet fanout): the first one is deaf, and gets what is no outer packet, and
+ * what the queue has no room for. The socket of each queue is behind it.
+ */
+SEC("socket")
+int frame_class(struct __sk_buff *skb)
+{
+	const struct rvl_split *value = split_of_sockets();
+	bool is_v4 = skb->protocol == bpf_htons(ETH_P_IP);
+	struct frame_packet found = {};
+	__u32 queue;
+
+	if (!value)
+		return 1;
+	if (skb->pkt_type != PACKET_HOST && skb->pkt_type != PACKET_MULTICAST)
+		return 0;
+	if (skb->vlan_tci & VLAN_ID || (!is_v4 && skb->protocol != bpf_htons(ETH_P_IPV6)) || !find_outer(skb, is_v4, &found))
+		return 0;
+	queue = queue_of_frame(skb, is_v4, value, found.spi);
+	return takes(queue, datagrams(skb, found.headers)) ? 1 + queue : 0;
 }
 
 #endif

@@ -1,4 +1,5 @@
-//! The sockets for the classes of a graph (docs/design/0042), UDP and raw ones: planned with the graph, opened at the start.
+//! The sockets for the classes of a graph (docs/design/0042), UDP and raw ones or those of frames: planned with the graph,
+//! opened at the start.
 //!
 //! What enters: the graph, the sockets that a daemon before handed over, the kernel half, and whether associations of one
 //! sender have several classes. What leaves: sockets for each share of the graph, which the kernel half fills by class.
@@ -9,6 +10,7 @@ use std::sync::Arc;
 
 use config::LoadedGraph;
 use engine::InboundGraph;
+use netio::packet::FrameHandle;
 use netio::raw::{Kind, RawHandle, RawReceiver};
 use netio::udp::{Family, GivenUp, UdpOptions, UdpTransport};
 use qos::{Direction, HeaderKind};
@@ -16,6 +18,7 @@ use sockmon::{QueueTable, QueuedSockets, SaName, SocketSplit, Sockmon};
 use wire::AggregateId;
 
 use crate::class_queues::{ClassQueue, ClassQueues, numbers, seed};
+use crate::datapath::frames::FramesIn;
 use crate::monitor::{KernelError, Monitor};
 use crate::start::RunError;
 
@@ -48,6 +51,26 @@ impl PlannedSockets {
         numbers(&self.queues)
     }
 
+    /// The number of queues that a start opens, at most `most` of classes and that of what names no association.
+    pub fn opened(&self, most: usize) -> usize {
+        1 + most.max(self.split.limits.len())
+    }
+
+    /// The split, where no queue holds more than `most` packets.
+    fn within(&self, most: Option<u32>) -> SocketSplit {
+        let mut split = self.split.clone();
+        let Some(most) = most else { return split };
+        for (limit, queue) in split.limits.iter_mut().zip(&self.queues) {
+            if *limit > most {
+                let names = queue.names.join(", ");
+                tracing::warn!("an AF_XDP socket holds {most} packets: so many of {names} wait, not {limit}");
+                *limit = most;
+            }
+        }
+        split.strangers = split.strangers.min(most);
+        split
+    }
+
     /// The octets that may wait in each socket.
     fn buffers(&self) -> impl Iterator<Item = usize> {
         let [least, most] = BUFFERS;
@@ -74,8 +97,17 @@ pub struct SplitSockets {
     pub queues: Vec<ClassQueue>,
     table: Arc<QueueTable>,
     seed: [u64; 6],
-    udp: UdpTransport,
-    raw: Vec<(usize, RawHandle)>,
+    outer: OuterHandles,
+}
+
+/// The sockets of a split, in the hands of somebody who does not receive from them.
+#[derive(Debug)]
+enum OuterHandles {
+    /// Those of the kernel's IP stack. Raw ones have the numbers of their queues.
+    Kernel { udp: UdpTransport, raw: Vec<(usize, RawHandle)> },
+    /// Those of frames, with the numbers of their queues; and the most packets that the socket of a queue holds, whatever its
+    /// limit is.
+    Frames { sockets: Vec<(usize, FrameHandle)>, most: Option<u32> },
 }
 
 impl SplitSockets {
@@ -87,7 +119,11 @@ impl SplitSockets {
         self.set_buffers(planned);
         // What has a queue hears before the first packet is of it.
         self.hear(planned.queues.len().max(self.queues.len()));
-        monitor.get().change_socket_split(&self.table, &planned.split, self.seed)?;
+        let most = match &self.outer {
+            OuterHandles::Kernel { .. } => None,
+            OuterHandles::Frames { most, .. } => *most,
+        };
+        monitor.get().change_socket_split(&self.table, &planned.within(most), self.seed)?;
         self.queues = planned.queues.clone();
         self.hear(self.queues.len());
         Ok(())
@@ -99,9 +135,10 @@ impl SplitSockets {
     }
 
     /// Let the kernel join datagrams, unless associations of one sender have several classes. It looks at no SPI as it
-    /// joins, so a run of one class would take packets of another along.
+    /// joins, so a run of one class would take packets of another along. Frames are never joined for us.
     pub fn join(&self, is_mixed: bool) {
-        if let Err(error) = self.udp.join_datagrams(!is_mixed) {
+        let OuterHandles::Kernel { udp, .. } = &self.outer else { return };
+        if let Err(error) = udp.join_datagrams(!is_mixed) {
             let what = if is_mixed { "goes on to join" } else { "joins no" };
             tracing::warn!("the kernel {what} UDP datagrams: {error}");
         }
@@ -110,10 +147,19 @@ impl SplitSockets {
     /// A buffer that stays as it is costs what it has no room for, and no more.
     fn set_buffers(&self, planned: &PlannedSockets) {
         for (queue, octets) in planned.buffers().enumerate() {
-            let raw = self.raw.iter().filter(|(of, _)| *of == queue);
-            let mut set = raw.map(|(_, socket)| socket.set_receive_buffer(octets));
-            let set = set.find(Result::is_err).unwrap_or(Ok(()));
-            if let Err(error) = set.and(self.udp.set_receive_buffer(queue, octets)) {
+            let set = match &self.outer {
+                OuterHandles::Kernel { udp, raw } => {
+                    let raw = raw.iter().filter(|(of, _)| *of == queue);
+                    let mut set = raw.map(|(_, socket)| socket.set_receive_buffer(octets));
+                    let set = set.find(Result::is_err).unwrap_or(Ok(()));
+                    set.and(udp.set_receive_buffer(queue, octets))
+                }
+                OuterHandles::Frames { sockets, .. } => {
+                    let mut sockets = sockets.iter().filter(|(of, _)| *of == queue);
+                    sockets.try_for_each(|(_, socket)| socket.set_receive_buffer(octets))
+                }
+            };
+            if let Err(error) = set {
                 tracing::warn!("{error}; the limit of the graph is not reached there");
             }
         }
@@ -122,7 +168,8 @@ impl SplitSockets {
     /// Let the raw sockets of the first so many queues hear, and no others. One that hears all the same costs each packet
     /// a copy, and takes none.
     fn hear(&self, queues: usize) {
-        for (queue, socket) in &self.raw {
+        let OuterHandles::Kernel { raw, .. } = &self.outer else { return };
+        for (queue, socket) in raw {
             if let Err(error) = socket.hear(*queue < queues) {
                 tracing::warn!("{error}");
             }
@@ -136,6 +183,8 @@ pub struct OuterSockets<'u> {
     pub udp: &'u mut UdpTransport,
     /// The raw sockets, one of each kind and family.
     pub raw: Vec<RawReceiver>,
+    /// The sockets of frames, where outer packets come as such and the others are deaf.
+    pub frames: Option<&'u FramesIn>,
 }
 
 /// The sockets of a start, behind [`open`].
@@ -167,6 +216,33 @@ fn open_raw(there: Vec<RawReceiver>, queues: usize) -> Result<(Vec<QueuedRaw>, V
     Ok((queued, plain))
 }
 
+/// Receive all datagrams of a family by one socket. Returns the others.
+fn one_of_each(udp: &mut UdpTransport) -> Result<GivenUp, RunError> {
+    if udp.queues() > 1 {
+        udp.give_all_to_the_first()?;
+        udp.set_receive_buffer(0, UdpOptions::default().buffer)?;
+    }
+    Ok(udp.set_queues(1)?)
+}
+
+/// Split frames among the sockets of their devices.
+fn split_frames(
+    frames: &FramesIn,
+    monitor: &Sockmon,
+    planned: &PlannedSockets,
+    classes: &HashMap<SaName, AggregateId>,
+) -> Result<SplitSockets, RunError> {
+    let (seed, most) = (seed()?, frames.most());
+    monitor.set_sa_classes(classes)?;
+    monitor.put_sockets(&QueuedSockets::default())?;
+    let table = Arc::new(monitor.split_sockets(Some(&planned.within(most)), seed)?);
+    frames.queue_by_class(monitor)?;
+    let outer = OuterHandles::Frames { sockets: frames.handles()?, most };
+    let split = SplitSockets { queues: planned.queues.clone(), table, seed, outer };
+    split.set_buffers(planned);
+    Ok(split)
+}
+
 /// Split outer packets among the sockets that are planned, of `most` that are opened beside that of what names no
 /// association; or have one of each kind and family, without a graph. `classes` are those of the associations that there
 /// are.
@@ -179,23 +255,20 @@ pub fn open(
     planned: Option<(&PlannedSockets, usize)>,
     classes: &HashMap<SaName, AggregateId>,
 ) -> Result<OpenedSockets, RunError> {
-    let OuterSockets { udp, raw } = sockets;
+    let OuterSockets { udp, raw, frames } = sockets;
     let Some((planned, most)) = planned else {
-        if udp.queues() > 1 {
-            udp.give_all_to_the_first()?;
-            udp.set_receive_buffer(0, UdpOptions::default().buffer)?;
-        }
+        let given_up = one_of_each(udp)?;
         monitor.split_sockets(None, [0; _])?;
         monitor.put_sockets(&QueuedSockets::default())?;
         monitor.set_sa_classes(&HashMap::new())?;
-        return Ok(OpenedSockets {
-            split: None,
-            plain: raw,
-            queued: Vec::new(),
-            given_up: udp.set_queues(1)?,
-        });
+        return Ok(OpenedSockets { split: None, plain: raw, queued: Vec::new(), given_up });
     };
-    let queues = 1 + most.max(planned.split.limits.len());
+    if let Some(frames) = frames {
+        let given_up = one_of_each(udp)?;
+        let split = split_frames(frames, monitor, planned, classes)?;
+        return Ok(OpenedSockets { split: Some(split), plain: raw, queued: Vec::new(), given_up });
+    }
+    let queues = planned.opened(most);
     let given_up = udp.set_queues(queues)?;
     let (queued, plain) = open_raw(raw, queues)?;
     let seed = seed()?;
@@ -216,7 +289,8 @@ pub fn open(
     let raw = raw.collect::<netio::Result<Vec<_>>>()?;
     raw.iter().try_for_each(|(_, raw)| raw.filter_by(monitor.raw_filter()?).map_err(RunError::from))?;
     udp.choose_by(monitor.socket_choice()?)?;
-    let split = SplitSockets { queues: planned.queues.clone(), table, seed, udp: udp.clone(), raw };
+    let outer = OuterHandles::Kernel { udp: udp.clone(), raw };
+    let split = SplitSockets { queues: planned.queues.clone(), table, seed, outer };
     split.set_buffers(planned);
     split.hear(planned.queues.len());
     Ok(OpenedSockets { split: Some(split), plain, queued, given_up })

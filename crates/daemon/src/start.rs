@@ -284,7 +284,9 @@ fn bring_up(
     let mut udp = port::open(&config, udp_fds)?;
     let clear = ClearSender::open()?;
     let raw = open_raw(&config)?;
-    let (frames_out, frames_in) = datapath::frames::open(&config, &uplinks, &udp, &raw)?.unzip();
+    let class_queues = graph.as_ref().map_or(1, |graph| graph.prepared.sockets.opened(graph.maker.queues()));
+    let (frames_out, mut frames_in) =
+        datapath::frames::open(&config, &uplinks, class_queues, &udp, &raw)?.unzip();
     let is_handed_over = tun_fds.is_some();
     let (tun, further) = open_tun(&config, tun_fds, &uplinks)?;
     note_tun(&run_dir, &tun);
@@ -318,16 +320,20 @@ fn bring_up(
     // Sockets that an earlier daemon stamped keep a policy, in the engine too.
     candidate.follow(&monitor.moved(&candidate.compiled.subjects)?);
     let (mut out_half, mut in_half) = halves(&config, &candidate, state, &keys, path_mtu)?;
-    // Where frames are taken, the sockets are deaf.
-    let planned = graph.as_ref().filter(|_| config.outer == OuterIo::Udp);
-    let planned = planned.map(|graph| (&graph.prepared.sockets, graph.maker.queues()));
+    if let Some(frames) = &mut frames_in {
+        frames.steer(&monitor, &udp, &raw)?;
+    }
+    let planned = graph.as_ref().map(|graph| (&graph.prepared.sockets, graph.maker.queues()));
     let classes = Associations::classes_of(&in_half);
-    let outer = OuterSockets { udp: &mut udp, raw };
+    let outer = OuterSockets { udp: &mut udp, raw, frames: frames_in.as_ref() };
     let OpenedSockets { split: sockets, plain: raw, queued, given_up } =
         socket_queues::open(outer, &monitor, planned, &classes)?;
     // From here on a worker that is late would keep a data thread waiting.
     keys.registry.settle();
-    let in_queues = sockets.as_ref().map(|sockets| SocketQueues::new(&udp, queued, sockets));
+    let in_queues = sockets.as_ref().map(|sockets| match &frames_in {
+        Some(frames) => SocketQueues::of_frames(frames, sockets),
+        None => SocketQueues::new(&udp, queued, sockets),
+    });
     let mut key = [0; 16];
     netio::random::fill(&mut key)
         .map_err(|source| RunError::System { doing: "reading random octets", source })?;

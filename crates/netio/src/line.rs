@@ -14,11 +14,11 @@ pub use receive::Arrived;
 pub use send::{OutgoingFrame, SendResult};
 
 use crate::error::{IoContext, Result};
-use crate::packet::{FrameDevice, deafen, open_frames, undeafen};
+use crate::packet::{Fanout, FrameDevice, deafen, open_frames, undeafen};
 use crate::sockopt;
 use socket2::Socket;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use wire::Buf;
 
 /// The octets that a buffer needs in front of a frame: the vnet header, two tags more than the frame had, and some room
@@ -34,11 +34,7 @@ pub const BATCH: usize = 16;
 
 /// The octets that the kernel may queue in each direction.
 const BUFFER: libc::c_int = 16 << 20;
-const PACKET_FANOUT_DATA: libc::c_int = 22;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
-const PACKET_FANOUT_EBPF: u32 = 7;
-const PACKET_FANOUT_FLAG_IGNORE_OUTGOING: u32 = 0x4000;
-const PACKET_FANOUT_FLAG_UNIQUEID: u32 = 0x2000;
 
 /// The socket of one worker on one interface.
 #[derive(Debug)]
@@ -77,26 +73,12 @@ impl Port {
     /// # Errors
     /// If the kernel refuses.
     pub fn share(ports: &[&Port], shard: BorrowedFd<'_>) -> Result<()> {
-        let mut group = None;
-        for port in ports {
-            let doing = || format!("sharing the frames of {}", port.device.name);
-            let flags = PACKET_FANOUT_EBPF | PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
-            let asked = match group {
-                // The kernel chooses a number that nobody else in this namespace has.
-                None => (flags | PACKET_FANOUT_FLAG_UNIQUEID) << 16,
-                Some(group) => flags << 16 | group,
-            };
-            let socket = &port.socket;
-            sockopt::set_int(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, asked.cast_signed())
-                .doing(doing)?;
-            if group.is_none() {
-                let have = sockopt::get_int(socket, libc::SOL_PACKET, libc::PACKET_FANOUT).doing(doing)?;
-                group = Some(have.cast_unsigned() & 0xffff);
-                sockopt::set_int(socket, libc::SOL_PACKET, PACKET_FANOUT_DATA, shard.as_raw_fd())
-                    .doing(doing)?;
-            }
-        }
-        Ok(())
+        let Some((first, others)) = ports.split_first() else { return Ok(()) };
+        let join = || {
+            let group = Fanout::new(&first.socket, shard)?;
+            others.iter().try_for_each(|port| group.add(&port.socket))
+        };
+        join().doing(|| format!("sharing the frames of {}", first.device.name))
     }
 
     /// Hear frames from now on.

@@ -14,15 +14,20 @@
 //! The sockets of [`crate::udp`] and [`crate::raw`] stay open, deaf ([`deafen`]), so that the kernel answers no frame with an
 //! ICMP error; what cannot leave as a frame (no neighbour yet, to be fragmented) leaves by them.
 
+mod fanout;
 mod filter;
 mod flood;
 mod receive;
+mod receiver;
 mod send;
 
 pub use filter::{deafen, undeafen};
 pub use flood::{FRAME, FloodStats, Flooder};
-pub use receive::{FrameReceiver, Frames};
+pub use receive::Frames;
+pub use receiver::{FrameHandle, FrameReceiver, FramesReceived};
 pub use send::{FrameSender, Unsent};
+
+pub(crate) use fanout::Fanout;
 
 use crate::error::{IoContext, Result};
 use crate::sockopt;

@@ -99,6 +99,7 @@ pub static PROGRAMS: &[Program] = &[
     program(SOCKET_CHOICE, Hook::Sockets),
     program(SOCKET_FILTER, Hook::Sockets),
     program(RAW_FILTER, Hook::Sockets),
+    program(FRAME_CHOICE, Hook::Sockets),
     program("lo_ingress", Hook::Loopback(Tcx::Ingress)),
     program("inside_ingress", Hook::Inside(Tcx::Ingress)),
     program("inside_egress", Hook::Inside(Tcx::Egress)),
@@ -133,6 +134,9 @@ pub const SOCKET_FILTER: &str = "socket_queue";
 
 /// The filter of each raw socket that has a queue.
 pub const RAW_FILTER: &str = "raw_queue";
+
+/// The program that chooses the packet socket for a frame.
+pub const FRAME_CHOICE: &str = "frame_class";
 
 /// Programs whose hook not every kernel has, and the hook's name in the kernel's BTF. Where it is missing, what depends on it is
 /// refused (docs/design/0012).
@@ -195,6 +199,7 @@ pub static MAPS: &[&str] = &[
     SOCKET_SPLIT,
     SOCKET_QUEUES,
     SA_CLASSES,
+    FRAME_PORT,
     UDP_SOCKETS,
     SOCKET_PLACES,
     "uplinks",
@@ -242,6 +247,9 @@ pub const SOCKET_QUEUES: &str = "socket_queues";
 /// The map of the classes of inbound associations.
 pub const SA_CLASSES: &str = "sa_classes";
 
+/// The map of the UDP port of ESP, where outer packets come as frames.
+pub const FRAME_PORT: &str = "frame_port";
+
 /// The map of the daemon's UDP sockets.
 pub const UDP_SOCKETS: &str = "udp_sockets";
 
@@ -249,7 +257,7 @@ pub const UDP_SOCKETS: &str = "udp_sockets";
 pub const SOCKET_PLACES: &str = "socket_places";
 
 /// The map of counters.
-const COUNTERS: &str = "counters";
+pub(crate) const COUNTERS: &str = "counters";
 
 /// The folder of an instance's pins.
 #[derive(Clone, Debug)]

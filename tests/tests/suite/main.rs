@@ -45,6 +45,7 @@ mod pins;
 mod pmtu;
 mod privileges;
 mod qos;
+mod qos_frames;
 mod qos_gateway;
 mod qos_sockets;
 mod readme;

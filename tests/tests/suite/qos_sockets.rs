@@ -15,7 +15,7 @@ const INBOUND: usize = 1;
 
 const TWO_CLASSES: &str = "[qos]\npreset = \"two-classes\"\n";
 
-fn queues(rig: &Rig) -> Vec<KernelQueue> {
+pub fn queues(rig: &Rig) -> Vec<KernelQueue> {
     kernel_queues_of(rig, Side::Bob, INBOUND)
 }
 
@@ -33,7 +33,7 @@ fn sockets(rig: &Rig) -> [usize; 2] {
 
 /// Alice floods Bob's stopped daemon at one address, then sends 20 expedited packets to another, to which Bob's echo server
 /// answers. Returns Bob's queues behind that, and whether every expedited packet was answered.
-fn flooded_anyhow(
+pub fn flooded_anyhow(
     rig: &Rig,
     app: &std::path::Path,
     flood: &str,
@@ -63,7 +63,7 @@ fn flooded_anyhow(
 }
 
 /// Flood as [`flooded_anyhow`] does, where no expedited packet may be lost. Returns Bob's queues behind that.
-fn flooded(rig: &Rig, app: &std::path::Path, flood: &str, urgent: (&str, u8)) -> Vec<KernelQueue> {
+pub fn flooded(rig: &Rig, app: &std::path::Path, flood: &str, urgent: (&str, u8)) -> Vec<KernelQueue> {
     let (queues, is_whole) = flooded_anyhow(rig, app, flood, urgent);
     assert!(is_whole, "an expedited packet was lost: {queues:?}");
     queues

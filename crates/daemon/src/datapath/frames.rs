@@ -1,14 +1,15 @@
 //! Outer packets as Ethernet frames in both threads (`outer = "af_packet"` or `"af_xdp"` in `[io]`).
 //!
-//! The kernel's sockets stay open, deaf, and carry what cannot leave as a frame.
+//! The kernel's sockets stay open, deaf, and carry what cannot leave as a frame. With a graph each device has a socket for
+//! each queue of classes (docs/design/0042).
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use netio::packet::{self, FrameDevice, FrameReceiver, FrameSender};
+use netio::packet::{self, FrameDevice, FrameHandle, FrameReceiver, FrameSender};
 use netio::raw::RawReceiver;
 use netio::udp::{SendResult, UdpTransport};
 use netio::{clock, xdp};
-use sockmon::FrameSteering;
+use sockmon::{FrameSteering, Sockmon};
 use wire::{Burst, DropReason, Packet, stage};
 
 use crate::uplinks::Uplink;
@@ -30,43 +31,49 @@ pub enum FramesError {
     Kernel(#[from] sockmon::SockmonError),
 }
 
-/// Open the sockets of both threads; `None`: outer packets are the kernel's matter.
+/// Open the sockets of both threads, on each device one for each of so many queues of classes; `None`: outer packets are the
+/// kernel's matter. What arrives before [`FramesIn::steer`] is for the first of them, or still for the kernel's sockets.
 ///
 /// # Errors
 /// If an uplink is no Ethernet, or there are too many.
 pub fn open(
     config: &Config,
     uplinks: &[Uplink],
+    queues: usize,
     udp: &UdpTransport,
     raw: &[RawReceiver],
 ) -> Result<Option<(FrameSender, FramesIn)>, FramesError> {
-    let sockets = || udp.fds().into_iter().chain(raw.iter().map(AsFd::as_fd));
     if config.outer == OuterIo::Udp {
         // A daemon before us may have deafened what it handed over.
-        sockets().try_for_each(packet::undeafen)?;
+        kernel_sockets(udp, raw).try_for_each(packet::undeafen)?;
         return Ok(None);
     }
     let devices = devices(uplinks)?;
     let port = config.esp.port;
+    let indices = devices.iter().map(|device| device.index).collect();
     let mut receivers = Vec::new();
-    let mut steering = Vec::new();
     let sender = if config.outer == OuterIo::Packet {
         for device in &devices {
-            receivers.push(FrameReceiver::open(device, port)?);
+            receivers.push(FrameReceiver::open(device, port, queues)?);
         }
-        FrameSender::open(devices)?
+        let sender = FrameSender::open(devices)?;
+        kernel_sockets(udp, raw).try_for_each(packet::deafen)?;
+        sender
     } else {
         let mut senders = Vec::new();
         for device in devices {
-            let (receiver, sender) = xdp::open(&device)?;
-            steering.push(FrameSteering::attach(device.index, receiver.as_fd(), port)?);
+            let (receiver, sender) = xdp::open(&device, queues)?;
             receivers.push(FrameReceiver::over(receiver, port));
             senders.push((device, sender));
         }
         FrameSender::over(senders)?
     };
-    sockets().try_for_each(packet::deafen)?;
-    Ok(Some((sender, FramesIn { receivers, _steering: steering })))
+    Ok(Some((sender, FramesIn { receivers, indices, port, steering: Vec::new() })))
+}
+
+/// The kernel's sockets for outer packets.
+fn kernel_sockets<'s>(udp: &'s UdpTransport, raw: &'s [RawReceiver]) -> impl Iterator<Item = BorrowedFd<'s>> {
+    udp.fds().into_iter().chain(raw.iter().map(AsFd::as_fd))
 }
 
 /// Whether [`open`] can have its sockets, as far as that is to be known while another daemon has its own: those of
@@ -81,7 +88,7 @@ pub fn rehearse(config: &Config, uplinks: &[Uplink]) -> Result<(), FramesError> 
     let devices = devices(uplinks)?;
     for device in &devices {
         match config.outer {
-            OuterIo::Packet => drop(FrameReceiver::open(device, config.esp.port)?),
+            OuterIo::Packet => drop(FrameReceiver::open(device, config.esp.port, 1)?),
             _ => xdp::check_device(device)?,
         }
     }
@@ -110,8 +117,61 @@ pub fn devices(uplinks: &[Uplink]) -> Result<Vec<FrameDevice>, FramesError> {
 #[derive(Debug, Default)]
 pub struct FramesIn {
     pub(super) receivers: Vec<FrameReceiver>,
+    /// The indices of their devices.
+    indices: Vec<u32>,
+    /// The UDP port of ESP.
+    port: u16,
     /// The steering of frames into these sockets, which lasts as long as this lives.
-    _steering: Vec<FrameSteering>,
+    steering: Vec<FrameSteering>,
+}
+
+impl FramesIn {
+    /// Let the kernel half steer frames into these sockets. Those of AF_XDP hear from here on, and the kernel's sockets
+    /// nothing any more.
+    ///
+    /// # Errors
+    /// The kernel half, or the kernel, does not do it.
+    pub fn steer(
+        &mut self,
+        monitor: &Sockmon,
+        udp: &UdpTransport,
+        raw: &[RawReceiver],
+    ) -> Result<(), FramesError> {
+        monitor.set_frame_port(self.port)?;
+        let of_xdp = self.indices.iter().zip(&self.receivers).filter(|(_, frames)| frames.most().is_some());
+        for (index, receiver) in of_xdp {
+            let queues = (0..receiver.queues()).filter_map(|queue| receiver.queue_fd(queue));
+            self.steering.push(monitor.steer_frames(*index, &queues.collect::<Vec<_>>())?);
+        }
+        Ok(kernel_sockets(udp, raw).try_for_each(packet::deafen)?)
+    }
+
+    /// Share frames among the sockets of each device, by the queue of their class.
+    ///
+    /// # Errors
+    /// The kernel half, or the kernel, does not do it.
+    pub(crate) fn queue_by_class(&self, monitor: &Sockmon) -> Result<(), FramesError> {
+        let program = monitor.frame_choice()?;
+        self.receivers.iter().try_for_each(|receiver| receiver.choose_by(program))?;
+        Ok(())
+    }
+
+    /// The packet sockets with the numbers of their queues, for somebody who does not receive from them.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn handles(&self) -> Result<Vec<(usize, FrameHandle)>, FramesError> {
+        let mut all = Vec::new();
+        for receiver in &self.receivers {
+            all.extend(receiver.handles()?.into_iter().enumerate());
+        }
+        Ok(all)
+    }
+
+    /// The most packets that the socket of a queue holds, whatever its limit is; `None`: its receive buffer says it.
+    pub(crate) fn most(&self) -> Option<u32> {
+        self.receivers.iter().filter_map(FrameReceiver::most).min()
+    }
 }
 
 /// Send a packet as a frame; `None`: it has to leave by the kernel's sockets.

@@ -138,7 +138,7 @@ impl InboundHalf {
 pub struct InboundThread {
     /// Where packets come from.
     pub udp: UdpTransport,
-    /// The sockets that packets come from by class; `None`: all come by one of each family.
+    /// The sockets that packets come from by class, frames too; `None`: all come by one of each family, or of each device.
     pub queues: Option<SocketQueues>,
     /// Sockets that an earlier daemon had and nothing comes to any more.
     pub given_up: GivenUp,
@@ -286,10 +286,10 @@ impl InboundThread {
         };
         let has_room = |classes: &[AggregateId]| half.engine.room(classes) > 0;
         let mut numbers = [0; MOST_WAITED];
-        for (place, (number, _)) in numbers.iter_mut().zip(queues.fds(&self.udp, has_room)) {
+        for (place, (number, _)) in numbers.iter_mut().zip(queues.fds(&self.udp, &[], has_room)) {
             *place = number;
         }
-        let sockets = queues.fds(&self.udp, has_room).map(|(_, socket)| socket);
+        let sockets = queues.fds(&self.udp, &[], has_room).map(|(_, socket)| socket);
         let set = [wake].into_iter().chain(bare).chain(sockets);
         let ready = poll::readable_among(set, Some(patience)).unwrap_or([true; MOST_WAITED]);
         let [woken, a, b, c, d, e, f, g, h, sockets @ ..] = ready;

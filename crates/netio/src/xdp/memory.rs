@@ -85,46 +85,89 @@ impl Memory {
     }
 }
 
-/// The mappings of a socket's four rings, which must live as long as the rings are used.
+/// The mappings of rings, which must live as long as the rings are used.
 #[derive(Debug)]
-pub(super) struct Rings(#[expect(dead_code, reason = "held, not read")] [Map; 4]);
+pub(super) struct Rings(#[expect(dead_code, reason = "held, not read")] Vec<Map>);
+
+/// The numbers of entries of a socket's rings, powers of two.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RingSizes {
+    pub(super) fill: u32,
+    pub(super) completion: u32,
+    pub(super) received: u32,
+    pub(super) sending: u32,
+}
 
 /// The mapped rings of a socket: the mappings; the producers of `fill` and `completion`; the rx ring; the tx ring.
 type MappedRings = (Rings, [Producer<u64>; 2], Consumer<libc::xdp_desc>, Producer<libc::xdp_desc>);
 
+/// The octets of an entry of the fill and the completion ring, and of the rx and the tx ring.
+const ENTRIES: (usize, usize) = (size_of::<u64>(), size_of::<libc::xdp_desc>());
+
+/// Where the kernel has the parts of a socket's rings.
+fn offsets(fd: libc::c_int) -> io::Result<libc::xdp_mmap_offsets> {
+    // SAFETY: xdp_mmap_offsets is plain old data; all zeroes is a valid value of it.
+    let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
+    let mut len = size_of_val(&offsets) as libc::socklen_t;
+    let out = ptr::from_mut(&mut offsets).cast();
+    // SAFETY: `out` is writable for `len` octets.
+    crate::error::check(unsafe {
+        libc::getsockopt(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, out, &mut len)
+    })?;
+    Ok(offsets)
+}
+
+/// Map a ring of so many entries, each of so many octets.
+fn map_ring(
+    fd: libc::c_int,
+    at: &libc::xdp_ring_offset,
+    (entries, octets): (u32, usize),
+    place: u64,
+) -> io::Result<Map> {
+    let len = at.desc as usize + entries as usize * octets;
+    Map::new(len, libc::MAP_SHARED | libc::MAP_POPULATE, fd, place.cast_signed())
+}
+
 impl Rings {
-    /// Map the four rings of `entries` entries each, which socket options have asked the kernel for.
-    pub(super) fn map(socket: impl AsFd, entries: u32) -> io::Result<MappedRings> {
+    /// Map the four rings, which socket options have asked the kernel for.
+    pub(super) fn map(socket: impl AsFd, sizes: RingSizes) -> io::Result<MappedRings> {
         let fd = socket.as_fd().as_raw_fd();
-        // SAFETY: xdp_mmap_offsets is plain old data; all zeroes is a valid value of it.
-        let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
-        let mut len = size_of_val(&offsets) as libc::socklen_t;
-        let out = ptr::from_mut(&mut offsets).cast();
-        // SAFETY: `out` is writable for `len` octets.
-        crate::error::check(unsafe {
-            libc::getsockopt(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, out, &mut len)
-        })?;
-        let map = |at: &libc::xdp_ring_offset, entry: usize, place: u64| {
-            let len = at.desc as usize + entries as usize * entry;
-            Map::new(len, libc::MAP_SHARED | libc::MAP_POPULATE, fd, place.cast_signed())
-        };
-        let (address, frame) = (size_of::<u64>(), size_of::<libc::xdp_desc>());
-        let fill = map(&offsets.fr, address, libc::XDP_UMEM_PGOFF_FILL_RING)?;
-        let done = map(&offsets.cr, address, libc::XDP_UMEM_PGOFF_COMPLETION_RING)?;
-        let received = map(&offsets.rx, frame, libc::XDP_PGOFF_RX_RING.cast_unsigned())?;
-        let sending = map(&offsets.tx, frame, libc::XDP_PGOFF_TX_RING.cast_unsigned())?;
+        let offsets = offsets(fd)?;
+        let (address, frame) = ENTRIES;
+        let fill = map_ring(fd, &offsets.fr, (sizes.fill, address), libc::XDP_UMEM_PGOFF_FILL_RING)?;
+        let done =
+            map_ring(fd, &offsets.cr, (sizes.completion, address), libc::XDP_UMEM_PGOFF_COMPLETION_RING)?;
+        let received =
+            map_ring(fd, &offsets.rx, (sizes.received, frame), libc::XDP_PGOFF_RX_RING.cast_unsigned())?;
+        let sending =
+            map_ring(fd, &offsets.tx, (sizes.sending, frame), libc::XDP_PGOFF_TX_RING.cast_unsigned())?;
         // SAFETY: each ring is in a mapping of its own, as long as its entries need, at the offsets that the kernel gave, and
         // lives as long as `Rings`, which the owner of the ring keeps.
         let rings = unsafe {
             (
                 [
-                    Producer(Ring::at(fill.start, &offsets.fr, entries)),
-                    Producer(Ring::at(done.start, &offsets.cr, entries)),
+                    Producer(Ring::at(fill.start, &offsets.fr, sizes.fill)),
+                    Producer(Ring::at(done.start, &offsets.cr, sizes.completion)),
                 ],
-                Consumer(Ring::at(received.start, &offsets.rx, entries)),
-                Producer(Ring::at(sending.start, &offsets.tx, entries)),
+                Consumer(Ring::at(received.start, &offsets.rx, sizes.received)),
+                Producer(Ring::at(sending.start, &offsets.tx, sizes.sending)),
             )
         };
-        Ok((Rings([fill, done, received, sending]), rings.0, rings.1, rings.2))
+        Ok((Rings(vec![fill, done, received, sending]), rings.0, rings.1, rings.2))
+    }
+
+    /// Map the rx ring alone of a socket that shares the other rings with another one.
+    pub(super) fn map_received(
+        socket: impl AsFd,
+        entries: u32,
+    ) -> io::Result<(Rings, Consumer<libc::xdp_desc>)> {
+        let fd = socket.as_fd().as_raw_fd();
+        let offsets = offsets(fd)?;
+        let place = libc::XDP_PGOFF_RX_RING.cast_unsigned();
+        let received = map_ring(fd, &offsets.rx, (entries, ENTRIES.1), place)?;
+        // SAFETY: the ring is in this mapping, as long as its entries need, at the offsets that the kernel gave, and lives as
+        // long as `Rings`, which the owner of the ring keeps.
+        let ring = unsafe { Consumer(Ring::at(received.start, &offsets.rx, entries)) };
+        Ok((Rings(vec![received]), ring))
     }
 }

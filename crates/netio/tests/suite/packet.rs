@@ -28,7 +28,7 @@ fn receiver(namespace: &Netns) -> FrameReceiver {
     namespace
         .run(|| {
             let index = Links::open().unwrap().index("eth0").unwrap();
-            FrameReceiver::open(&FrameDevice::of(index).unwrap(), PORT).unwrap()
+            FrameReceiver::open(&FrameDevice::of(index).unwrap(), PORT, 1).unwrap()
         })
         .unwrap()
 }

@@ -8,6 +8,7 @@ use wire::AggregateId;
 use super::Sockmon;
 use crate::abi::SPLIT_WORDS;
 use crate::error::SockmonError;
+use crate::frames::FrameSteering;
 use crate::programs;
 use crate::queue_counts::QueueTable;
 use crate::socket_queues::{self, QueuedSockets, SaName, SocketSplit};
@@ -36,6 +37,36 @@ impl Sockmon {
     /// The program is not loaded.
     pub fn raw_filter(&self) -> Result<BorrowedFd<'_>, SockmonError> {
         self.loaded.program(programs::RAW_FILTER)
+    }
+
+    /// The program that chooses the packet socket for a frame (`frame_class`), among those of a device that share its frames
+    /// (packet fanout): the first is deaf, and behind it is that of each queue.
+    ///
+    /// # Errors
+    /// The program is not loaded.
+    pub fn frame_choice(&self) -> Result<BorrowedFd<'_>, SockmonError> {
+        self.loaded.program(programs::FRAME_CHOICE)
+    }
+
+    /// Set the UDP port of ESP, for those who look at frames.
+    ///
+    /// # Errors
+    /// The kernel half cannot be told.
+    pub fn set_frame_port(&self, port: u16) -> Result<(), SockmonError> {
+        self.loaded.maps.write(programs::FRAME_PORT, &0u32, &u32::from(port.to_be()))
+    }
+
+    /// Give the outer packets that arrive on the first queue of a device to these AF_XDP sockets, in the order of the queues
+    /// of classes, as long as the answer lives. The port is set before ([`Sockmon::set_frame_port`]).
+    ///
+    /// # Errors
+    /// If the kernel has no AF_XDP, or another XDP program is attached to the device.
+    pub fn steer_frames(
+        &self,
+        ifindex: u32,
+        sockets: &[BorrowedFd<'_>],
+    ) -> Result<FrameSteering, SockmonError> {
+        FrameSteering::attach(&self.loaded.maps, ifindex, sockets)
     }
 
     /// Split outer packets among the queues of the daemon's sockets from now on, or no more (`None`). The counts begin

@@ -1,13 +1,16 @@
 //! The sockets as the inbound thread reads them where outer packets are split: by class, as far as the graph has room.
 //!
-//! A queue has a UDP socket and raw sockets of each family, which share its counts and its limit.
+//! A queue has a UDP socket and raw sockets of each family, or a socket of frames on each device. They share its counts and
+//! its limit.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use netio::packet::FrameReceiver;
 use netio::raw::RawReceiver;
 use netio::udp::{Family, UdpTransport};
 use wire::AggregateId;
 
+use crate::datapath::frames::FramesIn;
 use crate::datapath::queue_state::QueueStates;
 use crate::socket_queues::SplitSockets;
 
@@ -18,6 +21,8 @@ pub(super) enum SocketKind {
     Udp(Family),
     /// They come by the raw socket of this number.
     Raw(usize),
+    /// They come as frames of the device of this number.
+    Frames(usize),
 }
 
 /// A socket of a queue.
@@ -49,17 +54,38 @@ impl SocketQueues {
         });
         let (numbers, raw): (Vec<usize>, Vec<RawReceiver>) = raw.into_iter().unzip();
         let of_raw = numbers.into_iter().enumerate().map(|(at, queue)| (queue, SocketKind::Raw(at)));
+        SocketQueues::over(states, raw, of_udp.chain(of_raw))
+    }
+
+    /// The queues of a split, over the sockets of frames.
+    pub fn of_frames(frames: &FramesIn, split: &SplitSockets) -> SocketQueues {
+        let classes = split.queues.iter().map(|queue| queue.classes.clone());
+        let count = frames.receivers.iter().map(FrameReceiver::queues).max().unwrap_or(0);
+        let states = QueueStates::new(count, classes, split.table());
+        let of_device = |(at, receiver): (usize, &FrameReceiver)| {
+            (0..receiver.queues()).map(move |queue| (queue, SocketKind::Frames(at)))
+        };
+        SocketQueues::over(states, Vec::new(), frames.receivers.iter().enumerate().flat_map(of_device))
+    }
+
+    /// These queues over these sockets, each with the number of its queue.
+    fn over(
+        states: QueueStates,
+        raw: Vec<RawReceiver>,
+        sockets: impl Iterator<Item = (usize, SocketKind)>,
+    ) -> SocketQueues {
         let mut sources: Vec<Source> =
-            of_udp.chain(of_raw).map(|(queue, kind)| Source { queue, kind, is_ready: true }).collect();
+            sockets.map(|(queue, kind)| Source { queue, kind, is_ready: true }).collect();
         sources.sort_by_key(|source| source.queue);
         SocketQueues { states, raw, sources, round: 0 }
     }
 
     /// The sockets to wait for, each with its number: those of queues that the graph has a use for and whose classes are
-    /// read.
+    /// read. Where they are frames, `frames` are the sockets of the devices.
     pub(super) fn fds<'u>(
         &'u self,
         udp: &'u UdpTransport,
+        frames: &'u [FrameReceiver],
         is_read: impl Fn(&[AggregateId]) -> bool,
     ) -> impl Iterator<Item = (usize, BorrowedFd<'u>)> {
         let sources = self.sources.iter().enumerate().filter(move |(_, source)| {
@@ -69,6 +95,7 @@ impl SocketQueues {
             let fd = match source.kind {
                 SocketKind::Udp(family) => udp.queue_fd(family, source.queue)?,
                 SocketKind::Raw(at) => self.raw.get(at)?.as_fd(),
+                SocketKind::Frames(at) => frames.get(at)?.queue_fd(source.queue)?,
             };
             Some((number, fd))
         })
