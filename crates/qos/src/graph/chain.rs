@@ -63,7 +63,12 @@ impl Chain {
     }
 
     /// Judge one packet by the chain. Each verdict is carried out before the next behaviour is asked, so that none hides another.
+    #[inline]
     pub(super) fn run(&mut self, meta: &mut Meta, context: &Context) -> Result<(), Cause> {
+        if self.links.is_empty() { Ok(()) } else { self.run_links(meta, context) }
+    }
+
+    fn run_links(&mut self, meta: &mut Meta, context: &Context) -> Result<(), Cause> {
         let mut entry = [Entry { meta: *meta, verdict: Verdict::Pass }];
         for at in 0..self.links.len() {
             self.links[at].behaviour().run(&mut entry, context);
