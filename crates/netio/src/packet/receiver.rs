@@ -9,7 +9,7 @@ use crate::xdp::XdpReceiver;
 use socket2::Socket;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use wire::{Buf, DropReason, Pool, Time};
+use wire::{Buf, Burst, DropReason, Pool, Time};
 
 /// Frames taken from a packet socket with one system call.
 const FRAMES: usize = 8;
@@ -229,9 +229,10 @@ impl FrameReceiver {
         let mut batch = [const { ArrivedDatagram::NONE }; FRAMES];
         let count = receive(socket, self.slots.get_mut(from..).unwrap_or_default(), &mut batch)?;
         let rest = self.slots.len() - count;
-        let (before, mut refused) = (out.count(), 0);
+        let mut packets = 0;
         for (mut buf, arrived) in self.slots.drain(rest..).rev().zip(&batch) {
             buf.set_len(arrived.len());
+            let before = out.bursts.len();
             let taken = if arrived.is_cut() {
                 Err((buf, DropReason::Truncated))
             } else {
@@ -240,10 +241,12 @@ impl FrameReceiver {
             if let Err((buf, reason)) = taken {
                 dropped(reason);
                 pool.put(buf);
-                refused += 1;
             }
+            // What is no burst, or an empty one, was one packet for the kernel half too.
+            let datagrams = out.bursts.get(before..).unwrap_or_default().iter().map(Burst::count);
+            packets += datagrams.sum::<usize>().max(1);
         }
-        Ok(FramesReceived { packets: out.count() - before + refused, more: count == most })
+        Ok(FramesReceived { packets, more: count == most })
     }
 }
 

@@ -13,6 +13,7 @@ mod enc;
 mod escape;
 mod flows;
 mod foreign;
+mod frame_classes;
 mod gateway;
 mod icmp;
 mod identity;
