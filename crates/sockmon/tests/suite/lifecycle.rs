@@ -93,7 +93,7 @@ fn detach_takes_everything_down() {
     let before = links(&world);
     assert_eq!(plain(&before), 18);
     let done = sockmon::detach(&world.name).unwrap();
-    assert_eq!((done.links, done.maps), (before.len(), 51));
+    assert_eq!((done.links, done.maps), (before.len(), 52));
     assert!(!pins(&world).exists());
     assert!(!sockmon::instances().unwrap().contains(&world.name));
     program.run(&["sendto s 10.99.0.2:9 5"]);
