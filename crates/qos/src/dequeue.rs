@@ -10,9 +10,8 @@
 //! | [`codel`] | controlled delay | RFC 8289 |
 //! | [`cobalt`] | controlled delay, with a probability against floods | the description of CAKE |
 //! | [`dualpi2`] | two queues coupled by one controller | RFC 9332 |
-//! | [`paced`] | no faster than a rate | RFC 2475 section 2.3.3.3 |
 //! | [`per_flow`] | one of these for each flow queue | RFC 8290 section 4.2 |
-//! | [`shaped`] | another dequeueing part, no faster than a rate | |
+//! | [`shaped`] | another dequeueing part, no faster than a rate | RFC 2475 section 2.3.3.3 |
 
 pub mod cobalt;
 pub mod codel;
@@ -20,7 +19,6 @@ mod control_law;
 pub mod dual_queue;
 pub mod dualpi2;
 pub mod give;
-pub mod paced;
 pub mod per_flow;
 pub mod shaped;
 
@@ -30,6 +28,5 @@ pub use control_law::step;
 pub use dual_queue::DualQueue;
 pub use dualpi2::{Branch, DualPi2, DualPi2Settings};
 pub use give::Give;
-pub use paced::Paced;
 pub use per_flow::PerFlow;
 pub use shaped::Shaped;

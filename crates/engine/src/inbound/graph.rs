@@ -24,6 +24,7 @@ use crate::queued::{
 };
 
 /// The nanoseconds that packets of one source may cost in an association without being authentic, until others go first.
+/// Only an authentic packet gives them back.
 const AUTH_BUDGET: u64 = 2_000_000;
 
 /// The pairs of association and source whose failures are counted apart.
@@ -100,7 +101,7 @@ impl InboundGraph {
         let less = state.graph.aggregates().find("le").filter(|class| state.graph.has(*class));
         let lowest = less.unwrap_or_else(|| state.graph.classify(&unmarked));
         let demotion = Demotion::Aggregate(lowest);
-        let budget = AuthBudget::new(AUTH_BUDGET, demotion, PAIRS, seed.rotate_left(41));
+        let budget = AuthBudget::new(0, AUTH_BUDGET, demotion, PAIRS, seed.rotate_left(41));
         Ok(InboundGraph {
             state,
             budget: budget.map_err(|_| GraphError::Direction)?,
@@ -181,13 +182,13 @@ impl InboundGraph {
             ..qos::Meta::default()
         };
         if self.state.has_reserved()
-            && !self.budget.is_demoted(meta.association, meta.user)
+            && !self.budget.is_demoted(meta.association, meta.user, now)
             && let Some(outer) = outer_name(config, name.dst, name.spi)
             && let (Reserved::Within, class) = self.state.ask_reserved(now, &meta.amount, None, Some(&outer))
         {
             meta.aggregate = class;
         }
-        self.demote(&mut meta);
+        self.demote(&mut meta, now);
         (meta.suite, _) = self.state.served(config.suite, meta.aggregate);
         meta.amount.ns = self.state.graph.expected(meta.suite, Direction::Inbound, &meta.amount);
         meta
@@ -202,7 +203,8 @@ impl InboundGraph {
         now: Time,
         lengths: impl Iterator<Item = u64>,
     ) -> Option<usize> {
-        if !self.state.has_reserved() || self.budget.is_demoted(name.spi, self.state.hash.source(name.src)) {
+        let source = self.state.hash.source(name.src);
+        if !self.state.has_reserved() || self.budget.is_demoted(name.spi, source, now) {
             return None;
         }
         self.state.within_reserved(now, &outer_name(sa.config(), name.dst, name.spi)?, lengths)
@@ -214,8 +216,8 @@ impl InboundGraph {
     }
 
     /// Take a source that used its budget up out of its class. Nothing that it writes into its header helps.
-    pub(super) fn demote(&self, meta: &mut qos::Meta) {
-        if self.budget.is_demoted(meta.association, meta.user) {
+    pub(super) fn demote(&self, meta: &mut qos::Meta, now: Time) {
+        if self.budget.is_demoted(meta.association, meta.user, now) {
             meta.aggregate = self.lowest;
             meta.dscp = [0, 0];
         }

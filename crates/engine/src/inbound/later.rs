@@ -294,7 +294,7 @@ impl Stages {
                 queues.state.answer(&flight, spent, &context);
                 queues.flights.recycle(flight.jobs);
             }
-            self.charge(&name, &meta, meta.amount, before);
+            self.charge(&name, &meta, meta.amount, before, now);
             if is_behind {
                 self.deliver(cx, &mut own);
                 self.offer_opened((name, &meta), from, now, own, cx, delivery);

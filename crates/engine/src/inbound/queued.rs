@@ -424,7 +424,7 @@ impl Stages {
             return;
         };
         let mut meta = before;
-        queues.demote(&mut meta);
+        queues.demote(&mut meta, now);
         if !queues.state.graph.has(meta.aggregate) {
             meta.aggregate = queues.state.graph.classify(&meta);
         }

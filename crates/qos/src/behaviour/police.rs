@@ -16,6 +16,8 @@ pub enum Excess {
     Aggregate(AggregateId),
     /// The packet is marked as having met congestion where it can be, and dropped where not.
     Mark,
+    /// The packet leaves with this DSCP in its outer header, as a marker writes it (RFC 2475 section 2.3.3.2).
+    Remark(u8),
 }
 
 /// A policer with one token bucket.
@@ -45,6 +47,7 @@ impl Excess {
             Excess::Aggregate(aggregate) => entry.meta.aggregate = aggregate,
             Excess::Mark if entry.meta.is_ecn_capable() => entry.verdict = Verdict::Mark,
             Excess::Mark => entry.verdict = Verdict::Drop(Cause::Policed),
+            Excess::Remark(dscp) => (entry.meta.dscp[0], entry.meta.is_marked) = (dscp, true),
         }
     }
 }
@@ -61,7 +64,8 @@ impl Behaviour for Police {
     fn about(&self) -> About {
         let (rate, burst, unit) = (self.bucket.rate(), self.bucket.size(), unit(self.measure));
         let excess = self.excess;
-        About { kind: "police", settings: format!("{rate} {unit}/s, burst {burst}, excess {excess:?}") }
+        let kind = if matches!(excess, Excess::Remark(_)) { "police-and-mark" } else { "police" };
+        About { kind, settings: format!("{rate} {unit}/s, burst {burst}, excess {excess:?}") }
     }
 }
 

@@ -52,7 +52,7 @@ pub enum Form {
     Length,
     /// The name of a class.
     Class,
-    /// The name of a class, or `drop`.
+    /// The name of a class, one of [`EXCESS`], or a table with the DSCP to mark with.
     Excess,
     /// The name of an uplink.
     Uplink,
@@ -91,6 +91,8 @@ pub enum Value {
     Word(String),
     /// A list of DSCPs.
     Dscp(Vec<u8>),
+    /// What is beyond a rate is marked with this DSCP.
+    Mark(u8),
     /// A curve of early drops.
     Curve(Curve),
     /// A list of user profiles.
@@ -215,6 +217,20 @@ impl Component {
         }
     }
 
+    /// The class that what is beyond the rate of a policer goes to.
+    pub fn excess_class(&self) -> Option<&str> {
+        self.word("excess").filter(|word| !EXCESS.contains(word))
+    }
+
+    /// Whether nothing beyond the rate of a policer stays in its class.
+    pub fn takes_excess_out(&self) -> bool {
+        match self.get("excess").map(|excess| &excess.value) {
+            None => true,
+            Some(Value::Word(word)) => word == "drop" || !EXCESS.contains(&word.as_str()),
+            Some(_) => false,
+        }
+    }
+
     /// The profiles of users.
     pub fn profiles(&self) -> &[Profile] {
         match self.get("profiles").map(|profiles| &profiles.value) {
@@ -297,6 +313,9 @@ macro_rules! kinds {
     };
 }
 
+/// What becomes of packets beyond the rate of a policer that go to no other class: they are dropped, get a colour, or are
+/// marked as having met congestion (RFC 3168), where they can be, and dropped else.
+pub const EXCESS: &[&str] = &["drop", "yellow", "red", "ecn"];
 /// The ways to tell users apart.
 pub const USERS: &[&str] = &["association", "peer", "source", "application", "uid"];
 const AWARE: SettingRow = may("aware", Form::Flag);
@@ -321,9 +340,12 @@ kinds! {
     /// The two rate three colour marker for agreed excess rates (RFC 4115).
     Rfc4115, "rfc4115", Behaviour, [must("class", Form::Class), must("cir", Form::Rate), must("cbs", Form::Burst),
         must("eir", Form::Rate), must("ebs", Form::Burst), AWARE];
+    /// The colour that a packet comes with: the drop precedence that its DSCP tells (RFC 2597), for meters with `aware`.
+    Precolour, "precolour", Behaviour, [must("class", Form::Class), may("header", Form::Word(&["outer", "inner"])),
+        may("other", Form::Word(&["green", "yellow", "red"]))];
     /// The marker: it writes a DSCP, one for all or one for each colour.
     Marker, "mark", Behaviour, [must("class", Form::Class), must("dscp", Form::Dscp)];
-    /// The policer: what is beyond the rate is dropped, or goes to another class.
+    /// The policer: what is beyond the rate is dropped, goes to another class, gets a colour, or is marked.
     Police, "police", Behaviour, [must("class", Form::Class), must("rate", Form::Rate), must("burst", Form::Burst),
         may("excess", Form::Excess)];
     /// The dropper behind a meter: packets of a colour, and of worse ones, are dropped.

@@ -265,6 +265,7 @@ fn show(value: &Value) -> String {
         Value::Share(n) => quote(&show_share(*n)),
         Value::Word(word) => quote(word),
         Value::Dscp(values) => dscps(values),
+        Value::Mark(value) => format!("{{ mark = {} }}", dscp(*value)),
         Value::Curve(curve) => {
             let most = quote(&show_share(curve.most));
             format!("{{ low = {}, high = {}, most = {most} }}", show(&curve.low), show(&curve.high))

@@ -271,11 +271,13 @@ impl<T: 'static> Graph<T> {
         }
     }
 
-    /// Whether a component can note another DSCP for a header: a marker, or one from outside.
+    /// Whether a component can note another DSCP for a header: a marker, a policer that marks, or one from outside.
     pub fn marks(&self) -> bool {
         let hooks = self.slots.iter().flat_map(|slot| [&slot.before, &slot.behind]);
         let chains = hooks.chain([&self.before_units]).chain(self.queues.iter().map(|queues| &queues.behind));
-        chains.flat_map(Chain::about).any(|about| matches!(about.kind, "mark" | "foreign"))
+        chains
+            .flat_map(Chain::about)
+            .any(|about| matches!(about.kind, "mark" | "police-and-mark" | "foreign"))
     }
 
     /// Offer a packet to the queue that the point belongs to. It is queued, or in the list of those that ended.
@@ -353,11 +355,11 @@ impl<T: 'static> Graph<T> {
     }
 
     /// A packet failed to authenticate and has cost this much. The answer is whether its pair is demoted now.
-    pub fn charge_failed(&mut self, association: u32, source: u32, ns: u64) -> bool {
+    pub fn charge_failed(&mut self, association: u32, source: u32, ns: u64, now: Time) -> bool {
         let mut is_demoted = false;
         for slot in &mut self.slots {
             for budget in slot.before.budgets() {
-                is_demoted |= budget.charge(association, source, ns);
+                is_demoted |= budget.charge(association, source, ns, now);
             }
         }
         is_demoted

@@ -9,10 +9,10 @@ use qos::behaviour::trtcm::TrTcmSettings;
 use qos::behaviour::trtcm4115::TrTcm4115Settings;
 use qos::behaviour::{
     AggregateLimit, AggregateSet, AuthBudget, Classifier, Codepoints, Demotion, Excess, Field, Headers,
-    Marker, Mode, Only, Police, Precolour, Profile, Rule, Shape, SrTcm, Target, TrTcm, TrTcm4115, UserLimit,
-    Users,
+    Marker, Mode, Only, Pacer, Police, Precolour, Profile, Rule, Shape, SrTcm, Target, TrTcm, TrTcm4115,
+    UserLimit, Users,
 };
-use qos::dequeue::{Cobalt, Codel, CodelSettings, DualPi2, DualPi2Settings, DualQueue, Give, Paced};
+use qos::dequeue::{Cobalt, Codel, CodelSettings, DualPi2, DualPi2Settings, DualQueue, Give, Shaped};
 use qos::red::{Curve, Red, RedSettings};
 use qos::store::FlowBy;
 use qos::{
@@ -61,8 +61,8 @@ fn behaviours() -> Vec<Box<dyn Behaviour>> {
     let limit = UserLimit { rate: 100_000, burst: 5000, measure, excess: Excess::Drop };
     let everybody = Profile { limit: Some(limit), ..Profile::default() };
     let users = Users::new(64, 7, FlowBy::User, everybody, &[]).unwrap();
-    let mut budget = AuthBudget::new(0, Demotion::Recolour(Colour::Yellow), 64, 7).unwrap();
-    budget.charge(1, 1, 1);
+    let mut budget = AuthBudget::new(1000, 0, Demotion::Recolour(Colour::Yellow), 64, 7).unwrap();
+    budget.charge(1, 1, 1, Time(0));
     let limit = Limit { packets: 100, ..Limit::NONE };
     let only = AggregateSet::of(&[AggregateId(1)]);
     vec![
@@ -90,7 +90,7 @@ fn no_packet_allocates() {
     let shape = ShapeSettings { rate: 1_000_000, burst: 5000, overhead: 38, limit_ns: SECOND };
     let mut parts: Vec<Box<dyn Dequeue>> = vec![
         Box::new(Give),
-        Box::new(Paced::new(shape).unwrap()),
+        Box::new(Shaped::new(Pacer::new(shape).unwrap(), Box::new(Give))),
         Box::new(Codel::new(CodelSettings::default()).unwrap()),
         Box::new(Cobalt::new(CodelSettings::default()).unwrap()),
     ];

@@ -394,6 +394,7 @@ fn every_kind_of_component_of_the_issue_is_there() {
             "srtcm",
             "trtcm",
             "rfc4115",
+            "precolour",
             "mark",
             "police",
             "drop_colour",

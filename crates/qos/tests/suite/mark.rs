@@ -2,9 +2,11 @@
 
 use qos::behaviour::dscp::{EF, assured, assured_of};
 use qos::behaviour::{Codepoints, Headers, Marker, Precolour, SettingsError};
+use qos::graph::print;
 use qos::{AggregateId, Colour, Meta};
 
 use crate::common::{at, leaves_dropped_alone, packet, run};
+use crate::running::{US, Works, described, graph, house, of_dscp};
 
 /// The table of RFC 2597 section 6, in its own bits: a row for each drop precedence.
 const TABLE: [(Colour, [u8; 4]); 3] = [
@@ -68,4 +70,25 @@ fn the_colour_of_a_codepoint_is_its_drop_precedence() {
     assert_eq!(colour(true, [10, 14]), Colour::Red);
     assert_eq!(colour(false, [36, 14]), Colour::Yellow);
     assert_eq!(colour(false, [EF, 14]), Colour::Yellow);
+}
+
+#[test]
+fn a_graph_reads_the_colour_that_a_packet_comes_with() {
+    let colour = |settings: &str, dscp: [u8; 2]| {
+        let text = include_str!("../data/broken/auth-budget-outbound.toml");
+        let budget = "{ kind = \"auth_budget\", rate = \"5%\", burst = \"1ms\" }";
+        let text = text.replace(budget, &format!("{{ kind = \"precolour\", class = \"rest\"{settings} }}"));
+        let text = text.replace("direction = \"out\"\n", "");
+        let printed = print(&described(&text, &house(US)));
+        assert!(printed.contains(&format!("kind = \"precolour\", class = \"rest\"{settings}")), "{printed}");
+        let mut works = Works::new(graph(&printed, &house(US)));
+        works.offer(0, Meta { dscp, ..of_dscp(0, US) });
+        works.drain();
+        works.left[0].1.colour
+    };
+    // AF12 outside, AF13 inside, and no codepoint of AF.
+    assert_eq!(colour("", [12, 14]), Colour::Yellow);
+    assert_eq!(colour(", header = \"inner\"", [12, 14]), Colour::Red);
+    assert_eq!(colour("", [0, 14]), Colour::Green);
+    assert_eq!(colour(", other = \"red\"", [0, 14]), Colour::Red);
 }

@@ -1,10 +1,14 @@
 //! Policers and limits: what exceeds a token bucket, a colour or an amount under way.
 
+use qos::Direction;
 use qos::behaviour::police::DropColour;
 use qos::behaviour::{AggregateLimit, Excess, Police, SettingsError};
+use qos::bound::bounds;
+use qos::graph::print;
 use qos::{AggregateId, Amount, Behaviour, Cause, Colour, Limit, Measure, Meta, Verdict};
 
 use crate::common::{SECOND, at, entry, leaves_dropped_alone, packet, run};
+use crate::running::{US, Works, described, graph, house, of_dscp};
 
 fn police(rate: u64, burst: u64, excess: Excess) -> Police {
     Police::new(rate, burst, Measure::Octets, excess).unwrap()
@@ -114,4 +118,76 @@ fn a_limit_counts_in_each_measure() {
         assert_eq!(run(&mut component, &at(0), packet(100)).verdict, Verdict::Pass);
         assert_eq!(run(&mut component, &at(0), packet(100)).verdict, Verdict::Drop(Cause::QueueFull));
     }
+}
+
+/// A graph whose one class has this policer, with what it makes of two packets of which the second is beyond the rate.
+fn second_of_two(excess: &str, ecn: u8) -> (Meta, Vec<Cause>) {
+    let police = format!("police = {{ rate = \"8kbit\", burst = \"1500B\", excess = {excess} }}");
+    let text =
+        format!("[class.af]\nmatch = [{{ dscp = \"AF11\" }}]\n{police}\n[class.rest]\nmatch = \"rest\"\n");
+    let mut works = Works::new(graph(&text, &house(US)));
+    for ticket in 0..2 {
+        works.offer(ticket, Meta { ecn, ..of_dscp(10, US) });
+    }
+    works.drain();
+    let last = works.left.iter().find(|(ticket, _)| *ticket == 1).map(|(_, meta)| *meta);
+    (last.unwrap_or_default(), works.ended.iter().map(|ended| ended.cause).collect())
+}
+
+#[test]
+fn a_graph_says_what_becomes_of_the_excess() {
+    assert_eq!(second_of_two("\"drop\"", 0).1, [Cause::Policed]);
+    assert_eq!(second_of_two("\"yellow\"", 0).0.colour, Colour::Yellow);
+    assert_eq!(second_of_two("\"red\"", 0).0.colour, Colour::Red);
+    let (marked, ended) = second_of_two("{ mark = \"AF12\" }", 0);
+    assert_eq!((marked.dscp, marked.is_marked, ended.len()), ([12, 10], true, 0));
+    let (unmarked, _) = second_of_two("\"red\"", 0);
+    assert!(!unmarked.is_marked);
+    // What can be told of congestion is told, and the rest is dropped.
+    let (told, ended) = second_of_two("\"ecn\"", 2);
+    assert_eq!((told.ecn, ended.len()), (3, 0));
+    assert_eq!(second_of_two("\"ecn\"", 0).1, [Cause::Policed]);
+    let moved = second_of_two("\"rest\"", 0).0.aggregate;
+    assert_ne!(moved, second_of_two("\"red\"", 0).0.aggregate);
+}
+
+#[test]
+fn a_policer_that_marks_is_a_marker_to_the_engine() {
+    let marks = |excess: &str| {
+        let police = format!("police = {{ rate = \"8kbit\", burst = \"1500B\", excess = {excess} }}");
+        let text = format!(
+            "[class.af]\nmatch = [{{ dscp = \"AF11\" }}]\n{police}\n[class.rest]\nmatch = \"rest\"\n"
+        );
+        graph(&text, &house(US)).marks()
+    };
+    assert_eq!([marks("\"red\""), marks("{ mark = \"AF12\" }")], [false, true]);
+}
+
+#[test]
+fn what_is_written_of_the_excess_is_printed_as_it_was() {
+    for excess in
+        ["\"drop\"", "\"yellow\"", "\"red\"", "\"ecn\"", "\"rest\"", "{ mark = \"AF12\" }", "{ mark = 63 }"]
+    {
+        let police = format!("police = {{ rate = \"8kbit\", burst = \"1500B\", excess = {excess} }}");
+        let text = format!(
+            "[class.af]\nmatch = [{{ dscp = \"AF11\" }}]\n{police}\n[class.rest]\nmatch = \"rest\"\n"
+        );
+        let printed = print(&described(&text, &house(US)));
+        assert!(printed.contains(&format!("excess = {excess}")), "{printed}");
+        assert_eq!(print(&described(&printed, &house(US))), printed);
+    }
+}
+
+#[test]
+fn only_a_policer_that_takes_the_excess_out_bounds_its_class() {
+    let arrival = |excess: &str| {
+        let police = format!("police = {{ rate = \"20%\", burst = \"1ms\", excess = {excess} }}");
+        let text = format!(
+            "[class.af]\nmatch = [{{ dscp = \"AF11\" }}]\n{police}\n[class.rest]\nmatch = \"rest\"\n"
+        );
+        let bounds = bounds(&described(&text, &house(US)), &house(US));
+        bounds.find("af", Direction::Outbound).unwrap().arrival.is_some()
+    };
+    assert!(["\"drop\"", "\"rest\""].into_iter().all(arrival));
+    assert!(!["\"yellow\"", "\"red\"", "\"ecn\"", "{ mark = 12 }"].into_iter().any(arrival));
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use qos::behaviour::shape::{Pacer, ShapeSettings};
 use qos::behaviour::{SettingsError, Shape};
-use qos::dequeue::Paced;
+use qos::dequeue::{Give, Shaped};
 use qos::{Amount, Backlog, Behaviour, Cause, Context, Dequeue, Leave, Meta, Verdict};
 use wire::Time;
 
@@ -11,15 +11,20 @@ use crate::common::{MS, SECOND, at, leaves_dropped_alone, packet, run};
 
 const SETTINGS: ShapeSettings = ShapeSettings { rate: 1_000_000, burst: 0, overhead: 0, limit_ns: SECOND };
 
+/// A queue that gives whatever is next, at a rate.
+fn shaped(settings: ShapeSettings) -> Shaped {
+    Shaped::new(Pacer::new(settings).unwrap(), Box::new(Give))
+}
+
 /// The times at which packets leave that all wait from time 0.
 fn departures(settings: ShapeSettings, sizes: &[u64]) -> Vec<u64> {
-    let mut paced = Paced::new(settings).unwrap();
+    let mut shaped = shaped(settings);
     let mut now = 0;
     let mut times = Vec::new();
     for size in sizes {
         let head = Meta { arrived: Time(now), ..packet(*size) };
         loop {
-            match paced.decide(&head, &Backlog::default(), &at(now)) {
+            match shaped.decide(&head, &Backlog::default(), &at(now)) {
                 Leave::Give => break times.push(now),
                 Leave::Wait(until) => now = until.0,
                 other => panic!("{other:?}"),
@@ -58,14 +63,6 @@ fn parts_of_nanoseconds_are_not_lost() {
 }
 
 #[test]
-fn a_packet_that_waited_beyond_the_limit_ends() {
-    let mut paced = Paced::new(ShapeSettings { limit_ns: 10 * MS, ..SETTINGS }).unwrap();
-    let head = Meta { arrived: Time(MS), ..packet(1000) };
-    assert_eq!(paced.decide(&head, &Backlog::default(), &at(11 * MS)), Leave::Give);
-    assert_eq!(paced.decide(&head, &Backlog::default(), &at(11 * MS + 1)), Leave::Drop(Cause::ShapedOut));
-}
-
-#[test]
 fn the_behaviour_passes_and_tells_when_the_next_one_is_due() {
     let mut shape = Shape::new(ShapeSettings { limit_ns: 2 * MS, ..SETTINGS }).unwrap();
     assert_eq!(shape.eligible_at(), None);
@@ -81,7 +78,7 @@ fn the_behaviour_passes_and_tells_when_the_next_one_is_due() {
 
 #[test]
 fn a_rate_of_nothing_is_refused() {
-    assert_eq!(Paced::new(ShapeSettings { rate: 0, ..SETTINGS }).unwrap_err(), SettingsError::NoRate);
+    assert_eq!(Pacer::new(ShapeSettings { rate: 0, ..SETTINGS }).unwrap_err(), SettingsError::NoRate);
 }
 
 proptest! {
@@ -118,11 +115,11 @@ proptest! {
         packets in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u64>()), 1..30),
     ) {
         let settings = ShapeSettings { rate, burst, overhead, limit_ns: u64::MAX };
-        let (mut paced, mut shape) = (Paced::new(settings).unwrap(), Shape::new(settings).unwrap());
+        let (mut shaped, mut shape) = (shaped(settings), Shape::new(settings).unwrap());
         for (now, packets, octets) in packets {
             let meta = Meta { amount: Amount { packets, octets, ns: 0 }, ..Meta::default() };
             let context = Context { now: Time(now), random: 0 };
-            paced.decide(&meta, &Backlog::default(), &context);
+            shaped.decide(&meta, &Backlog::default(), &context);
             run(&mut shape, &context, meta);
             shape.eligible_at();
         }

@@ -131,7 +131,7 @@ impl Stages {
         }
         if !self.depart(unit, job, name, &done) {
             self.pass(&done);
-            self.charge(&name, &meta, budget, before);
+            self.charge(&name, &meta, budget, before, now);
         }
         if let Some(burst) = rest {
             let held = WaitingEntry { name, waiting: Waiting::Burst(burst) };
@@ -182,7 +182,7 @@ impl Stages {
             // Nothing behind cryptography waits for it.
             Waiting::Opened(opened) => return self.hand_out(opened, cx, delivery),
         }
-        self.charge(&name, &meta, budget, before);
+        self.charge(&name, &meta, budget, before, now);
     }
 
     /// Open a packet whose turn it is. Its outer headers were checked when it came.
@@ -299,17 +299,18 @@ impl Stages {
         meta: &qos::Meta,
         done: Amount,
         before: Progress,
+        now: Time,
     ) {
-        let now = Progress::of(self.sad.find(Spi(name.spi), name.src, name.dst));
+        let after = Progress::of(self.sad.find(Spi(name.spi), name.src, name.dst));
         let Some(queues) = &mut self.queues else { return };
-        let forged = now.forged.saturating_sub(before.forged);
+        let forged = after.forged.saturating_sub(before.forged);
         if forged > 0 {
             let each = meta.amount.ns.max(done.ns) / meta.amount.packets.max(1);
             let cost = each.max(1).saturating_mul(forged);
-            queues.budget.charge(meta.association, meta.user, cost);
-            queues.state.graph.charge_failed(meta.association, meta.user, cost);
+            queues.budget.charge(meta.association, meta.user, cost, now);
+            queues.state.graph.charge_failed(meta.association, meta.user, cost, now);
         }
-        if now.authentic > before.authentic {
+        if after.authentic > before.authentic {
             queues.budget.authentic(meta.association, meta.user);
             queues.state.graph.authentic(meta.association, meta.user);
         }

@@ -13,7 +13,7 @@ use crate::behaviour::trtcm::TrTcmSettings;
 use crate::behaviour::trtcm4115::TrTcm4115Settings;
 use crate::behaviour::{
     AggregateLimit, AggregateSet, AuthBudget, Classifier, DropColour, Excess, Marker, Mode, Only, Pacer,
-    Police, Precedence, Profile, SettingsError, SrTcm, TrTcm, TrTcm4115, UserLimit, Users,
+    Police, Precedence, Precolour, Profile, SettingsError, SrTcm, TrTcm, TrTcm4115, UserLimit, Users,
 };
 use crate::component::Behaviour;
 use crate::store::FlowBy;
@@ -30,6 +30,7 @@ const MAKES: &[(Kind, Make)] = &[
     (Kind::Srtcm, |build, part| build.srtcm(part)),
     (Kind::Trtcm, |build, part| build.trtcm(part)),
     (Kind::Rfc4115, |build, part| build.rfc4115(part)),
+    (Kind::Precolour, |build, part| build.precolour(part)),
     (Kind::Marker, |build, part| build.marker(part)),
     (Kind::Police, |build, part| build.police(part)),
     (Kind::DropColour, |build, part| build.drop_colour(part)),
@@ -90,6 +91,12 @@ impl Build<'_> {
         Ok(vec![self.only(component, meter)])
     }
 
+    fn precolour(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
+        let is_inner = component.word("header") == Some("inner");
+        let other = component.word("other").map_or(Colour::Green, colour);
+        Ok(vec![self.only(component, Precolour::new(is_inner, other))])
+    }
+
     fn marker(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
         let codepoints = match component.get("dscp").map(|dscp| &dscp.value) {
             Some(Value::Dscp(list)) => match list.as_slice() {
@@ -104,9 +111,15 @@ impl Build<'_> {
 
     fn police(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
         let (rate, measure) = rate(component, "rate");
-        let excess = match component.word("excess") {
-            None | Some("drop") => Excess::Drop,
-            Some(class) => Excess::Aggregate(self.class(class)),
+        let excess = match component.get("excess").map(|excess| &excess.value) {
+            Some(Value::Mark(dscp)) => Excess::Remark(*dscp),
+            Some(Value::Word(word)) => match word.as_str() {
+                "drop" => Excess::Drop,
+                "ecn" => Excess::Mark,
+                "yellow" | "red" => Excess::Recolour(colour(word)),
+                class => Excess::Aggregate(self.class(class)),
+            },
+            _ => Excess::Drop,
         };
         let police = Police::new(rate, number(component, "burst"), measure, excess)?;
         Ok(vec![self.only(component, police)])
@@ -173,7 +186,9 @@ impl Build<'_> {
             Some(class) => Demotion::Aggregate(self.class(class)),
             None => Demotion::Recolour(Colour::Red),
         };
-        let budget = AuthBudget::new(number(component, "burst"), demotion, ROOM, self.seed)?;
+        // A share in parts per million of a processor is so many microseconds a second.
+        let rate = number(component, "rate").saturating_mul(1_000);
+        let budget = AuthBudget::new(rate, number(component, "burst"), demotion, ROOM, self.seed)?;
         Ok(vec![Link::Budget(budget)])
     }
 
@@ -210,6 +225,14 @@ impl Build<'_> {
 
 fn link(behaviour: impl Behaviour + 'static) -> Link {
     Link::Any(Box::new(behaviour))
+}
+
+fn colour(word: &str) -> Colour {
+    match word {
+        "yellow" => Colour::Yellow,
+        "red" => Colour::Red,
+        _ => Colour::Green,
+    }
 }
 
 fn mode(component: &Component) -> Mode {

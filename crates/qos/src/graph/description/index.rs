@@ -146,11 +146,14 @@ impl Description {
 
     /// The policer that bounds what a class asks for behind the point of order `before`: the last one in front of it.
     ///
-    /// There is none if packets of another class join behind it, as the excess of that class or by a profile of users.
+    /// One that gives its excess a colour or a mark bounds nothing. There is none if packets of another class join behind it, as the excess of that class or by a profile of users.
     pub fn bounding_policer(&self, class: &str, direction: Direction, before: u8) -> Option<&Component> {
         let chain = self.chain(direction);
         let is_policer = |(at, part): &(HookPoint, &Component)| {
-            at.order() < before && part.kind.value == Kind::Police && part.word("class") == Some(class)
+            at.order() < before
+                && part.kind.value == Kind::Police
+                && part.word("class") == Some(class)
+                && part.takes_excess_out()
         };
         let place = chain.iter().rposition(is_policer)?;
         let (_, policer) = chain.get(place)?;
@@ -161,7 +164,7 @@ impl Description {
                     profiles.iter().flat_map(Profile::classes).any(|to| to.value == class)
                 }
                 _ => {
-                    part.word("excess") == Some(class) || part.names("ports").any(|port| port.value == class)
+                    part.excess_class() == Some(class) || part.names("ports").any(|port| port.value == class)
                 }
             };
             moves && part.word("class") != Some(class)

@@ -144,7 +144,7 @@ fn excess(description: &Description, faults: &mut Faults) {
         for class in &description.classes {
             let mut names = vec![class.name.value.as_str()];
             while let Some(policer) = names.last().and_then(|name| description.policer(name, direction)) {
-                let Some(next) = policer.word("excess").filter(|next| *next != "drop") else { break };
+                let Some(next) = policer.excess_class() else { break };
                 if let Some(place) = names.iter().position(|name| *name == next) {
                     if place == 0 {
                         names.push(next);

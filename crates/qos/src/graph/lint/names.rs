@@ -3,7 +3,7 @@
 use super::super::description::{Description, Name};
 use super::super::fault::{Code, meant};
 use super::super::house::House;
-use super::super::kinds::{Component, Form, Profile, Value};
+use super::super::kinds::{Component, EXCESS, Form, Profile, Value};
 use super::super::peers::{self, Peers};
 use super::super::rules::Field;
 use super::faults::Faults;
@@ -131,9 +131,15 @@ impl Look<'_> {
         for setting in &component.settings {
             let form = component.kind.value.settings().iter().find(|row| row.name == setting.name);
             match (&setting.value.value, form.map(|row| row.form)) {
-                (Value::Word(word), Some(Form::Class | Form::Excess))
-                    if word != "drop" || form.map(|row| row.form) == Some(Form::Class) =>
-                {
+                (Value::Word(word), Some(Form::Excess)) if EXCESS.contains(&word.as_str()) => {
+                    if self.description.find_class(word).is_some() {
+                        let message =
+                            format!("`excess = \"{word}\"` names no class, though there is a class `{word}`");
+                        let remedy = "give the class another name";
+                        faults.add(&setting.value.span, Code::UnknownWord, message, remedy);
+                    }
+                }
+                (Value::Word(word), Some(Form::Class | Form::Excess)) => {
                     self.class(&Name::at(word.clone(), setting.value.span.clone()), faults);
                 }
                 (Value::Word(word), Some(Form::Uplink)) => {

@@ -202,6 +202,12 @@ fn unpoliced(
     direction: Direction,
     starves: &str,
 ) -> (String, &'static str) {
+    if description.policer(class, direction).is_some_and(|policer| !policer.takes_excess_out()) {
+        let message = format!(
+            "the class `{class}` has strict priority, and what is beyond its policer stays in it: it can starve `{starves}`"
+        );
+        return (message, "write excess = \"drop\", or the name of a class without priority");
+    }
     if description.policer(class, direction).is_some() {
         let message = format!(
             "the class `{class}` has strict priority, and its policer does not bound it: it can starve `{starves}`"

@@ -13,6 +13,7 @@ use super::{Node, Reader};
 const CURVE: &[&str] = &["low", "high", "most"];
 const PROFILE: &[&str] = &["name", "users", "weight", "limit", "class"];
 const USER_LIMIT: &[&str] = &["rate", "burst", "excess"];
+const EXCESS_MARK: &[&str] = &["mark"];
 const LIMITS: &[&str] = &["packets", "octets", "time"];
 
 impl Reader {
@@ -117,6 +118,13 @@ impl Reader {
                 _ => into(self.measure(value, what, OCTETS)?, Value::Octets),
             },
             Form::Length => self.length(value, what)?,
+            Form::Excess if value.get_ref().as_table().is_some() => {
+                let table = self.maybe_table(Some(value), what)?;
+                self.keys(table, EXCESS_MARK, &format!("in `{what}`"));
+                let span = self.of(value);
+                let dscp = self.required(table, "mark", &format!("`{what}`"), &span, "\"AF12\"")?;
+                Spanned::at(Value::Mark(self.dscp(dscp, "mark")?), span)
+            }
             Form::Class | Form::Excess | Form::Uplink | Form::Library => {
                 let name = self.text(value, what)?;
                 Spanned::at(Value::Word(name.value), name.span)
