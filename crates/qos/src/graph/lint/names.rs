@@ -6,6 +6,7 @@ use super::super::house::House;
 use super::super::kinds::{Component, EXCESS, Form, Profile, Value};
 use super::super::peers::{self, Peers};
 use super::super::rules::Field;
+use super::super::spanned::Span;
 use super::faults::Faults;
 
 /// The most classes in a graph.
@@ -126,18 +127,21 @@ impl Look<'_> {
         self.one(name, "scheduler or queue", schedulers.chain(queues), faults);
     }
 
+    /// A word of `excess` that is no class: a class of that name would be mistaken for it.
+    fn excess_word(&self, word: &str, span: Span, faults: &mut Faults) {
+        if self.description.find_class(word).is_some() {
+            let message = format!("`excess = \"{word}\"` names no class, though there is a class `{word}`");
+            faults.add(&span, Code::UnknownWord, message, "give the class another name");
+        }
+    }
+
     /// The names in the settings of a component.
     fn component(&self, component: &Component, faults: &mut Faults) {
         for setting in &component.settings {
             let form = component.kind.value.settings().iter().find(|row| row.name == setting.name);
             match (&setting.value.value, form.map(|row| row.form)) {
                 (Value::Word(word), Some(Form::Excess)) if EXCESS.contains(&word.as_str()) => {
-                    if self.description.find_class(word).is_some() {
-                        let message =
-                            format!("`excess = \"{word}\"` names no class, though there is a class `{word}`");
-                        let remedy = "give the class another name";
-                        faults.add(&setting.value.span, Code::UnknownWord, message, remedy);
-                    }
+                    self.excess_word(word, setting.value.span.clone(), faults);
                 }
                 (Value::Word(word), Some(Form::Class | Form::Excess)) => {
                     self.class(&Name::at(word.clone(), setting.value.span.clone()), faults);
