@@ -18,8 +18,8 @@ pub(crate) struct Fanout(u32);
 const FLAGS: u32 = PACKET_FANOUT_EBPF | PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
 
 impl Fanout {
-    /// A group that this socket is the first of. What the program (socket filter) answers, modulo the number of sockets, is
-    /// the place in the group of the socket that hears a frame.
+    /// A group that this socket is the first of. What the program (socket filter) answers, modulo the number of sockets,
+    /// is the place in the group of the socket that hears a frame.
     ///
     /// # Errors
     /// The kernel's.
@@ -32,8 +32,8 @@ impl Fanout {
         Ok(Fanout(have.cast_unsigned() & 0xffff))
     }
 
-    /// Put a socket of the same device into the group, behind those that are in it. If the device goes down and comes back,
-    /// the kernel puts them in again in the order in which they were made.
+    /// Put a socket of the same device into the group, behind those that are in it. If the device goes down and comes
+    /// back, the kernel puts them in again in the order in which they were made.
     ///
     /// # Errors
     /// The kernel's.

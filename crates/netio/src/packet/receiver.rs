@@ -94,8 +94,8 @@ fn open(device: &FrameDevice, port: u16, is_deaf: bool) -> Result<Socket> {
 }
 
 impl FrameReceiver {
-    /// Open sockets for what may be outer packets, one for each of so many queues, with ESP in UDP to `port` (CAP_NET_RAW).
-    /// The first one hears everything until [`FrameReceiver::choose_by`].
+    /// Open sockets for what may be outer packets, one for each of so many queues, with ESP in UDP to `port`
+    /// (CAP_NET_RAW). The first one hears everything until [`FrameReceiver::choose_by`].
     ///
     /// # Errors
     /// If the kernel does not let us.
@@ -113,8 +113,8 @@ impl FrameReceiver {
         FrameReceiver { source: Source::Xdp(Box::new(xdp)), port, slots: Vec::new(), lost: 0 }
     }
 
-    /// Let a BPF program (socket filter) choose the queue of each frame: 0 is for none, and the queues follow. It knows what
-    /// is no outer packet; sockets of AF_XDP have a program of their own.
+    /// Let a BPF program (socket filter) choose the queue of each frame: 0 is for none, and the queues follow. It knows
+    /// what is no outer packet; sockets of AF_XDP have a program of their own.
     ///
     /// # Errors
     /// The kernel's.

@@ -298,3 +298,27 @@ fn full_rx_rings_of_af_xdp_leave_chunks_for_another_class() {
     assert_eq!(alice.take(200 + 4 * ring), [200, ring, ring, ring, ring, 0]);
     assert_eq!(alice.frames.lost() as usize, 4 * (1100 - ring));
 }
+
+#[test]
+fn packet_sockets_keep_their_places_when_the_device_comes_back() {
+    let mut alice = Receiver::new("frame-down", FrameKind::Packet, split([100; 3]), 3);
+    alice.associate(0x8001, URGENT);
+    alice.associate(0x8002, BULK);
+    alice.world.alice.sh("ip link set up0 down; ip link set up0 up");
+    // Each socket says once that the device was down.
+    let mut pool = Pool::new(70_000 + eth::HEADER_LEN, 0, 16);
+    for queue in 0..3 {
+        let error = alice.frames.recv_of(
+            (queue, 1),
+            clock::monotonic(),
+            &mut pool,
+            &mut Frames::default(),
+            &mut |_| {},
+        );
+        assert_eq!(error.unwrap_err().raw_os_error(), Some(libc::ENETDOWN));
+    }
+    for (spi, expected) in [(0x8001, [1, 0, 0]), (0x8002, [0, 1, 0]), (0x8003, [0, 0, 1])] {
+        send(&alice.world, false, 0, vec![esp(spi)]);
+        assert_eq!(alice.take(1), expected, "{spi:x}");
+    }
+}
