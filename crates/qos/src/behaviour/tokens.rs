@@ -46,12 +46,14 @@ pub struct TokenBucket {
     clock: TokenClock,
     size: u64,
     tokens: u64,
+    /// Tokens that were taken beyond what a full bucket holds, and come before the next one.
+    debt: u64,
 }
 
 impl TokenBucket {
     /// A full bucket of this size, filled at this many tokens a second.
     pub const fn new(rate: u64, size: u64) -> TokenBucket {
-        TokenBucket { clock: TokenClock::new(rate), size, tokens: size }
+        TokenBucket { clock: TokenClock::new(rate), size, tokens: size, debt: 0 }
     }
 
     /// The number of tokens a second.
@@ -67,8 +69,24 @@ impl TokenBucket {
     /// The tokens that are in it now.
     pub fn tokens(&mut self, now: Time) -> u64 {
         let ticks = self.clock.advance(now);
-        self.tokens = self.tokens.saturating_add(ticks).min(self.size);
+        let paid = ticks.min(self.debt);
+        self.debt -= paid;
+        self.tokens = self.tokens.saturating_add(ticks - paid).min(self.size);
         self.tokens
+    }
+
+    /// Take this many tokens, or none if there are fewer. A full bucket gives more than it holds, and is filled that much
+    /// later, twice its size at most.
+    ///
+    /// This is for amounts that are guesses: what a packet costs is learned from packets that pass, and with a guess beyond
+    /// the size none would pass and correct it.
+    pub fn take_guess(&mut self, now: Time, wanted: u64) -> bool {
+        if wanted > self.size && self.size > 0 && self.tokens(now) == self.size {
+            self.debt = (wanted - self.size).min(self.size);
+            self.tokens = 0;
+            return true;
+        }
+        self.take(now, wanted)
     }
 
     /// Take this many tokens, or none if there are fewer.

@@ -136,8 +136,12 @@ impl Behaviour for Users {
                     };
                     let User { profile, bucket } = table.claim(u64::from(user), |_| 0, fresh);
                     let profile = &profiles[usize::from(*profile)];
-                    let size = |limit: UserLimit| entry.meta.amount.of(limit.measure);
-                    (profile, profile.limit.is_none_or(|limit| bucket.take(context.now, size(limit))))
+                    let amount = &entry.meta.amount;
+                    let is_within = profile.limit.is_none_or(|limit| match limit.measure {
+                        Measure::Nanoseconds => bucket.take_guess(context.now, amount.ns),
+                        measure => bucket.take(context.now, amount.of(measure)),
+                    });
+                    (profile, is_within)
                 }
             };
             let Meta { weight, aggregate, .. } = &mut entry.meta;

@@ -29,7 +29,8 @@ pub struct KernelShare {
 /// The queues in the kernel in the order in which they are read.
 ///
 /// A graph that describes none for the direction has one for each class, in the order of the classes. Of more than
-/// `most` classes the last ones share a queue. Such a queue has the limit of packets that the queues of its classes
+/// `most` classes the last ones share a queue: first of those that go ahead of no other, so that what goes ahead does not
+/// wait behind a flood in the kernel. Such a queue has the limit of packets that the queues of its classes
 /// have, and at most [`KERNEL_PACKETS`]. A class whose users share it fairly has several, as far as `most` allows: with
 /// one, who sends little would lose there what another floods.
 pub fn kernel_shares(description: &Description, direction: Direction, most: u64) -> Vec<KernelShare> {
@@ -49,16 +50,33 @@ pub fn kernel_shares(description: &Description, direction: Direction, most: u64)
     if !shares.is_empty() {
         return shares;
     }
-    for class in description.classes.iter().filter(|class| class.direction.value.has(direction)) {
+    let roots = description.roots(direction);
+    let urgent: Vec<&str> = roots
+        .iter()
+        .flat_map(|root| description.urgent(&root.name.value))
+        .map(|class| class.value.as_str())
+        .collect();
+    let is_urgent = |name: &str| urgent.contains(&name);
+    let classes = || description.classes.iter().filter(|class| class.direction.value.has(direction));
+    let urgent_ones = classes().filter(|class| is_urgent(&class.name.value)).count() as u64;
+    let others = classes().count() as u64 - urgent_ones;
+    // The queues of those that go ahead, and of the others, which have one at least where there are two.
+    let ahead = urgent_ones.min(most.max(1).saturating_sub(others.min(1)));
+    let mut left = [others.min(most.max(1) - ahead), ahead];
+    let mut lasts: [Option<usize>; 2] = [None; 2];
+    for class in classes() {
         let name = &class.name.value;
         let limit = limit(description, name);
-        if shares.len() as u64 >= most.max(1)
-            && let Some(last) = shares.last_mut()
+        let group = usize::from(is_urgent(name));
+        if (left[group] == 0 || shares.len() as u64 >= most.max(1))
+            && let Some(last) = lasts[group].or(lasts[1 - group]).and_then(|last| shares.get_mut(last))
         {
             last.classes.push(name.clone());
             last.limit = last.limit.max(limit);
             continue;
         }
+        left[group] = left[group].saturating_sub(1);
+        lasts[group] = Some(shares.len());
         shares.push(KernelShare { name: name.clone(), classes: vec![name.clone()], queues: 1, limit });
     }
     let mut spare = most.saturating_sub(shares.len() as u64);
@@ -111,8 +129,12 @@ mod tests {
             share("rest", &["rest"], 1, 512),
         ];
         assert_eq!(shares(&voice, 4), all);
-        let few = share("ef", &["ef", "af4", "rest"], 1, 512);
-        assert_eq!(shares(&voice, 2), [all[0].clone(), few]);
+        // Those that go ahead of others share with those alone, as long as there are two.
+        let (ahead, others) =
+            (share("control", &["control", "ef"], 1, 64), share("af4", &["af4", "rest"], 1, 512));
+        assert_eq!(shares(&voice, 3), [all[0].clone(), all[1].clone(), others.clone()]);
+        assert_eq!(shares(&voice, 2), [ahead, others]);
+        assert_eq!(shares(&voice, 1), [share("control", &["control", "ef", "af4", "rest"], 1, 512)]);
         assert_eq!(shares(&voice, 0), shares(&voice, 1));
     }
 

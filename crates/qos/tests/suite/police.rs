@@ -29,6 +29,24 @@ fn a_burst_passes_and_then_the_rate() {
     assert_eq!(run(&mut police, &at(SECOND), packet(1)).verdict, dropped);
 }
 
+/// What a packet costs is a guess. Where it is beyond the burst, a packet passes each time that the bucket is full, and
+/// pays for it, so that the guess can be corrected.
+#[test]
+fn a_packet_that_is_expected_to_cost_more_than_the_burst_passes_a_full_bucket_and_pays_for_it() {
+    let mut police = Police::new(1_000_000, 1000, Measure::Nanoseconds, Excess::Drop).unwrap();
+    let dear = Meta { amount: Amount { packets: 1, octets: 100, ns: 1500 }, ..packet(100) };
+    let dropped = Verdict::Drop(Cause::Policed);
+    assert_eq!(run(&mut police, &at(0), dear).verdict, Verdict::Pass);
+    // One nanosecond of service comes in a microsecond: 500 are owed, and 1000 fill the bucket again.
+    assert_eq!(run(&mut police, &at(1_499_999), dear).verdict, dropped);
+    assert_eq!(run(&mut police, &at(1_500_000), dear).verdict, Verdict::Pass);
+    let cheap = Meta { amount: Amount { packets: 1, octets: 100, ns: 1 }, ..packet(100) };
+    assert_eq!(run(&mut police, &at(1_999_999), cheap).verdict, dropped);
+    // Nobody guesses octets: such a burst is a fault of the graph.
+    let mut octets = self::police(1000, 99, Excess::Drop);
+    assert_eq!(run(&mut octets, &at(SECOND), packet(100)).verdict, dropped);
+}
+
 #[test]
 fn what_passes_in_any_time_is_within_rate_and_burst() {
     let mut police = police(100_000, 5000, Excess::Drop);
