@@ -41,6 +41,7 @@
 
 pub mod arrival;
 mod committed;
+mod guard;
 pub mod pass;
 pub mod service;
 mod tree;
@@ -53,8 +54,8 @@ use crate::graph::kernel::{KERNEL_PACKETS, kernel_shares};
 use crate::graph::quantity::show_about;
 use arrival::Arrival;
 pub use committed::unproved;
+pub use guard::GUARD_PERIOD;
 use pass::{Pass, at_tree, delay};
-pub use tree::GUARD_PERIOD;
 use tree::{passes, trees};
 use view::{Arrivals, SMALLEST, View};
 

@@ -29,7 +29,8 @@ const PARTS: [Part; 5] = [
 /// The bound of a way's ratio to the unloaded run, for rows with a graph.
 fn bound(row: Row, way: &str, part: &str) -> Target {
     // These rows have no class for expedited forwarding.
-    let graph = !matches!(row.name, "fair" | "figure-1") && matches!(row.kind, Kind::Ravelin(qos) if !qos.is_empty());
+    let graph =
+        !matches!(row.name, "fair" | "figure-1") && matches!(row.kind, Kind::Ravelin(qos) if !qos.is_empty());
     match (graph, way, part) {
         (true, "ef" | "local" | "through" | "past" | "host", "avg") => Target::AtMost(1.2),
         (true, "through" | "past" | "host", "p99") => Target::AtMost(1.2),

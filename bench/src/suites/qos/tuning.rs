@@ -6,15 +6,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use qos::graph::Graph;
 use qos::graph::description::HookPoint;
-use qos::graph::{Graph, check};
 use qos::unit::UnitId;
 use qos::{Amount, Context, Direction, Meta, dispatcher::JobId};
 use wire::Time;
 
-use super::{compiled, described, house};
 use crate::figure::{Figure, Target};
-use crate::suites::FigureFilter;
 
 const OCTETS: u64 = 1000;
 /// What a packet costs at first, in nanoseconds: 80 Mbit/s.
@@ -27,29 +25,27 @@ const PHASE: u64 = 3_000_000_000;
 const SETTLING: u64 = 1_000_000_000;
 
 /// A limit of what may wait, in nanoseconds.
-const LIMIT: &str = "[class.be]\nmatch = \"rest\"\nlimit = { time = \"20ms\" }\n[unit.inline]\nkind = \"inline\"\n";
+const LIMIT: &str =
+    "[class.be]\nmatch = \"rest\"\nlimit = { time = \"20ms\" }\n[unit.inline]\nkind = \"inline\"\n";
 /// A token bucket of the unit's first speed, and a queue that has room.
 const BUCKET: &str = "[class.be]\nmatch = \"rest\"\nlimit = { packets = 60000 }\n\
                       police = { rate = \"80Mbit\", burst = \"20kB\" }\n[unit.inline]\nkind = \"inline\"\n";
 
-/// `qos.self_tuning.{limit,bucket}.SPEED.accepted` and `.wait_ms`.
-pub(super) fn run(figures: &mut FigureFilter<'_>) -> anyhow::Result<()> {
-    let judged = Target::Between(0.95, 1.05);
-    for (name, text, target) in [("limit", LIMIT, judged), ("bucket", BUCKET, Target::Recorded)] {
-        let figure = format!("qos.self_tuning.{name}");
-        if !figures.wants(&figure) {
-            continue;
-        }
-        let description = described(check(text, &house()))?;
-        for (phase, (speed, _)) in measure(compiled(&description)?)?.into_iter().zip(SPEEDS) {
-            let anchor = "what the unit can do; simulated time";
-            let accepted = format!("{figure}.{speed}.accepted");
-            figures.push(Figure::new(accepted, "ratio", &[phase.accepted], anchor, target));
-            let wait = format!("{figure}.{speed}.wait_ms");
-            figures.push(Figure::new(wait, "ms", &[phase.longest], anchor, Target::Recorded));
-        }
+/// The graphs that are compared, and what each is held to.
+pub(super) const ROWS: [(&str, &str, Target); 2] =
+    [("limit", LIMIT, Target::Between(0.95, 1.05)), ("bucket", BUCKET, Target::Recorded)];
+
+/// The figures of a graph: what it lets in by what the unit can do, and the longest wait, for each speed.
+pub(super) fn figures(figure: &str, graph: Graph<u64>, target: Target) -> anyhow::Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for (phase, (speed, _)) in measure(graph)?.into_iter().zip(SPEEDS) {
+        let anchor = "what the unit can do; simulated time";
+        let accepted = format!("{figure}.{speed}.accepted");
+        figures.push(Figure::new(accepted, "ratio", &[phase.accepted], anchor, target));
+        let wait = format!("{figure}.{speed}.wait_ms");
+        figures.push(Figure::new(wait, "ms", &[phase.longest], anchor, Target::Recorded));
     }
-    Ok(())
+    Ok(figures)
 }
 
 /// What was seen at one speed, behind its first second.

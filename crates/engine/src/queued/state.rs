@@ -61,7 +61,7 @@ pub(crate) trait Wait {
 /// Places that are taken, or that there are at most.
 #[derive(Clone, Copy, Default)]
 struct Room {
-    /// All of them.
+    /// Every place.
     places: usize,
     /// Those of packets and bursts longer than a cell. Each keeps a buffer of [`crate::BUF_CAPACITY`] octets.
     large: usize,

@@ -15,7 +15,7 @@
 //!
 //! A packet of a suite without steps is one step: the step is the costliest of them, if that is more.
 
-use super::tree::{expedited, reaches_guard};
+use super::guard::{expedited, reaches_guard};
 use super::view::View;
 use crate::graph::description::index::NodeRef;
 use crate::graph::description::{Description, Mark, Scheduler, Unit, UnitKind};

@@ -9,6 +9,7 @@ use netio::{clock, poll};
 use wire::{AggregateId, Time};
 
 use super::socket_queues::SocketKind;
+use super::sockets::read_by_class;
 use super::{InboundHalf, InboundThread, MOST_WAITED, Tapped, gather};
 use crate::datapath::frames::DEVICES;
 use crate::datapath::{DropLog, Due, HOUSEKEEPING, RECOVERY, pool};
@@ -53,7 +54,7 @@ impl InboundThread {
                 let is_any = is_pending || ready.iter().any(|ready| *ready);
                 until = self.rounds(half, is_any, &mut parts, |thread, half, now, parts| {
                     let Some(queues) = &mut thread.queues else { return false };
-                    let taken = queues.take_by_class(half, |_, half, kind, queue| match kind {
+                    let taken = read_by_class(queues, half, |_, half, kind, queue| match kind {
                         SocketKind::Frames(at) => match receivers.get_mut(at) {
                             Some(receiver) => take_in(half, receiver, queue, now, frames, parts),
                             None => Ok((false, 0)),

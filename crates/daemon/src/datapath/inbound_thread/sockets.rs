@@ -58,7 +58,7 @@ impl InboundThread {
         work: &mut Tapped<'_>,
     ) -> Result<bool, ()> {
         let Some(mut queues) = self.queues.take() else { return Ok(false) };
-        let taken = queues.take_by_class(half, |queues, half, kind, (at, most)| match kind {
+        let taken = read_by_class(&mut queues, half, |queues, half, kind, (at, most)| match kind {
             SocketKind::Udp(family) => {
                 self.datagrams_in(half, (family, at), most, now, received.bursts, work)
             }
@@ -101,59 +101,56 @@ impl InboundThread {
     }
 }
 
-impl SocketQueues {
-    /// Take packets in by class, as far as the graph has room for it. `read` reads from a socket of a queue with one call, at
-    /// most so many packets; it answers whether there may be more, and how many there were. Returns whether there may be
-    /// more.
-    pub(super) fn take_by_class(
-        &mut self,
-        half: &mut InboundHalf,
-        mut read: impl FnMut(
-            &mut SocketQueues,
-            &mut InboundHalf,
-            SocketKind,
-            (usize, usize),
-        ) -> Result<(bool, usize), ()>,
-    ) -> Result<bool, ()> {
-        let graph = half.engine.graph();
-        let share =
-            share(graph.map_or(0, |graph| graph.waiting().0), graph.map_or(0, InboundGraph::last_turn));
-        self.next_round();
-        let mut more = false;
-        for at in 0..self.states.count() {
-            if !self.states.is_pending(at) || !half.engine.gets_ahead(self.states.classes(at)) {
-                continue;
-            }
-            let room = usize::try_from(half.engine.room(self.states.classes(at))).unwrap_or(usize::MAX);
-            let most = self.states.most(at, share).min(room);
-            if most == 0 {
-                continue;
-            }
-            let arrived = self.states.arrived(at);
-            let (mut taken, mut yet) = (0, false);
-            for number in self.sources(at) {
-                let mut may_have_more = true;
-                while may_have_more && taken < most {
-                    let Some(kind) = self.may_have(number) else {
-                        may_have_more = false;
-                        break;
-                    };
-                    let (some, packets) = read(self, half, kind, (at, most - taken))?;
-                    self.states.taken(at, packets as u64);
-                    self.was_read(number, some);
-                    taken += packets;
-                    may_have_more = some;
-                }
-                yet |= may_have_more;
-            }
-            if yet {
-                more = true;
-            } else {
-                self.states.empty(at, arrived);
-            }
+/// Take packets in by class, as far as the graph has room for it. `read` reads from a socket of a queue with one call, at
+/// most so many packets; it answers whether there may be more, and how many there were. Returns whether there may be
+/// more.
+pub(super) fn read_by_class(
+    queues: &mut SocketQueues,
+    half: &mut InboundHalf,
+    mut read: impl FnMut(
+        &mut SocketQueues,
+        &mut InboundHalf,
+        SocketKind,
+        (usize, usize),
+    ) -> Result<(bool, usize), ()>,
+) -> Result<bool, ()> {
+    let graph = half.engine.graph();
+    let share = share(graph.map_or(0, |graph| graph.waiting().0), graph.map_or(0, InboundGraph::last_turn));
+    queues.next_round();
+    let mut more = false;
+    for at in 0..queues.states.count() {
+        if !queues.states.is_pending(at) || !half.engine.gets_ahead(queues.states.classes(at)) {
+            continue;
         }
-        Ok(more)
+        let room = usize::try_from(half.engine.room(queues.states.classes(at))).unwrap_or(usize::MAX);
+        let most = queues.states.most(at, share).min(room);
+        if most == 0 {
+            continue;
+        }
+        let arrived = queues.states.arrived(at);
+        let (mut taken, mut yet) = (0, false);
+        for number in queues.sources(at) {
+            let mut may_have_more = true;
+            while may_have_more && taken < most {
+                let Some(kind) = queues.may_have(number) else {
+                    may_have_more = false;
+                    break;
+                };
+                let (some, packets) = read(queues, half, kind, (at, most - taken))?;
+                queues.states.taken(at, packets as u64);
+                queues.was_read(number, some);
+                taken += packets;
+                may_have_more = some;
+            }
+            yet |= may_have_more;
+        }
+        if yet {
+            more = true;
+        } else {
+            queues.states.empty(at, arrived);
+        }
     }
+    Ok(more)
 }
 
 /// Take bare packets in at hook 1a with one call, at most so many. Returns whether there may be more, and how many there
