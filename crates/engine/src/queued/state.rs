@@ -61,9 +61,9 @@ pub(crate) trait Wait {
 /// Places that are taken, or that there are at most.
 #[derive(Clone, Copy, Default)]
 struct Room {
-    /// Every place.
+    /// The number of places.
     places: usize,
-    /// Those of packets and bursts longer than a cell. Each keeps a buffer of [`crate::BUF_CAPACITY`] octets.
+    /// The number of places that packets and bursts longer than a cell take. Each keeps a buffer of [`crate::BUF_CAPACITY`] octets.
     large: usize,
 }
 
