@@ -63,7 +63,8 @@ pub(crate) trait Wait {
 struct Room {
     /// The number of places.
     places: usize,
-    /// The number of places that packets and bursts longer than a cell take. Each keeps a buffer of [`crate::BUF_CAPACITY`] octets.
+    /// The number of places that packets and bursts longer than a cell take. Each keeps a buffer of
+    /// [`crate::BUF_CAPACITY`] octets.
     large: usize,
 }
 
