@@ -1,4 +1,4 @@
-//! Queues themselves: FIFO, by flow, by rank.
+//! Queues themselves: FIFO, by flow, by user with the flows within, by rank.
 //!
 //! What enters: a ticket and its [`Meta`]. What leaves: the ticket that is next in the order of the store. A store
 //! never drops and has no limit of its own; the enqueueing part in front of it keeps both.
@@ -6,11 +6,15 @@
 mod fifo;
 mod flow;
 mod heap;
+mod longest;
 mod rank;
+mod turns;
+mod user_flows;
 
 pub use fifo::Fifo;
 pub use flow::{FlowBy, FlowQueues, FlowSettings};
 pub use rank::{Rank, Ranked};
+pub use user_flows::UserFlows;
 
 use crate::meta::Meta;
 

@@ -14,7 +14,7 @@ use qos::discipline::{
 use qos::dispatcher::{Dispatcher, Pace};
 use qos::enqueue::DropLongest;
 use qos::node::{Ended, Node, Queue};
-use qos::store::{Fifo, FlowBy, FlowQueues, FlowSettings, Rank, Ranked};
+use qos::store::{Fifo, FlowBy, FlowQueues, FlowSettings, Rank, Ranked, UserFlows};
 use qos::unit::{Kind, Mark, UnitSpec};
 use qos::{
     About, AggregateId, Amount, Backlog, Behaviour, Context, Dequeue, Discipline, Entry, Leave, Limit,
@@ -74,9 +74,10 @@ impl Behaviour for ByBit {
 fn store(which: usize) -> Box<dyn Store<u32>> {
     let settings =
         FlowSettings { by: FlowBy::Flow, queues: 64, measure: Measure::Octets, quantum: 1500, seed: 3 };
-    match which % 3 {
+    match which % 4 {
         0 => Box::new(Fifo::with_capacity(16)),
         1 => Box::new(FlowQueues::with_capacity(settings, 16)),
+        2 => Box::new(UserFlows::with_capacity(settings, 64, 16)),
         _ => Box::new(Ranked::with_capacity(Rank::Deadline { within: vec![5], otherwise: 9 }, 16)),
     }
 }

@@ -325,8 +325,12 @@ impl Stage<'_> {
             queue.shape = Some(shape);
         }
         if let Some(by) = &draft.fair {
-            let by = if by.value == "flow" { "flow" } else { "user" };
-            queue.store = Component::bare(Kind::Flows).with("by", Value::Word(by.to_owned()));
+            let word = |word: &str| Value::Word(word.to_owned());
+            let flows = Component::bare(Kind::Flows);
+            queue.store = match by.value {
+                "flow" => flows.with("by", word("flow")),
+                _ => flows.with("by", word("user")).with("within", word("flow")),
+            };
             queue.enqueue = Component::bare(Kind::LongestFlow);
         }
         match &draft.aqm {

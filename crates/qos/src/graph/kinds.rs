@@ -231,6 +231,11 @@ impl Component {
         }
     }
 
+    /// Whether the flows of each user have queues of their own within a store by user.
+    pub fn has_flows_within(&self) -> bool {
+        self.word("by") == Some("user") && self.word("within") == Some("flow")
+    }
+
     /// The profiles of users.
     pub fn profiles(&self) -> &[Profile] {
         match self.get("profiles").map(|profiles| &profiles.value) {
@@ -379,8 +384,8 @@ kinds! {
     /// Packets wait in the order of their coming.
     Fifo, "fifo", Store, [];
     /// Each flow or user waits in a queue of its own, served in turn (RFC 8290).
-    Flows, "flows", Store, [may("by", Form::Word(&["flow", "user"])), may("flows", Form::Count(1, 65_536)),
-        may("quantum", Form::Length)];
+    Flows, "flows", Store, [may("by", Form::Word(&["flow", "user"])), may("within", Form::Word(&["flow", "fifo"])),
+        may("users", Form::Count(1, 65_536)), may("flows", Form::Count(1, 65_536)), may("quantum", Form::Length)];
     /// Packets wait in the order of a rank.
     Rank, "rank", Store, [must("by", Form::Word(&["deadline", "colour", "cost"]))];
     /// Whatever is next leaves.

@@ -13,10 +13,8 @@ use crate::component::{About, Store};
 use crate::meta::{Meta, Weight};
 
 use super::heap::Heap;
+use super::turns::{Entry, LARGEST, Link, Paid, Turns};
 use super::{Cells, NONE, keyed};
-
-/// The most that a quantum and a cost can be, so that no sum of some of them overflows.
-const LARGEST: i64 = i64::MAX / 4;
 
 /// What lengths are multiplied by before they are divided by weights, so that short ones stay apart.
 const UNIT: u64 = 1 << 16;
@@ -62,40 +60,32 @@ pub struct FlowSettings {
     pub seed: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Listed {
-    Nowhere,
-    New,
-    Old,
-}
-
-/// The queue of one flow, a link of the list of new or of old flows.
+/// The queue of one flow, with its turns.
 #[derive(Clone, Debug)]
 struct Flow {
     head: u32,
     tail: u32,
     amount: Amount,
-    deficit: i64,
     weight: Weight,
-    listed: Listed,
-    ahead: u32,
-    behind: u32,
+    link: Link,
 }
 
-/// The first and the last flow of a list.
-#[derive(Clone, Copy, Debug)]
-struct Ends {
-    first: u32,
-    last: u32,
-}
+impl Entry for Flow {
+    fn link(&self) -> &Link {
+        &self.link
+    }
 
-/// The state before the last packet was taken, for the case that it comes back.
-#[derive(Clone, Copy, Debug)]
-struct Before {
-    flow: u32,
-    deficit: i64,
-    cost: i64,
-    listed: Listed,
+    fn link_mut(&mut self) -> &mut Link {
+        &mut self.link
+    }
+
+    fn quantum(&self, one: i64) -> i64 {
+        weighed(one, self.weight)
+    }
+
+    fn waits(&self) -> bool {
+        self.head != NONE
+    }
 }
 
 /// The queues of all flows.
@@ -104,14 +94,12 @@ pub struct FlowQueues<T> {
     settings: FlowSettings,
     quantum: i64,
     flows: Vec<Flow>,
-    /// The lists of new and of old flows.
-    lists: [Ends; 2],
-    /// The number of flows that are in one of the lists.
-    in_lists: u32,
+    turns: Turns,
     cells: Cells<T>,
     lengths: Heap<u64>,
     amount: Amount,
-    before: Option<Before>,
+    /// The flow that gave last, and what it had before that.
+    before: Option<(u32, Paid)>,
 }
 
 impl FlowSettings {
@@ -119,28 +107,45 @@ impl FlowSettings {
     pub(crate) fn count(&self) -> usize {
         self.queues.max(1) as usize
     }
+
+    /// What a packet costs.
+    pub(super) fn cost(&self, meta: &Meta) -> i64 {
+        i64::try_from(meta.amount.of(self.measure)).unwrap_or(i64::MAX).min(LARGEST)
+    }
+
+    /// What a flow of weight 1 may give in a round, at least 1.
+    pub(super) fn one(&self) -> i64 {
+        i64::try_from(self.quantum).unwrap_or(i64::MAX).clamp(1, LARGEST)
+    }
+
+    /// The place of a number among so many.
+    pub(super) fn place(&self, number: u32, count: usize) -> u32 {
+        let hash = keyed(self.seed, number, 0) >> 32;
+        ((hash * count as u64) >> 32) as u32
+    }
+}
+
+/// The quantum of this weight.
+pub(super) fn weighed(one: i64, weight: Weight) -> i64 {
+    one.saturating_mul(i64::from(weight.get())).min(LARGEST)
+}
+
+/// A length by weight, by which the longest is found.
+pub(super) fn by_weight(length: u64, weight: Weight) -> u64 {
+    length.saturating_mul(UNIT) / u64::from(weight.get())
 }
 
 impl<T> FlowQueues<T> {
     /// Queues without a packet. They allocate again only beyond this many packets.
     pub fn with_capacity(settings: FlowSettings, packets: usize) -> FlowQueues<T> {
         let queues = settings.count();
-        let flow = Flow {
-            head: NONE,
-            tail: NONE,
-            amount: Amount::default(),
-            deficit: 0,
-            weight: Weight::ONE,
-            listed: Listed::Nowhere,
-            ahead: NONE,
-            behind: NONE,
-        };
+        let flow =
+            Flow { head: NONE, tail: NONE, amount: Amount::default(), weight: Weight::ONE, link: Link::IDLE };
         FlowQueues {
             settings,
-            quantum: i64::try_from(settings.quantum).unwrap_or(i64::MAX).clamp(1, LARGEST),
+            quantum: settings.one(),
             flows: vec![flow; queues],
-            lists: [Ends { first: NONE, last: NONE }; 2],
-            in_lists: 0,
+            turns: Turns::EMPTY,
             cells: Cells::with_capacity(packets),
             lengths: Heap::with_capacity(queues),
             amount: Amount::default(),
@@ -149,91 +154,11 @@ impl<T> FlowQueues<T> {
     }
 
     fn place(&self, flow: u32) -> u32 {
-        let hash = keyed(self.settings.seed, flow, 0) >> 32;
-        ((hash * self.flows.len() as u64) >> 32) as u32
+        self.settings.place(flow, self.flows.len())
     }
 
-    fn cost(&self, meta: &Meta) -> i64 {
-        i64::try_from(meta.amount.of(self.settings.measure)).unwrap_or(i64::MAX).min(LARGEST)
-    }
-
-    /// What the flow may give in a round.
-    fn quantum(&self, flow: u32) -> i64 {
-        let weight = i64::from(self.flows[flow as usize].weight.get());
-        self.quantum.saturating_mul(weight).min(LARGEST)
-    }
-
-    fn list(&mut self, listed: Listed) -> &mut Ends {
-        &mut self.lists[usize::from(listed == Listed::Old)]
-    }
-
-    fn unlink(&mut self, flow: u32) {
-        let Flow { listed, ahead, behind, .. } = self.flows[flow as usize];
-        if listed == Listed::Nowhere {
-            return;
-        }
-        match ahead {
-            NONE => self.list(listed).first = behind,
-            ahead => self.flows[ahead as usize].behind = behind,
-        }
-        match behind {
-            NONE => self.list(listed).last = ahead,
-            behind => self.flows[behind as usize].ahead = ahead,
-        }
-        self.flows[flow as usize].listed = Listed::Nowhere;
-        self.in_lists -= 1;
-    }
-
-    fn link_last(&mut self, flow: u32, listed: Listed) {
-        let last = std::mem::replace(&mut self.list(listed).last, flow);
-        match last {
-            NONE => self.list(listed).first = flow,
-            last => self.flows[last as usize].behind = flow,
-        }
-        let entry = &mut self.flows[flow as usize];
-        (entry.listed, entry.ahead, entry.behind) = (listed, last, NONE);
-        self.in_lists += 1;
-    }
-
-    fn link_first(&mut self, flow: u32, listed: Listed) {
-        let first = std::mem::replace(&mut self.list(listed).first, flow);
-        match first {
-            NONE => self.list(listed).last = flow,
-            first => self.flows[first as usize].ahead = flow,
-        }
-        let entry = &mut self.flows[flow as usize];
-        (entry.listed, entry.ahead, entry.behind) = (listed, NONE, first);
-        self.in_lists += 1;
-    }
-
-    /// The flow whose turn it is, once [`FlowQueues::settle`] has run.
-    fn turn(&self) -> Option<u32> {
-        self.lists.iter().map(|list| list.first).find(|&first| first != NONE)
-    }
-
-    /// Bring a flow that may give to the front (RFC 8290 section 4.2), so that it can be named without changing
-    /// anything.
     fn settle(&mut self) {
-        while let Some(flow) = self.turn() {
-            let alone = self.in_lists == 1;
-            let quantum = self.quantum(flow);
-            let entry = &mut self.flows[flow as usize];
-            if entry.deficit <= 0 {
-                // Rounds of a flow that is alone change nothing but its deficit.
-                let rounds = if alone { 1 + -entry.deficit / quantum } else { 1 };
-                entry.deficit += rounds * quantum;
-                self.unlink(flow);
-                self.link_last(flow, Listed::Old);
-            } else if entry.head == NONE {
-                let listed = entry.listed;
-                self.unlink(flow);
-                if listed == Listed::New {
-                    self.link_last(flow, Listed::Old);
-                }
-            } else {
-                return;
-            }
-        }
+        self.turns.settle(&mut self.flows, self.quantum);
     }
 
     fn measure(&mut self, flow: u32) {
@@ -241,8 +166,7 @@ impl<T> FlowQueues<T> {
         if entry.head == NONE {
             self.lengths.remove(flow);
         } else {
-            let length = entry.amount.of(self.settings.measure).saturating_mul(UNIT);
-            self.lengths.set(flow, length / u64::from(entry.weight.get()));
+            self.lengths.set(flow, by_weight(entry.amount.of(self.settings.measure), entry.weight));
         }
     }
 
@@ -272,21 +196,17 @@ impl<T: Send> Store<T> for FlowQueues<T> {
         let cell = self.cells.insert(item, meta);
         let entry = &mut self.flows[flow as usize];
         entry.weight = meta.weight;
-        let is_idle = entry.listed == Listed::Nowhere;
         match std::mem::replace(&mut entry.tail, cell) {
             NONE => entry.head = cell,
             last => self.cells.link(last, cell),
         }
-        if is_idle {
-            self.flows[flow as usize].deficit = self.quantum(flow);
-            self.link_last(flow, Listed::New);
-        }
+        self.turns.enter(&mut self.flows, flow, self.quantum);
         self.add(flow, &meta);
     }
 
     fn put_back(&mut self, item: T, meta: Meta) {
         let flow = self.place(self.settings.by.flow(&meta));
-        let (cost, quantum) = (self.cost(&meta), self.quantum(flow));
+        let cost = self.settings.cost(&meta);
         let cell = self.cells.insert(item, meta);
         let entry = &mut self.flows[flow as usize];
         let second = std::mem::replace(&mut entry.head, cell);
@@ -294,40 +214,26 @@ impl<T: Send> Store<T> for FlowQueues<T> {
             entry.tail = cell;
         }
         self.cells.link(cell, second);
-        // The flow is again where it was: with what it had, less what was used of a super-packet.
-        let listed = match self.before.take() {
-            Some(before) if before.flow == flow => {
-                entry.deficit = before.deficit - (before.cost - cost).max(0);
-                before.listed
-            }
-            _ => {
-                entry.deficit = (entry.deficit + cost).min(quantum);
-                Listed::Old
-            }
-        };
-        self.unlink(flow);
-        self.link_first(flow, listed);
         self.add(flow, &meta);
-        self.settle();
+        let paid = self.before.take().filter(|(before, _)| *before == flow).map(|(_, paid)| paid);
+        self.turns.come_back(&mut self.flows, flow, self.quantum, cost, paid);
     }
 
     fn peek(&self) -> Option<&Meta> {
-        self.cells.meta(self.flows[self.turn()? as usize].head)
+        self.cells.meta(self.flows[self.turns.turn()? as usize].head)
     }
 
     fn get(&mut self) -> Option<(T, Meta)> {
-        let flow = self.turn()?;
+        let flow = self.turns.turn()?;
         let (item, meta) = self.pop(flow)?;
-        let cost = self.cost(&meta);
-        let entry = &mut self.flows[flow as usize];
-        self.before = Some(Before { flow, deficit: entry.deficit, cost, listed: entry.listed });
-        entry.deficit -= cost;
+        let paid = self.flows[flow as usize].link.pay(self.settings.cost(&meta));
+        self.before = Some((flow, paid));
         self.settle();
         Some((item, meta))
     }
 
     fn get_to_end(&mut self) -> Option<(T, Meta)> {
-        let packet = self.pop(self.turn()?)?;
+        let packet = self.pop(self.turns.turn()?)?;
         self.settle();
         Some(packet)
     }
@@ -353,7 +259,7 @@ impl<T: Send> Store<T> for FlowQueues<T> {
     }
 
     fn head_queue(&self) -> (u32, Amount) {
-        let flow = self.turn().unwrap_or(0);
+        let flow = self.turns.turn().unwrap_or(0);
         (flow, self.flows[flow as usize].amount)
     }
 

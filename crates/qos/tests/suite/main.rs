@@ -41,4 +41,5 @@ mod shape;
 mod simulate;
 mod sojourn;
 mod store;
+mod user_flows;
 mod users;

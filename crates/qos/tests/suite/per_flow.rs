@@ -3,8 +3,8 @@
 use qos::dequeue::{Cobalt, Codel, CodelSettings, PerFlow};
 use qos::enqueue::DropLongest;
 use qos::node::{Node, Pull, Queue};
-use qos::store::{FlowBy, FlowQueues, FlowSettings};
-use qos::{About, Backlog, Cause, Context, Dequeue, Leave, Limit, Measure, Meta};
+use qos::store::{FlowBy, FlowQueues, FlowSettings, UserFlows};
+use qos::{About, Backlog, Cause, Context, Dequeue, Leave, Limit, Measure, Meta, Store};
 use wire::Time;
 
 use crate::common::MS;
@@ -17,14 +17,15 @@ const QUEUES: usize = 1024;
 /// The packets of the flood and of the call that ended, of ten seconds in which a packet leaves in each millisecond. The flood
 /// sends ten packets in that time, the call one in ten of them.
 fn lost(dequeue: impl Dequeue + 'static) -> (u64, u64) {
-    let settings = FlowSettings {
-        by: FlowBy::Flow,
-        queues: QUEUES as u32,
-        measure: Measure::Octets,
-        quantum: 1500,
-        seed: 5,
-    };
-    let store = FlowQueues::with_capacity(settings, 256);
+    lost_of(FlowQueues::with_capacity(settings(FlowBy::Flow), 256), dequeue)
+}
+
+fn settings(by: FlowBy) -> FlowSettings {
+    FlowSettings { by, queues: QUEUES as u32, measure: Measure::Octets, quantum: 1500, seed: 5 }
+}
+
+/// The same of any store.
+fn lost_of(store: impl Store<u32> + 'static, dequeue: impl Dequeue + 'static) -> (u64, u64) {
     let limit = Limit { packets: 200, ..Limit::NONE };
     let mut node: Node<u32> =
         Queue::new(Box::new(DropLongest), Box::new(store), Box::new(dequeue), limit).into();
@@ -64,6 +65,23 @@ fn a_flood_costs_the_flow_beside_it_no_packet() {
     }
     // One state for all flows makes the call pay for the flood.
     let (_, call) = lost(cobalt);
+    assert!(call > 100, "{call}");
+}
+
+#[test]
+fn a_flood_costs_another_flow_of_its_user_no_packet() {
+    let settings = CodelSettings { ecn: false, ..CodelSettings::default() };
+    let cobalt = Cobalt::new(settings).unwrap();
+    // All packets are of one user.
+    let within = self::settings(FlowBy::User);
+    let queues = UserFlows::<u32>::queues(&within, 64);
+    let store = UserFlows::with_capacity(within, 64, 256);
+    let (flood, call) = lost_of(store, PerFlow::new(cobalt, queues));
+    assert_eq!(call, 0);
+    assert!(flood > 80_000, "{flood} of 100,000 packets of the flood ended");
+    // In one queue for the user the call pays for the flood.
+    let store = FlowQueues::with_capacity(within, 256);
+    let (_, call) = lost_of(store, PerFlow::new(cobalt, QUEUES));
     assert!(call > 100, "{call}");
 }
 

@@ -17,9 +17,14 @@ use crate::discipline::{
 };
 use crate::enqueue::{DropHead, DropLongest, TailDrop};
 use crate::red::{Curve, Red, RedSettings};
-use crate::store::{Fifo, FlowBy, FlowQueues, FlowSettings, Rank, Ranked};
+use crate::store::{Fifo, FlowBy, FlowQueues, FlowSettings, Rank, Ranked, UserFlows};
 use crate::{Limit, Measure};
 
+/// The queues of a store of flows, or the users of a store by user, unless the text says another number (RFC 8290 section
+/// 5.2.5).
+const QUEUES: u32 = 1_024;
+/// The queues that the flows of all users of a store share: as many as packets that a queue has room for.
+const QUEUES_WITHIN: u32 = ROOM as u32;
 /// The most packets that a queue has room for before it has to allocate.
 const ROOM: u64 = 4_096;
 
@@ -57,7 +62,10 @@ impl Build<'_> {
     pub(super) fn queue<T: Send + 'static>(&self, queue: &Queue) -> Result<crate::node::Queue<T>, Fault> {
         let stores: [(Kind, StoreMake<T>); 3] = [
             (Kind::Fifo, |_, _, room| Box::new(Fifo::with_capacity(room))),
-            (Kind::Flows, |build, queue, room| Box::new(FlowQueues::with_capacity(build.flows(queue), room))),
+            (Kind::Flows, |build, queue, room| match build.flows(queue) {
+                (settings, Some(flows)) => Box::new(UserFlows::with_capacity(settings, flows, room)),
+                (settings, None) => Box::new(FlowQueues::with_capacity(settings, room)),
+            }),
             (Kind::Rank, |build, queue, room| Box::new(Ranked::with_capacity(build.rank(queue), room))),
         ];
         let packets = queue.limit.packets.as_ref().map_or(u64::MAX, |packets| packets.value);
@@ -75,7 +83,11 @@ impl Build<'_> {
         let enqueue = made(ENQUEUES, &queue.enqueue)?(self, &queue.enqueue);
         let enqueue = enqueue.map_err(|error| settings(&queue.enqueue, error))?;
         let store = made(&stores, &queue.store)?(self, queue, room);
-        let queues = if queue.store.kind.value == Kind::Flows { self.flows(queue).count() } else { 1 };
+        let queues = match self.flows(queue) {
+            _ if queue.store.kind.value != Kind::Flows => 1,
+            (settings, Some(flows)) => UserFlows::<T>::queues(&settings, flows),
+            (settings, None) => settings.count(),
+        };
         let dequeue = made(DEQUEUES, &queue.dequeue)?(self, &queue.dequeue, queues);
         let mut dequeue = dequeue.map_err(|error| settings(&queue.dequeue, error))?;
         if let Some(shape) = &queue.shape
@@ -125,22 +137,28 @@ impl Build<'_> {
     }
 
     /// The settings of flow queues. A turn is as long as the largest packet of a flow, or the costliest one of a user:
-    /// flows share out the line, and users the processor.
-    fn flows(&self, queue: &Queue) -> FlowSettings {
+    /// flows share out the line, and users the processor. Where users have flow queues within, their number is beside.
+    fn flows(&self, queue: &Queue) -> (FlowSettings, Option<u32>) {
         let usual = if queue.store.word("by") == Some("user") {
             Value::Time(self.costliest())
         } else {
             Value::Octets(self.house.path.mtu)
         };
         let quantum = queue.store.get("quantum").map_or(&usual, |quantum| &quantum.value);
-        let queues = queue.store.number("flows").and_then(|flows| u32::try_from(flows).ok());
-        FlowSettings {
+        let count = |name: &str| queue.store.number(name).and_then(|count| u32::try_from(count).ok());
+        let (queues, within) = if queue.store.has_flows_within() {
+            (count("users"), Some(count("flows").unwrap_or(QUEUES_WITHIN)))
+        } else {
+            (count("flows"), None)
+        };
+        let settings = FlowSettings {
             by: self.flow_by(queue),
-            queues: queues.unwrap_or(1_024),
+            queues: queues.unwrap_or(QUEUES),
             measure: measure(quantum),
             quantum: quantum.number().unwrap_or(1),
             seed: self.seed,
-        }
+        };
+        (settings, within)
     }
 
     /// The field that tells flows apart: for users, the one by which the class of the queue tells them apart.

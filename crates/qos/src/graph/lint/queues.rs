@@ -79,9 +79,24 @@ fn parts(queue: &Queue, faults: &mut Faults) {
             );
         }
     }
+    within(&queue.store, faults);
     if let Some(quantum) = queue.store.get("quantum").filter(|quantum| quantum.value.number() == Some(0)) {
         let message = "the quantum of `flows` is zero: it serves nothing";
         faults.add(&quantum.span, Code::QuantumTooSmall, message, "write a quantum of a packet or more");
+    }
+}
+
+/// Flow queues within users need users.
+fn within(store: &Component, faults: &mut Faults) {
+    if store.word("within") == Some("flow") && store.word("by") != Some("user") {
+        let message = "`within` says what waits within a user, and `flows` by flow knows no users";
+        faults.add(&store.place("within"), Code::IdleProperty, message, "write by = \"user\", or remove it");
+    }
+    if store.get("users").is_some() && !store.has_flows_within() {
+        let message = "`users` is the number of users that have flow queues within, and there are none";
+        let remedy =
+            "write by = \"user\" and within = \"flow\", or remove it: `flows` is the number of queues";
+        faults.add(&store.place("users"), Code::IdleProperty, message, remedy);
     }
 }
 
