@@ -152,7 +152,7 @@ impl<T> UserFlows<T> {
         let owner = owner(user, meta.flow);
         let sets = (self.owners.len() / WAYS) as u64;
         let hash = keyed(self.settings.seed, user, meta.flow) >> 32;
-        let first = (hash * sets >> 32) as usize * WAYS;
+        let first = ((hash * sets) >> 32) as usize * WAYS;
         let ways = first..first + WAYS;
         if let Some(own) = ways.clone().find(|way| self.owners[*way] == owner) {
             return (user, own as u32);
