@@ -81,7 +81,7 @@ impl Lengths {
         root
     }
 
-    /// Join two heaps.
+    /// The root of two heaps that are joined.
     fn meld(&mut self, one: u32, two: u32) -> u32 {
         let (Some(first), Some(second)) = (self.length(one), self.length(two)) else {
             return if one == NONE { two } else { one };
