@@ -46,11 +46,11 @@ match = "rest"
 at = "1a"
 chain = [
     { kind = "classify", by = "rules" },
-    { kind = "limit", class = "be", most = { packets = 100000 } },
-    { kind = "limit", class = "be", most = { packets = 100001 } },
-    { kind = "limit", class = "be", most = { packets = 100002 } },
-    { kind = "limit", class = "be", most = { packets = 100003 } },
-    { kind = "limit", class = "be", most = { packets = 100004 } },
+    { kind = "limit", class = "be", most = 100000 },
+    { kind = "limit", class = "be", most = 100001 },
+    { kind = "limit", class = "be", most = 100002 },
+    { kind = "limit", class = "be", most = 100003 },
+    { kind = "limit", class = "be", most = 100004 },
 ]
 [unit.inline]
 kind = "inline"
