@@ -1,6 +1,6 @@
-//! Heaps by length over one table of nodes: each user finds its longest flow, and no heap allocates. They are leftist heaps
-//! (Knuth, The Art of Computer Programming 3, section 5.2.3) whose nodes know their parents, so that each change takes
-//! steps in the logarithm of the nodes of a heap.
+//! Heaps by length over one table of nodes: each user finds its longest flow, and no heap allocates. They are leftist
+//! heaps (Knuth, The Art of Computer Programming 3, section 5.2.3) whose nodes know their parents, so that each change
+//! takes steps in the logarithm of the nodes of a heap.
 
 use super::NONE;
 

@@ -127,8 +127,8 @@ impl Turns {
         }
     }
 
-    /// A packet of this cost came back to this entry, which is again where it was: with what it had, less what was used of a
-    /// super-packet.
+    /// A packet of this cost came back to this entry, which is again where it was: with what it had, less what was used
+    /// of a super-packet.
     pub(super) fn come_back<E: Entry>(
         &mut self,
         entries: &mut [E],

@@ -1,14 +1,14 @@
 //! Flow queues within users: deficit round robin between users by weight, and between the flows of each user.
 //!
-//! Both levels are those of RFC 8290. A user that was idle goes ahead of others for one quantum of its weight, and a flow
-//! that was idle ahead of the other flows of its user for one quantum. A packet is paid for by its user and by its flow.
-//! Where room is made, the longest user by weight loses a packet of its longest flow.
+//! Both levels are those of RFC 8290. A user that was idle goes ahead of others for one quantum of its weight, and a
+//! flow that was idle ahead of the other flows of its user for one quantum. A packet is paid for by its user and by its
+//! flow. Where room is made, the longest user by weight loses a packet of its longest flow.
 //!
-//! Users have places by a keyed hash; those whose hashes fall together are one user here. All users share one table of flow
-//! queues. A flow may have one of [`WAYS`] queues there, by a keyed hash of user and flow, and a queue in use is that
-//! flow's alone. If all of them are in use, the flow waits in the spare queue of its user, with others of the same user.
-//! So no flow shares a queue with a flow of another user. A queue is kept for its flow until another one takes it, and no
-//! flow leaves the spare queue while packets wait in that, so that the order within a flow holds.
+//! Users have places by a keyed hash; those whose hashes fall together are one user here. All users share one table of
+//! flow queues. A flow may have one of [`WAYS`] queues there, by a keyed hash of user and flow, and a queue in use is
+//! that flow's alone. If all of them are in use, the flow waits in the spare queue of its user, with others of the same
+//! user. So no flow shares a queue with a flow of another user. A queue is kept for its flow until another takes it,
+//! and a flow that has none gets none while packets wait in the spare queue, so that the order within a flow holds.
 
 use crate::amount::Amount;
 use crate::component::{About, Store};
@@ -115,8 +115,8 @@ impl<T> UserFlows<T> {
         table(flows) + settings.count()
     }
 
-    /// Queues without a packet, for as many users as the settings have queues, and for so many flows. They allocate again
-    /// only beyond this many packets.
+    /// Queues without a packet, for as many users as the settings have queues, and for so many flows. They allocate
+    /// again only beyond this many packets.
     pub fn with_capacity(settings: FlowSettings, flows: u32, packets: usize) -> UserFlows<T> {
         let (users, queues) = (settings.count(), UserFlows::<T>::queues(&settings, flows));
         let user = User {
@@ -277,8 +277,8 @@ impl<T: Send> Store<T> for UserFlows<T> {
         Some(packet)
     }
 
-    /// Take the packet that is next of the longest flow of this user, as `by` of the settings numbers users. Nobody pays
-    /// for it, since it is taken to end.
+    /// Take the packet that is next of the longest flow of this user, as `by` of the settings numbers users. Nobody
+    /// pays for it, since it is taken to end.
     fn get_of(&mut self, user: u32) -> Option<(T, Meta)> {
         let user = self.place(user);
         let queue = self.users[user as usize].longest;

@@ -111,7 +111,7 @@ fn a_super_packet_is_paid_for_within_its_user_and_by_its_user() {
     assert_eq!(take(&mut store, 1), [1000]);
     store.put(1001, burst);
     let order = take(&mut store, 121);
-    // User 1 owes 39 rounds to user 2. Its other flow is the first to be served then, and flow 1 owes 39 packets to it.
+    // User 1 owes 39 rounds to user 2. Its other flow is served first then, and flow 1 owes 39 packets to it.
     assert_eq!(order[..39], (100..139).collect::<Vec<_>>());
     let [first, second] = [0, 1001].map(|item| order.iter().position(|its| *its == item).unwrap());
     let between = order[first..second].iter().filter(|item| **item < 60).count();
@@ -153,7 +153,7 @@ fn nobody_pays_for_a_packet_that_ends() {
 
 #[test]
 fn the_key_of_the_hash_changes_who_shares_a_spare_queue() {
-    // Of many flows and one set of ways, those that come first have queues of their own; with many sets the key decides.
+    // 100 flows and 64 queues: the key decides which flows find one.
     let alone = |seed| {
         let settings = FlowSettings { seed, ..settings(Measure::Packets, 1) };
         let mut store = UserFlows::with_capacity(settings, 64, 256);
@@ -185,7 +185,7 @@ fn a_store_is_exchanged_with_all_that_waits() {
     assert_eq!(count, 60);
 }
 
-/// The packets of a call that leave, and the longest time that one waited, beside bulk of the same application that asks
+/// The packets of a call that leave, and the longest time that one waited, beside bulk of its application that asks
 /// for three times the processor. The call has 200 packets.
 fn call_beside_bulk(store: &str) -> (u64, u64) {
     let text = format!(
@@ -296,8 +296,9 @@ impl Model {
 }
 
 proptest! {
-    /// Whatever is done: nothing is lost or doubled, the order within a flow holds, what is put back is next, and the longest
-    /// user is named. So it is where every flow has a queue, and where few have one and others share the spare ones.
+    /// Whatever is done: nothing is lost or doubled, the order within a flow holds, what is put back is next, and the
+    /// longest user is named. So it is where every flow has a queue, and where few have one and others share the spare
+    /// ones.
     #[test]
     fn flow_queues_within_users_agree_with_a_model(
         flows in prop_oneof![Just(1_u32), Just(16), Just(4096)],
@@ -389,9 +390,9 @@ proptest! {
         }
     }
 
-    /// Users that always wait have been served in proportion to their weights, at each moment, but for a quantum and the
-    /// largest packet of each (Shreedhar and Varghese 1996), whatever number of flows each has. Within each of them, flows
-    /// have been served alike but for a quantum and the largest packet of both.
+    /// Users that always wait have been served in proportion to their weights, at each moment, but for a quantum and
+    /// the largest packet of each (Shreedhar and Varghese 1996), whatever number of flows each has. Within each of
+    /// them, flows have been served alike but for a quantum and the largest packet of both.
     #[test]
     fn shares_follow_weights_and_flows_share_alike(
         users in prop::collection::vec((1..=50_u16, 1..=12_u32), 2..6),
