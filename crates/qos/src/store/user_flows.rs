@@ -236,7 +236,16 @@ impl<T: Send> Store<T> for UserFlows<T> {
     }
 
     fn put_back(&mut self, item: T, meta: Meta) {
-        let (user, queue) = self.take_home(&meta);
+        let (user, queue) = match (self.home(&meta), self.before) {
+            // It came from the spare queue, which may be empty since, and is next there again.
+            ((user, queue), Some(Before { flow: (spare, _), .. }))
+                if self.owners.get(queue as usize).is_none_or(|kept| *kept != owner(user, meta.flow))
+                    && spare as usize == self.owners.len() + user as usize =>
+            {
+                (user, spare)
+            }
+            _ => self.take_home(&meta),
+        };
         let cost = self.settings.cost(&meta);
         let cell = self.cells.insert(item, meta);
         let flow = &mut self.flows[queue as usize];
