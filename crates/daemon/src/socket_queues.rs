@@ -103,10 +103,10 @@ pub struct SplitSockets {
 /// The sockets of a split, in the hands of somebody who does not receive from them.
 #[derive(Debug)]
 enum OuterHandles {
-    /// Those of the kernel's IP stack. Raw ones have the numbers of their queues.
+    /// Sockets of the kernel's IP stack. Raw ones have the numbers of their queues.
     Kernel { udp: UdpTransport, raw: Vec<(usize, RawHandle)> },
-    /// Those of frames, with the numbers of their queues; and the most packets that the socket of a queue holds, whatever its
-    /// limit is.
+    /// Sockets of frames, with the numbers of their queues; and the most packets that the socket of a queue holds,
+    /// whatever its limit is.
     Frames { sockets: Vec<(usize, FrameHandle)>, most: Option<u32> },
 }
 

@@ -55,12 +55,7 @@ impl Excess {
 impl Behaviour for Police {
     fn run(&mut self, batch: &mut [Entry], context: &Context) {
         for entry in live(batch) {
-            let wanted = entry.meta.amount.of(self.measure);
-            let is_within = match self.measure {
-                Measure::Nanoseconds => self.bucket.take_guess(context.now, wanted),
-                Measure::Packets | Measure::Octets => self.bucket.take(context.now, wanted),
-            };
-            if !is_within {
+            if !self.bucket.take_amount(context.now, &entry.meta.amount, self.measure) {
                 self.excess.apply(entry);
             }
         }

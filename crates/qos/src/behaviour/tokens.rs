@@ -3,6 +3,8 @@
 
 use wire::Time;
 
+use crate::amount::{Amount, Measure};
+
 /// Nanoseconds in one second.
 const SECOND: u64 = 1_000_000_000;
 
@@ -76,17 +78,26 @@ impl TokenBucket {
     }
 
     /// Take this many tokens, or none if there are fewer. A full bucket gives more than it holds, and is filled that much
-    /// later, twice its size at most.
+    /// later, so that the rate holds.
     ///
     /// This is for amounts that are guesses: what a packet costs is learned from packets that pass, and with a guess beyond
     /// the size none would pass and correct it.
-    pub fn take_guess(&mut self, now: Time, wanted: u64) -> bool {
+    fn take_guess(&mut self, now: Time, wanted: u64) -> bool {
         if wanted > self.size && self.size > 0 && self.tokens(now) == self.size {
-            self.debt = (wanted - self.size).min(self.size);
+            self.debt = wanted - self.size;
             self.tokens = 0;
             return true;
         }
         self.take(now, wanted)
+    }
+
+    /// Take what a packet is in a measure. Its nanoseconds are a guess if it is one packet. A super-packet that is beyond the
+    /// size passes in no measure, since what passes at once is the size or one packet.
+    pub fn take_amount(&mut self, now: Time, amount: &Amount, measure: Measure) -> bool {
+        match measure {
+            Measure::Nanoseconds if amount.packets <= 1 => self.take_guess(now, amount.ns),
+            measure => self.take(now, amount.of(measure)),
+        }
     }
 
     /// Take this many tokens, or none if there are fewer.

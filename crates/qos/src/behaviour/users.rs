@@ -137,10 +137,9 @@ impl Behaviour for Users {
                     let User { profile, bucket } = table.claim(u64::from(user), |_| 0, fresh);
                     let profile = &profiles[usize::from(*profile)];
                     let amount = &entry.meta.amount;
-                    let is_within = profile.limit.is_none_or(|limit| match limit.measure {
-                        Measure::Nanoseconds => bucket.take_guess(context.now, amount.ns),
-                        measure => bucket.take(context.now, amount.of(measure)),
-                    });
+                    let is_within = profile
+                        .limit
+                        .is_none_or(|limit| bucket.take_amount(context.now, amount, limit.measure));
                     (profile, is_within)
                 }
             };

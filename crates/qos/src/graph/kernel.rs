@@ -129,7 +129,7 @@ mod tests {
             share("rest", &["rest"], 1, 512),
         ];
         assert_eq!(shares(&voice, 4), all);
-        // Those that go ahead of others share with those alone, as long as there are two.
+        // Classes that go ahead of others share a queue with such classes alone, as long as there are two queues.
         let (ahead, others) =
             (share("control", &["control", "ef"], 1, 64), share("af4", &["af4", "rest"], 1, 512));
         assert_eq!(shares(&voice, 3), [all[0].clone(), all[1].clone(), others.clone()]);

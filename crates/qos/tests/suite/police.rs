@@ -42,6 +42,10 @@ fn a_packet_that_is_expected_to_cost_more_than_the_burst_passes_a_full_bucket_an
     assert_eq!(run(&mut police, &at(1_500_000), dear).verdict, Verdict::Pass);
     let cheap = Meta { amount: Amount { packets: 1, octets: 100, ns: 1 }, ..packet(100) };
     assert_eq!(run(&mut police, &at(1_999_999), cheap).verdict, dropped);
+    // A super-packet would take the time of many packets at once.
+    let long = Meta { amount: Amount { packets: 2, octets: 200, ns: 1500 }, ..packet(200) };
+    assert_eq!(run(&mut police, &at(SECOND), long).verdict, dropped);
+    assert_eq!(run(&mut police, &at(SECOND), dear).verdict, Verdict::Pass);
     // Nobody guesses octets: such a burst is a fault of the graph.
     let mut octets = self::police(1000, 99, Excess::Drop);
     assert_eq!(run(&mut octets, &at(SECOND), packet(100)).verdict, dropped);
