@@ -1,8 +1,7 @@
 //! The budget for failed authentication: nanoseconds that packets with a wrong ICV have cost, for each association and
-//! source. It is refilled at a rate, up to its burst. A pair that used its budget up is demoted until enough has come back,
-//! or until a packet of it authenticates: then the budget is whole at once. A pair owes one burst at most,
-//! or what one failure has cost, so that it is heard again within the time that a burst takes, however long its failures
-//! went on.
+//! source. It is refilled at a rate, up to its burst. A pair that used its budget up is demoted until enough has come
+//! back, or until a packet of it authenticates: then the budget is whole at once. A pair owes one burst at most, or what
+//! one failure has cost, so that it is heard again within the time that a burst takes, however long its failures went on.
 //!
 //! The source of a packet is its `user` field: in front of the decryption it is the hash of the outer source. A pair that
 //! never failed has no entry. The table is bounded: when a set is full, a new pair takes the place of the one that spent
@@ -24,7 +23,8 @@ pub enum Demotion {
     Aggregate(AggregateId),
     /// The packet gets this colour, unless it has a worse one.
     Recolour(Colour),
-    /// The packet is dropped, so that the pair is heard again only when the budget is refilled or [`AuthBudget::forgive`] is called.
+    /// The packet is dropped, so that the pair is heard again only when the budget is refilled, or when
+    /// [`AuthBudget::forgive`] is called.
     Drop,
 }
 

@@ -163,13 +163,11 @@ impl<T> UserFlows<T> {
         (user, queue as u32)
     }
 
-    /// The user and the queue of a packet that is queued now, which is kept for its flow from now on.
-    fn take_home(&mut self, meta: &Meta) -> (u32, u32) {
-        let (user, queue) = self.home(meta);
+    /// Keep a queue for the flow of a packet from now on. A spare queue is nobody's.
+    fn keep(&mut self, (user, queue): (u32, u32), meta: &Meta) {
         if let Some(kept) = self.owners.get_mut(queue as usize) {
             *kept = owner(user, meta.flow);
         }
-        (user, queue)
     }
 
     /// The number of packets or their length has changed.
@@ -222,7 +220,8 @@ impl<T> UserFlows<T> {
 
 impl<T: Send> Store<T> for UserFlows<T> {
     fn put(&mut self, item: T, meta: Meta) {
-        let (user, queue) = self.take_home(&meta);
+        let (user, queue) = self.home(&meta);
+        self.keep((user, queue), &meta);
         let cell = self.cells.insert(item, meta);
         match std::mem::replace(&mut self.flows[queue as usize].tail, cell) {
             NONE => self.flows[queue as usize].head = cell,
@@ -236,16 +235,13 @@ impl<T: Send> Store<T> for UserFlows<T> {
     }
 
     fn put_back(&mut self, item: T, meta: Meta) {
-        let (user, queue) = match (self.home(&meta), self.before) {
-            // It came from the spare queue, which may be empty since, and is next there again.
-            ((user, queue), Some(Before { flow: (spare, _), .. }))
-                if self.owners.get(queue as usize).is_none_or(|kept| *kept != owner(user, meta.flow))
-                    && spare as usize == self.owners.len() + user as usize =>
-            {
-                (user, spare)
-            }
-            _ => self.take_home(&meta),
-        };
+        let (user, home) = self.home(&meta);
+        let spare = self.owners.len() as u32 + user;
+        let is_kept = self.owners.get(home as usize) == Some(&owner(user, meta.flow));
+        // What came from the spare queue is next there again, though that is empty and another queue is free.
+        let came_from_spare = self.before.is_some_and(|before| before.flow.0 == spare);
+        let queue = if came_from_spare && !is_kept { spare } else { home };
+        self.keep((user, queue), &meta);
         let cost = self.settings.cost(&meta);
         let cell = self.cells.insert(item, meta);
         let flow = &mut self.flows[queue as usize];
