@@ -3,8 +3,8 @@
 //! The thread that dispatches and its units of the kinds inline, sliced and batch are one processor; each other unit is
 //! one of its own. A processor does the jobs that it holds one by one, each for as long as the cost model says. On a
 //! sliced unit, what is not expedited is done in steps. One expedited packet gets in behind each step, as in the daemon
-//! (docs/design/0046-sliced-units.md). A packet waits from its arrival until its job is done and the outgoing main queue has given it. Moving a packet from queue to
-//! queue takes no time: what that costs has to be part of the model's lines.
+//! (docs/design/0046-sliced-units.md). A packet waits from its arrival until its job is done and the outgoing main queue
+//! has given it. Moving a packet from queue to queue takes no time: what that costs has to be part of the model's lines.
 
 mod histogram;
 mod processors;

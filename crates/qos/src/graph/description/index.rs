@@ -146,7 +146,8 @@ impl Description {
 
     /// The policer that bounds what a class asks for behind the point of order `before`: the last one in front of it.
     ///
-    /// One that gives its excess a colour or a mark bounds nothing. There is none if packets of another class join behind it, as the excess of that class or by a profile of users.
+    /// A policer that gives its excess a colour or a mark bounds nothing. No policer bounds a class that packets of another
+    /// one join behind it, as the excess of that class or by a profile of users.
     pub fn bounding_policer(&self, class: &str, direction: Direction, before: u8) -> Option<&Component> {
         let chain = self.chain(direction);
         let is_policer = |(at, part): &(HookPoint, &Component)| {
