@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
 
 use engine::{Dropped, InboundOutcome, Outcome};
@@ -78,8 +78,12 @@ impl Tap {
         let octets = octets.get(..keep).unwrap_or_default().to_vec();
         let record = Record { time, octets, len, facts: *facts };
         gauge.waiting.fetch_add(keep, Ordering::Relaxed);
-        if self.records.try_send(record).is_err() {
+        let refused = self.records.try_send(record).err();
+        if refused.is_some() {
             gauge.waiting.fetch_sub(keep, Ordering::Relaxed);
+        }
+        // A capture that has ended loses nothing, though its tap is there for a moment yet.
+        if let Some(TrySendError::Full(_)) = refused {
             lost();
         }
     }
@@ -204,4 +208,38 @@ fn delivered(packet: &Packet<stage::Admitted>, kept: &Facts) -> Facts {
 fn ended(dropped: &Dropped, kept: &Facts) -> Facts {
     let Dropped { reason, app, rule, spi, sequence, flow, .. } = *dropped;
     Facts { app, rule, spi, sequence, flow: flow.or(kept.flow), fate: Fate::of(reason), ..*kept }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_slow_reader_has_no_room_for_is_lost_and_what_comes_behind_the_end_is_not() {
+        let facts = Facts {
+            way: Direction::Out,
+            outer: false,
+            gso: Gso::default(),
+            app: AppId::NONE,
+            rule: 0,
+            spi: 0,
+            sequence: 0,
+            peer: None,
+            local: None,
+            flow: None,
+            fate: Fate::Dropped(DropReason::NoSa),
+        };
+        let (records, reader) = std::sync::mpsc::sync_channel(1);
+        let gauge = Arc::new(Gauge::default());
+        let filter = Filter { snaplen: 100, ..Filter::default() };
+        let tap = Tap { id: 1, filter, records, gauge: Arc::clone(&gauge) };
+        let counts = || (gauge.lost[0].load(Ordering::Relaxed), gauge.waiting.load(Ordering::Relaxed));
+        tap.offer(&facts, &[7; 10], Duration::ZERO);
+        assert_eq!(counts(), (0, 10));
+        tap.offer(&facts, &[7; 10], Duration::ZERO);
+        assert_eq!(counts(), (1, 10), "the channel has room for one");
+        drop(reader);
+        tap.offer(&facts, &[7; 10], Duration::ZERO);
+        assert_eq!(counts(), (1, 10), "the capture has ended");
+    }
 }
