@@ -51,6 +51,18 @@ fn receive(transport: &mut UdpTransport, family: Family, queue: usize) -> Vec<Ve
     out.iter().flat_map(Burst::datagrams).map(<[u8]>::to_vec).collect()
 }
 
+/// Wait until a datagram waits in a queue of each family. The first ones wait for their neighbour, and those of a busy
+/// machine for a soft interrupt.
+fn wait_for(transport: &UdpTransport, queue: usize) {
+    for family in [Family::V4, Family::V6] {
+        let fd = transport.queue_fds(family)[queue].as_raw_fd();
+        let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: the call reads and writes one pollfd, which lives for it.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, LIMIT.as_millis() as libc::c_int) };
+        assert_eq!(ready, 1, "nothing came to queue {queue} of {family:?}");
+    }
+}
+
 fn send(peer: &Netns, number: u8) {
     let [v4, v6] = [(RIGHT.0, LEFT.0), (RIGHT.1, LEFT.1)]
         .map(|(own, to)| (peer.run(|| UdpSocket::bind((addr(own), 0))).unwrap().unwrap(), (addr(to), 4500)));
@@ -70,6 +82,7 @@ fn queues_keep_their_order_and_what_waits_over_a_hand_over() {
     for (number, queue) in [(0, 0), (2, 1), (3, 2)] {
         [Family::V4, Family::V6].iter().for_each(|family| give_all_to(old.fd(*family).unwrap(), number));
         send(&right, queue);
+        wait_for(&old, queue.into());
     }
     let fds: Vec<_> = old.fds().iter().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
     assert_eq!(fds.len(), 8);
