@@ -29,6 +29,7 @@ mod policy;
 mod policy_change;
 mod qos;
 mod qos_component;
+mod qos_in_force;
 mod qos_reservation;
 mod qos_sojourn;
 mod qos_top;
@@ -97,6 +98,7 @@ pub use qos::{
     QosTerms, QosUnit, QosUnitFaults, QosUnitState, QosVerdict, QosWindow,
 };
 pub use qos_component::{QosComponentCheck, QosComponentChecked, QosComponentState, QosComponentTrial};
+pub use qos_in_force::{QosInForce, QosOrigin};
 pub use qos_reservation::{
     QosFlow, QosHolder, QosRefresh, QosReservation, QosReservationRemoved, QosReservations, QosReserve,
     QosReserved, QosResource, QosResourceKind, QosTaken,

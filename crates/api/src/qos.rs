@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Finding, QosComponentState, QosResource, QosSojourn, Waiting};
+use crate::{Finding, QosComponentState, QosOrigin, QosResource, QosSojourn, Waiting};
 
 /// The answer of `ravelin qos check`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -17,7 +17,7 @@ pub struct QosCheck {
     pub file: String,
     /// The classes in the order in which their rules are asked; none if the graph is broken.
     pub classes: Vec<String>,
-    /// What is wrong, in the order of the text.
+    /// What is wrong, in the order of the text; if `ok`, what may not be meant: each a warning, which refuses nothing.
     pub findings: Vec<Finding>,
     /// Sentences about what could not be checked here.
     #[serde(default)]
@@ -57,6 +57,9 @@ pub struct QosState {
     /// The path of the file, or `preset NAME`; absent if no graph is in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+    /// Where the graph is from; absent if none is in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<QosOrigin>,
     /// The graph in its full form, as TOML; absent if none is in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<String>,
@@ -372,6 +375,12 @@ pub struct QosWindow {
     /// The window in packets; absent if there is no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
+    /// The class whose packets are passed by so many others while they wait; absent if there is no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// What to change, if no association can have a window of so many packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub too_large: Option<String>,
     /// Why there is no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_bound: Option<String>,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CustomSuite, FlowTable, NamesState, PolicyState, Problem, TranslationState};
+use crate::{CustomSuite, FlowTable, NamesState, PolicyState, Problem, QosInForce, TranslationState};
 
 /// The overall state of a daemon, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -196,6 +196,9 @@ pub struct Status {
     pub names: Option<NamesState>,
     /// The policy in force.
     pub policy: PolicyState,
+    /// The graph of classes that is in force; absent if packets have no classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<QosInForce>,
     /// The translation of the policy into entries, socket by socket; absent where the policy is compiled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub translation: Option<TranslationState>,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crypto::Suites;
 use qos::behaviour::foreign::{Libraries, Library, LibraryState};
-use qos::graph::{self, Aggregates, Description, Fault, House, PRESETS};
+use qos::graph::{self, Aggregates, Description, Fault, House, PRESETS, Place};
 
 use super::report::Report;
 use super::{ComponentConfig, Config, GraphSource, QosConfig};
@@ -26,6 +26,8 @@ pub struct LoadedGraph {
     pub description: Description,
     /// The numbers of classes: those that the instance has given, and those of this graph behind them.
     pub aggregates: Aggregates,
+    /// What the text may not have meant, in its order. It refuses nothing.
+    pub warnings: Vec<Fault>,
 }
 
 /// The faults of a graph, with the text in which they stand.
@@ -41,18 +43,19 @@ pub struct BrokenGraph {
 
 impl fmt::Display for BrokenGraph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut report = Report::new(self.source.clone());
-        for Fault { span, code, message, remedy } in &self.faults {
-            report.add_coded(
-                &self.text,
-                span.clone(),
-                Some(code.to_string()),
-                message.clone(),
-                remedy.clone(),
-            );
-        }
+        let report = report(&self.source, &self.text, &self.faults, "error");
         fmt::Display::fmt(&report, f)
     }
+}
+
+/// Faults of a text, which messages call `source`.
+fn report(source: &str, text: &str, faults: &[Fault], severity: &'static str) -> Report {
+    let mut report = Report::new(source.to_owned());
+    for Fault { span, code, message, remedy } in faults {
+        let code = Some(code.to_string());
+        report.add_coded(text, span.clone(), severity, code, message.clone(), remedy.clone());
+    }
+    report
 }
 
 /// Why there is no graph.
@@ -87,6 +90,19 @@ impl LoadedGraph {
         self.aggregates.clone().only(|name| classes.iter().any(|class| class.name.value == name))
     }
 
+    /// The warnings with their places, for people.
+    pub fn show_warnings(&self) -> String {
+        report(&self.source, &self.text, &self.warnings, "warning").to_string()
+    }
+
+    /// A sentence for each warning.
+    pub fn warning_notes(&self) -> impl Iterator<Item = String> {
+        self.warnings.iter().map(|warning| {
+            let Place { line, column } = Place::of(&self.text, warning.span.start);
+            format!("{}:{line}:{column}: {}; {}", self.source, warning.message, warning.remedy)
+        })
+    }
+
     /// Check a text, which messages call `source`.
     ///
     /// # Errors
@@ -104,7 +120,8 @@ impl LoadedGraph {
             // The check has given every class a number, in a catalogue of its own.
             let _ = aggregates.number(&class.name.value);
         }
-        Ok(LoadedGraph { source: source.to_owned(), text, description, aggregates })
+        let warnings = graph::warnings(&text);
+        Ok(LoadedGraph { source: source.to_owned(), text, description, aggregates, warnings })
     }
 
     /// Check the octets of a file, or of standard input.

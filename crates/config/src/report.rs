@@ -6,6 +6,8 @@ use std::ops::Range;
 /// A fault of a configuration file, with its place and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
+    /// The word for how bad it is: `error`, or `warning` for what refuses nothing.
+    pub severity: &'static str,
     /// The number of the line, counted from 1.
     pub line: usize,
     /// The column in characters, counted from 1.
@@ -36,7 +38,7 @@ impl Report {
 
     /// Note a fault at `span` (octets) of `text`.
     pub(super) fn add(&mut self, text: &str, span: Range<usize>, message: String, remedy: String) {
-        self.add_coded(text, span, None, message, remedy);
+        self.add_coded(text, span, "error", None, message, remedy);
     }
 
     /// Note a fault of a kind that has a code.
@@ -44,6 +46,7 @@ impl Report {
         &mut self,
         text: &str,
         span: Range<usize>,
+        severity: &'static str,
         code: Option<String>,
         message: String,
         remedy: String,
@@ -57,6 +60,7 @@ impl Report {
         let in_line = line_text.chars().count() + 1 - column.min(line_text.chars().count());
         let width = text.get(start..span.end.min(text.len())).map_or(1, |s| s.chars().count());
         self.findings.push(Finding {
+            severity,
             line: before.matches('\n').count() + 1,
             column,
             code,
@@ -117,9 +121,9 @@ impl fmt::Display for Report {
             if index > 0 {
                 writeln!(f)?;
             }
-            let Finding { line, column, code, message, remedy, excerpt, width } = finding;
+            let Finding { severity, line, column, code, message, remedy, excerpt, width } = finding;
             let code = code.as_ref().map(|code| format!("[{code}]")).unwrap_or_default();
-            writeln!(f, "{}:{line}:{column}: error{code}: {message}", self.file)?;
+            writeln!(f, "{}:{line}:{column}: {severity}{code}: {message}", self.file)?;
             let number = line.to_string();
             let pad = " ".repeat(number.len());
             let under: String = excerpt

@@ -632,7 +632,7 @@ fn a_graph_is_loaded_with_its_text_its_classes_and_their_numbers() {
     let kernel =
         "preset = \"fifo\"\n[kernel.every]\nclasses = [\"every\"]\nqueues = 3\nlimit = { packets = 9 }\n";
     assert!(broken("kernel.toml", kernel.as_bytes()).contains("error[RVL-Q901]"));
-    let rules = "preset = \"fifo\"\n[class.web]\nmatch = [{ port = [443] }]\n";
+    let rules = "preset = \"fifo\"\n[class.web]\nmatch = [{ uid = [1000] }]\n";
     let report = broken("rules.toml", rules.as_bytes());
     assert!(report.contains(":3:12: error[RVL-Q102]") && report.contains("policy"), "{report}");
     let unit = "preset = \"fifo\"\n[unit.one]\nkind = \"inline\"\nsuites = [\"aes128gmc16\"]\n";

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::QosOrigin;
 use config::{Config, GraphSource};
 use netio::clock;
 use qos::graph::PRESETS;
@@ -47,6 +48,8 @@ pub struct GraphStore {
     trial: Option<Trial>,
     previous: Option<GraphText>,
     in_force: Option<GraphText>,
+    /// The file that has the text which was taken back last.
+    rejected: Option<PathBuf>,
 }
 
 impl GraphStore {
@@ -62,7 +65,8 @@ impl GraphStore {
             GraphSource::Preset(name) => (run_dir.join(format!("applied-{name}.graph")), Some(*name)),
         };
         let files = TrialFiles::of_graph(Some(run_dir));
-        let mut store = GraphStore { file, preset, files, trial: None, previous: None, in_force: None };
+        let (previous, in_force, rejected) = (None, None, None);
+        let mut store = GraphStore { file, preset, files, trial: None, previous, in_force, rejected };
         store.look_again()?;
         Ok(Some(store))
     }
@@ -122,6 +126,17 @@ impl GraphStore {
         }
     }
 
+    /// Where the text in force is from.
+    pub fn origin(&self) -> QosOrigin {
+        let configured = match &self.preset {
+            Some(preset) => format!("preset {preset}"),
+            None => self.file.display().to_string(),
+        };
+        let applied = self.in_force.as_ref().is_some_and(|text| text.source != configured);
+        let rejected = self.rejected.as_ref().map(|path| path.display().to_string());
+        QosOrigin { configured, applied, rejected }
+    }
+
     /// Do what the end of a trial still needs that an earlier daemon did not get to; this daemon loaded what belongs to
     /// it.
     ///
@@ -162,6 +177,7 @@ impl GraphStore {
     pub fn install(&mut self, text: &GraphText, before: Option<GraphText>) -> io::Result<Exchanged> {
         let done = install(&self.file, &text.octets, PREVIOUS)?;
         self.keep_previous(text, before)?;
+        self.rejected = None;
         Ok(done)
     }
 
@@ -176,6 +192,7 @@ impl GraphStore {
         self.keep_previous(text, self.in_force.clone())?;
         self.files.begin(&trial, &text.octets)?;
         self.trial = Some(trial);
+        self.rejected = None;
         Ok(())
     }
 
@@ -211,7 +228,7 @@ impl GraphStore {
             self.at_stage(Stage::Rejected)?;
             return self.finish_reject();
         }
-        let done = install(&self.file, &text.octets, REJECTED)?;
+        let done = self.take_back(text)?;
         self.forget_previous()?;
         Ok(done)
     }
@@ -238,13 +255,20 @@ impl GraphStore {
         let Some(trial) = &self.trial else { return Ok(Exchanged::default()) };
         let mut done = Exchanged::default();
         if trial.in_place
-            && let Some(before) = &self.previous
+            && let Some(before) = self.previous.clone()
         {
-            done = install(&self.file, &before.octets, REJECTED)?;
+            done = self.take_back(&before)?;
         }
         self.forget_previous()?;
         self.files.forget()?;
         self.trial = None;
+        Ok(done)
+    }
+
+    /// Give the file the text before; the one that it had is kept as `FILE.rejected`.
+    fn take_back(&mut self, before: &GraphText) -> io::Result<Exchanged> {
+        let done = install(&self.file, &before.octets, REJECTED)?;
+        self.rejected.clone_from(&done.kept_as);
         Ok(done)
     }
 

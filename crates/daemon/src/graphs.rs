@@ -142,7 +142,7 @@ impl GraphMaker {
             format!("associations have no names yet, so a rule for `{name}` matches nothing; match by `spi` or `peer`")
         });
         let priorities = outbound.graph().priorities().and(self.no_priorities).map(priorities::note);
-        let notes = unknown.chain(unnamed).chain(priorities).collect();
+        let notes = unknown.chain(unnamed).chain(priorities).chain(loaded.warning_notes()).collect();
         Ok(PreparedGraph { loaded, outbound, inbound, queues, sockets, notes })
     }
 

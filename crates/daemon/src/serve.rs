@@ -13,7 +13,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use crate::enc::Enc;
 use crate::handover::Giving;
 use crate::plane::paths::Paths;
-use crate::plane::{Allow, Plane, Shared, Turns};
+use crate::plane::{Allow, GraphInForce, Plane, Shared, Turns};
 use crate::start::{Daemon, ProcessParts, RunError, hand_over, own_request};
 use crate::workers::{ChangeReceiver, KnownAnswers};
 use crate::{detach, handlers};
@@ -49,6 +49,7 @@ pub(crate) async fn serve(daemon: Daemon, mut changes: ChangeReceiver) -> Result
     let unfit = Arc::clone(&held.told.routes);
     let have = own_request(&plane);
     let mut findings = plane.begin_pins();
+    report_graph(plane.graph());
     tracing::info!("ready; control socket {}", plane.config().control_socket.display());
     let plane = Shared::new(plane);
 
@@ -258,6 +259,22 @@ fn leave(plane: &Plane, take_down: bool) -> Result<(), RunError> {
     }
     tracing::info!("taken off the host: {}", done.removed.join(", "));
     Ok(())
+}
+
+/// Say which graph of classes is in force, whether it is on trial, and where the text is that a start took back.
+fn report_graph(graph: Option<&GraphInForce>) {
+    let Some(graph) = graph.map(GraphInForce::in_force) else {
+        tracing::info!("no graph of classes is in force: the configuration has no [qos]");
+        return;
+    };
+    tracing::info!("graph of classes: {graph}");
+    if let Some(waiting) = &graph.waiting {
+        let left = waiting.seconds_left;
+        tracing::warn!("the graph is on trial: it is taken back in {left} s, unless `ravelin qos confirm`");
+    }
+    if let Some(file) = &graph.origin.rejected {
+        tracing::warn!("a graph was not confirmed in time and is taken back: its text is {file} now");
+    }
 }
 
 async fn reload(plane: &Shared) {

@@ -2,6 +2,8 @@
 
 use api::{Decision, Position};
 use policy::{Application, Compiled};
+use qos::Direction;
+use qos::graph::{Description, classes_by_rules};
 use sadb::spd::RuleId;
 
 /// The place of a rule in a compiled policy.
@@ -17,6 +19,13 @@ pub fn rule_position(compiled: &Compiled, id: RuleId) -> Option<Position> {
 /// The place of an application's block.
 pub fn block_position(compiled: &Compiled, app: &Application) -> Position {
     Position { file: compiled.file.clone(), line: app.line, column: None, text: app.block.clone() }
+}
+
+/// A sentence about the class of outbound packets that get one by the rules of the graph; `unless` says what would go
+/// before these.
+pub fn class_by_graph(description: &Description, unless: &str) -> String {
+    let classes = classes_by_rules(description, Direction::Outbound);
+    format!("{unless}, the rules of the graph give one: {classes}")
 }
 
 /// An explanation of the policy room as the API says it.

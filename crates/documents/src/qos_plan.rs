@@ -17,8 +17,9 @@ use qos::graph::description::{Description, UnitKind};
 use qos::graph::fault::Place as FaultPlace;
 use qos::graph::house::{House, Line};
 use qos::graph::kinds::Kind;
-use qos::graph::{KernelShare, PRESETS, kernel_shares, preset};
+use qos::graph::{Fault, KernelShare, PRESETS, kernel_shares, preset};
 use qos::unit::MOST_AWAY;
+use sadb::ReplayWindow;
 
 /// The reason why nothing is promised where a sliced unit works beside another unit of its thread (docs/design/0046).
 pub const SLICED: &str = "sliced unit beside another one";
@@ -36,7 +37,8 @@ const PRIORITIES: &str = "`socket_priority` needs Linux 6.14 and outer = \"udp\"
 pub fn sound(graph: &LoadedGraph, house: &House) -> QosCheck {
     let classes = class_names(&graph.description);
     let notes = unchecked(&graph.description, house);
-    QosCheck { ok: true, file: graph.source.clone(), classes, findings: Vec::new(), notes }
+    let findings = findings(&graph.source, &graph.text, &graph.warnings, "warning");
+    QosCheck { ok: true, file: graph.source.clone(), classes, findings, notes }
 }
 
 /// Sentences for each unit that answers later: what it holds, and who overtakes it.
@@ -83,14 +85,24 @@ fn unchecked(description: &Description, house: &House) -> Vec<String> {
 
 /// The document that says what is wrong with a graph.
 pub fn broken(graph: &BrokenGraph) -> QosCheck {
-    let place = |at| FaultPlace::of(&graph.text, at);
-    let findings = graph.faults.iter().map(|fault| {
-        let (at, end) = (place(fault.span.start), place(fault.span.end));
+    QosCheck {
+        ok: false,
+        file: graph.source.clone(),
+        classes: Vec::new(),
+        findings: findings(&graph.source, &graph.text, &graph.faults, "error"),
+        notes: Vec::new(),
+    }
+}
+
+/// Faults of a text, which messages call `source`, as findings.
+fn findings(source: &str, text: &str, faults: &[Fault], severity: &str) -> Vec<Finding> {
+    let finding = |fault: &Fault| {
+        let (at, end) = (FaultPlace::of(text, fault.span.start), FaultPlace::of(text, fault.span.end));
         Finding {
             code: fault.code.to_string(),
-            severity: "error".to_owned(),
+            severity: severity.to_owned(),
             at: Position {
-                file: graph.source.clone(),
+                file: source.to_owned(),
                 line: at.line,
                 column: Some(at.column),
                 text: String::new(),
@@ -100,14 +112,8 @@ pub fn broken(graph: &BrokenGraph) -> QosCheck {
             remedy: Some(fault.remedy.clone()),
             related: Vec::new(),
         }
-    });
-    QosCheck {
-        ok: false,
-        file: graph.source.clone(),
-        classes: Vec::new(),
-        findings: findings.collect(),
-        notes: Vec::new(),
-    }
+    };
+    faults.iter().map(finding).collect()
 }
 
 /// The graphs that come with the program.
@@ -161,6 +167,7 @@ pub fn plan(graph: &LoadedGraph, house: &House, measured: bool) -> QosPlan {
     }
     notes.extend(apart(description));
     notes.extend(unchecked(description, house));
+    notes.extend(graph.warning_notes());
     QosPlan {
         file: graph.source.clone(),
         costs,
@@ -266,13 +273,27 @@ fn terms(terms: &Terms) -> QosTerms {
 }
 
 fn window(bounds: &Bounds, of: Direction, is_unproved: bool) -> QosWindow {
-    let packets = bounds.window(of).filter(|_| !is_unproved);
-    let no_bound = match packets {
+    let window = bounds.window(of).filter(|_| !is_unproved);
+    let no_bound = match window {
         Some(_) => None,
         None if is_unproved => Some(SLICED.to_owned()),
         None => Some("a class has no bound".to_owned()),
     };
-    QosWindow { direction: direction(of), packets, no_bound }
+    let most = u64::from(ReplayWindow::MAX);
+    let too_large = window.filter(|window| window.packets > most).map(|window| {
+        let class = &window.class;
+        format!(
+            "no association can have more than {most}: let packets of `{class}` wait for less (in its `limit` fewer \
+             packets, or a shorter time), or give classes associations of their own (`ravelin sa add --class`)"
+        )
+    });
+    QosWindow {
+        direction: direction(of),
+        packets: window.map(|window| window.packets),
+        class: window.map(|window| window.class.clone()),
+        too_large,
+        no_bound,
+    }
 }
 
 fn unit(unit: &qos::graph::description::Unit) -> QosUnit {

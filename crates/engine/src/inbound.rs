@@ -27,19 +27,21 @@ mod entries;
 mod graph;
 mod later;
 mod name;
+mod nested;
 mod opened;
 mod outcome;
 mod permit;
 mod queued;
 mod results;
+mod rounds;
 mod scrubbed;
 mod work;
 
 use before::{Before, about};
 use check_spd::check_spd;
-use compressed::{compressed_in, opens_into};
 pub use delivery::{Delivery, Traced};
 pub use graph::InboundGraph;
+use nested::NestedPacket;
 pub use outcome::InboundOutcome;
 use outcome::deliver;
 pub(crate) use outcome::unknown;
@@ -49,7 +51,7 @@ pub use work::OpenWork;
 
 use crate::cx::Cx;
 use crate::event::Events;
-use crate::nest::{self, Members};
+use crate::nest::Members;
 use crate::peer;
 use crate::probes;
 use crate::quoted::{self, InnerIcmp};
@@ -60,7 +62,7 @@ use crate::stats::{About, Dropped, Stats};
 use ::scrub::Scrubber;
 use ipsec::Outer;
 use sadb::rules::Member;
-use sadb::{InboundSa, InboundSad, MAX_CHAIN, Mode, PerSocket, SaName, Spi};
+use sadb::{InboundSa, InboundSad, Mode, PerSocket, Spi};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use wire::ip::{self, Headers};
@@ -106,6 +108,8 @@ struct Stages {
     outer_scrubber: Option<Box<Scrubber>>,
     /// The packets of a burst that are themselves packets of an association with this host.
     members_waiting: Vec<(Packet<Inner>, Headers)>,
+    /// The packets that wait for their turn with the next member of their bundle, and are in no queue yet.
+    nested: Vec<NestedPacket>,
     /// The graph that packets wait in; `None`: they do not wait. The entries without a graph do not look at it.
     queues: Option<Box<InboundGraph>>,
 }
@@ -126,6 +130,7 @@ impl Inbound {
             scrubbing: None,
             outer_scrubber: None,
             members_waiting: Vec::new(),
+            nested: Vec::new(),
             queues: None,
         };
         Inbound { stages, stats: Stats::new(), events: Events::default(), singly: Vec::new() }
@@ -277,48 +282,6 @@ impl Stages {
             let name = sa.name();
             self.nest(packet, headers, name, cx);
         }
-    }
-
-    /// The next rounds of a bundle: the same stages for a packet that is already inside.
-    #[cold]
-    fn nest(
-        &mut self,
-        mut packet: Packet<Inner>,
-        mut headers: Headers,
-        mut name: SaName,
-        cx: &mut Cx<'_, InboundOutcome>,
-    ) {
-        let Some(first) = self.sad.get(name).map(|sa| Member::from(sa.config())) else {
-            return cx.discard(packet, DropReason::UnknownSpi, None);
-        };
-        let mut around = [first; MAX_CHAIN];
-        for round in 1..MAX_CHAIN {
-            let before = packet.meta;
-            let around_it = compressed_in(&self.sad, name, packet.bytes(), &headers);
-            let opened = nest::open(&mut self.sad, &mut self.members, name, packet, &headers, cx.pool);
-            let (inner, sa) = match opened {
-                Ok(opened) => opened,
-                Err((reason, len)) => {
-                    return cx.report(Dropped::new(reason, &About::of(&before), len, None));
-                }
-            };
-            name = sa.name();
-            if let Some(selectors) = around_it
-                && !opens_into(sa, &selectors, inner.bytes())
-            {
-                sa.counters.dropped(DropReason::SelectorMismatch);
-                return cx.discard(inner, DropReason::SelectorMismatch, None);
-            }
-            if let Some(next) = around.get_mut(round) {
-                *next = Member::from(sa.config());
-            }
-            let parts = lend!(self, around.get(..round).unwrap_or_default());
-            match admit(sa, inner, parts, cx) {
-                Some(nested) => (packet, headers) = nested,
-                None => return,
-            }
-        }
-        cx.discard(packet, DropReason::NestingLimit, None);
     }
 }
 

@@ -6,7 +6,7 @@
 //! bare protocols count, and only for this host. Members without a key (IPComp, IP in IP) are taken here, and from the
 //! wire only where `inbound/bare.rs` says so.
 
-use crate::seam;
+use crate::seam::{self, Turn};
 use ipsec::{Codec, Outer};
 use sadb::sa::SaProtocol;
 use sadb::{Endpoints, InboundSa, InboundSad, Mode, SaConfig, SaName, Spi};
@@ -98,34 +98,27 @@ impl Members {
     }
 }
 
-/// Open one more round: find the association of a packet that came out of association `from`, and open it. On a drop
-/// the buffer has gone to `pool`, and its length comes with the reason.
+/// Open one more round, whose turn it is: find the association of a packet that came out of association `from`, and open
+/// it. On a drop the buffer has gone to `pool`, and its length comes with the reason.
 pub(crate) fn open<'a>(
     sad: &'a mut InboundSad,
     members: &mut Members,
     from: SaName,
     packet: Packet<Inner>,
     headers: &Headers,
+    turn: Turn,
     pool: &mut Pool,
 ) -> Result<(Packet<Inner>, &'a mut InboundSa), (DropReason, usize)> {
     let (before, len) = (packet.meta, packet.bytes().len());
-    let found = Outer::nested(packet.bytes(), headers).and_then(|outer| {
-        let name = name(sad, members, &outer).inspect_err(|reason| {
-            if let Some(sa) = sad.get_mut(from) {
-                sa.counters.dropped(*reason);
-            }
-        })?;
-        Ok((outer, name))
-    });
-    let (outer, sa) = match found {
-        // Found above.
-        Ok((outer, name)) => match sad.get_mut(name) {
+    let (outer, sa) = match find(sad, members, from, packet.bytes(), headers) {
+        // Found just now.
+        Ok((name, outer)) => match sad.get_mut(name) {
             Some(sa) => (outer, sa),
             None => return Err(give_back(DropReason::UnknownSpi, packet, pool)),
         },
         Err(reason) => return Err(give_back(reason, packet, pool)),
     };
-    match ipsec::decap_member(sa, seam::schedule_nested(packet), &outer, &mut members.codec, pool) {
+    match ipsec::decap_member(sa, seam::schedule_nested(packet, turn), &outer, &mut members.codec, pool) {
         Ok(mut packet) => match unite(&mut packet.meta, &before) {
             Ok(()) => Ok((packet, sa)),
             Err(reason) => {
@@ -135,6 +128,26 @@ pub(crate) fn open<'a>(
         },
         Err(reason) => Err((reason, len)),
     }
+}
+
+/// The association that a packet is of which came out of association `from`, and its outer header.
+///
+/// # Errors
+/// The reason why there is none, which `from` has counted.
+pub(crate) fn find(
+    sad: &mut InboundSad,
+    members: &Members,
+    from: SaName,
+    bytes: &[u8],
+    headers: &Headers,
+) -> Result<(SaName, Outer), DropReason> {
+    let outer = Outer::nested(bytes, headers)?;
+    let name = name(sad, members, &outer).inspect_err(|reason| {
+        if let Some(sa) = sad.get_mut(from) {
+            sa.counters.dropped(*reason);
+        }
+    })?;
+    Ok((name, outer))
 }
 
 /// The association of IP in IP that arrived bare. An association that is bound to an application is only for packets

@@ -47,14 +47,14 @@ pub(crate) fn schedule_received(packet: Packet<Classed>, turn: Turn) -> Packet<S
 
 /// Give a packet that came out of an association its turn with the next member of its bundle.
 #[inline]
-pub(crate) fn schedule_nested(packet: Packet<Inner>) -> Packet<Scheduled> {
-    packet.nested(&Turn::at_once())
+pub(crate) fn schedule_nested(packet: Packet<Inner>, turn: Turn) -> Packet<Scheduled> {
+    packet.nested(&turn)
 }
 
 /// Give a packet that one member of a bundle has sealed its turn with the next one.
 #[inline]
-pub(crate) fn schedule_bundled(packet: Packet<Outer>) -> Packet<Scheduled> {
-    packet.bundled(&Turn::at_once())
+pub(crate) fn schedule_bundled(packet: Packet<Outer>, turn: Turn) -> Packet<Scheduled> {
+    packet.bundled(&turn)
 }
 
 /// The turn that a dispatcher gave.

@@ -135,7 +135,16 @@ pub struct Bounds {
     /// The octets of every queue when it is full.
     pub octets: u64,
     /// The replay windows needed, outbound and inbound.
-    windows: [Option<u64>; 2],
+    windows: [Option<Window>; 2],
+}
+
+/// A replay window that is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The window in packets.
+    pub packets: u64,
+    /// The class that asks for so many: they pass a packet of it while it waits.
+    pub class: String,
 }
 
 impl Bounds {
@@ -143,10 +152,10 @@ impl Bounds {
     ///
     /// While a packet waits for `D`, each other class `j` can pass it with `(s_j + r_j * D) / c_j` packets, `c_j`
     /// being the cost of its cheapest one. The window is the greatest sum of that, and the packet itself.
-    pub fn window(&self, direction: Direction) -> Option<u64> {
+    pub fn window(&self, direction: Direction) -> Option<&Window> {
         match direction {
-            Direction::Outbound => self.windows[0],
-            Direction::Inbound => self.windows[1],
+            Direction::Outbound => self.windows[0].as_ref(),
+            Direction::Inbound => self.windows[1].as_ref(),
         }
     }
 
@@ -298,9 +307,10 @@ fn queue_octets(view: &View<'_>, queue: &Queue) -> u64 {
     packets.min(by_time).min(by_octets).saturating_mul(cell)
 }
 
-fn window(view: &View<'_>, classes: &[Bound]) -> Option<u64> {
+fn window(view: &View<'_>, classes: &[Bound]) -> Option<Window> {
     let own: Vec<&Bound> = classes.iter().filter(|bound| bound.direction == view.direction).collect();
-    let mut most = 1_u64;
+    let mut most =
+        Window { packets: 1, class: own.first().map_or_else(String::new, |bound| bound.class.clone()) };
     for bound in &own {
         let waits = bound.overtaken? as f64;
         let mut passing = 1_u64;
@@ -310,7 +320,9 @@ fn window(view: &View<'_>, classes: &[Bound]) -> Option<u64> {
             let work = (arrival.burst + arrival.rate * waits).min(waits);
             passing = passing.saturating_add(round_up(work / view.cheapest() as f64));
         }
-        most = most.max(passing);
+        if passing > most.packets {
+            most = Window { packets: passing, class: bound.class.clone() };
+        }
     }
     Some(most)
 }

@@ -2,7 +2,13 @@
 //!
 //! A line gives the cost of a packet on a unit before anything is measured. What is measured moves a factor on the
 //! line, one for short packets and one for long ones, since the parts of the line are wrong in different ways. The
-//! factor is a moving average (EWMA) in which a new measurement has a weight of one eighth.
+//! factor is a moving average (EWMA) in which a measurement below it has a weight of one eighth, and one above it of a
+//! thirty-second part.
+//!
+//! Time is measured by the wall clock, so a thread that the host stops, or that soft interrupts run on top of, takes
+//! longer than its packets cost. With equal weights, one turn of five that is stopped for long would let a packet count
+//! four times of what it costs, and one of four without end: a policer in nanoseconds drops its class for that. With
+//! these weights the first is 1.07, and one turn of two is 1.33.
 
 use crate::amount::Amount;
 use crate::meta::Direction;
@@ -31,11 +37,14 @@ impl Line {
 
 /// The factor of a line that is right, with 16 bits behind the point.
 const ONE: u64 = 1 << 16;
-/// The weight of a new measurement is one part in so many.
-const WEIGHT: i64 = 8;
-/// A measurement counts as no more than this many times what was expected, and as no less than its inverse: a thread
-/// that the host stopped for a while says nothing of the packet.
-const OUTLIER: u64 = 4;
+/// The weight of a measurement below the average is one part in so many.
+const FALL: i64 = 8;
+/// The weight of one above it: a thread that the host stopped for a while says nothing of the packet.
+const RISE: i64 = 32;
+/// A measurement counts as no more than this many times what was expected.
+const HIGHEST: u64 = 2;
+/// A measurement counts as no less than this part of what was expected.
+const LOWEST: u64 = 4;
 /// Packets of fewer octets than this are short.
 const SHORT: u64 = 512;
 
@@ -112,10 +121,11 @@ impl CostModel {
         let expected = learned.line.ns(amount, work.joining);
         // What took longer than three days is an outlier in any case.
         let measured = (spent.min(u64::MAX >> 16) << 16) / expected;
-        let measured = measured.clamp((*factor / OUTLIER).max(1), factor.saturating_mul(OUTLIER));
+        let measured = measured.clamp((*factor / LOWEST).max(1), factor.saturating_mul(HIGHEST));
         // A difference smaller than the weight still moves the factor, so that it does not stop short.
         let difference = measured as i64 - *factor as i64;
-        let step = difference / WEIGHT + (difference % WEIGHT).signum();
+        let weight = if difference > 0 { RISE } else { FALL };
+        let step = difference / weight + (difference % weight).signum();
         *factor = factor.saturating_add_signed(step).clamp(1, ONE << 20);
     }
 

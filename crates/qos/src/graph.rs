@@ -5,6 +5,7 @@
 //! here that packets pass.
 
 pub mod aggregates;
+pub mod by_rules;
 pub mod chain;
 pub mod check;
 pub mod compile;
@@ -14,11 +15,11 @@ pub mod description;
 pub mod expand;
 pub mod fault;
 pub mod house;
+pub mod intervals;
 pub mod kernel;
 pub mod kinds;
 pub mod lint;
 pub mod named;
-pub mod peers;
 pub mod preset;
 pub mod print;
 pub mod priorities;
@@ -30,6 +31,7 @@ pub mod sojourn;
 pub mod spanned;
 
 pub use aggregates::Aggregates;
+pub use by_rules::classes_by_rules;
 pub use check::{check, check_compiled};
 pub use compile::compile;
 pub use costs::costs;
@@ -37,14 +39,14 @@ pub use counts::{Counts, Tally};
 pub use description::Description;
 pub use fault::{Code, Fault, Place};
 pub use house::House;
+pub use intervals::{Addresses, Intervals};
 pub use kernel::{KernelShare, kernel_shares};
 pub use lint::lint;
 pub use named::named;
-pub use peers::Peers;
 pub use preset::PRESETS;
 pub use print::print;
 pub use priorities::Priorities;
-pub use read::{preset, read};
+pub use read::{preset, read, warnings};
 pub use running::adopt::{Back, Retired};
 pub use running::{Due, Graph};
 pub use sojourn::Sojourn;

@@ -113,14 +113,22 @@ pub struct Meta {
     pub user: u32,
     /// A keyed hash of its flow.
     pub flow: u32,
+    /// A keyed hash of the far end's address, where users are told apart by it; 0: not known.
+    pub peer_hash: u32,
     /// The number of the key.
-    pub key: u32,
+    pub key: u16,
     /// The application; [`AppId::NONE`] if none is known.
     pub app: AppId,
     /// The number of the suite in the graph's list of suites.
     pub suite: u16,
     /// The number of the far end's address among the prefixes that the graph names; 0: in none, or not known.
     pub peer: u16,
+    /// The number of the inner source address among the prefixes that the graph names; 0: in none, or not known.
+    pub source: u16,
+    /// The number of the inner destination address among those that the graph names; 0: in none, or not known.
+    pub destination: u16,
+    /// The source port and the destination port of the inner packet; 0: it has none, or they are not known.
+    pub ports: [u16; 2],
     /// The weight of its user, by which flow queues share out.
     pub weight: Weight,
     /// The units that can serve it.
@@ -141,6 +149,8 @@ pub struct Meta {
     pub direction: Direction,
     /// Associations of its bundle that are done.
     pub index: u8,
+    /// The protocol of the inner packet; 0: not known.
+    pub protocol: u8,
 }
 
 impl Meta {

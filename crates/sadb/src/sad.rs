@@ -7,6 +7,7 @@ mod chain;
 mod inbound;
 mod index;
 mod outbound;
+mod parallel;
 mod scoped;
 
 pub use chain::{Chain, MAX_CHAIN};

@@ -18,6 +18,7 @@ use control::extract::Query;
 use documents::api_error::{ApiError, Blame};
 use documents::associations::{SaView, protocol, protocol_word};
 use documents::classes::class_name;
+use documents::decision::class_by_graph;
 use subject::application;
 
 pub(super) async fn explain(
@@ -237,6 +238,13 @@ async fn judged(
         // What leaves protected and is never answered is no protection of anything.
         if out.sa_in.is_empty() && out.effect == PROTECTED {
             out.effect = ONE_DIRECTION.to_owned();
+        }
+        if let (Some(graph), Some(decision)) = (plane.graph(), &mut out.decision)
+            && decision.class.is_none()
+            && out.sa_out.as_ref().is_none_or(|sa| sa.class.is_none())
+        {
+            let unless = "since neither the item nor an association names a class";
+            decision.why.push(class_by_graph(&graph.loaded.description, unless));
         }
     }
     Ok(out)

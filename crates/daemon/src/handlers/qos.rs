@@ -54,6 +54,7 @@ pub(super) async fn look(plane: &Shared) -> Result<QosState, Failure> {
     }
     Ok(QosState {
         file: Some(graph.loaded.source.clone()),
+        origin: Some(graph.store.origin()),
         graph: Some(::qos::graph::print(&graph.loaded.description)),
         waiting: graph.waiting(),
         notes: graph.notes.clone(),

@@ -14,7 +14,7 @@ use crate::audit_log::Remote;
 use crate::device::Device;
 use crate::host::TunFault;
 use crate::kernel_counters;
-use crate::plane::{Plane, Shared, ThreadState, queue_drops};
+use crate::plane::{GraphInForce, Plane, Shared, ThreadState, queue_drops};
 use control::answer::{Answer, Doc, Failure};
 use documents::api_error::ApiError;
 
@@ -66,6 +66,7 @@ async fn collect(plane: &Shared) -> Result<Status, ApiError> {
         }),
         esp_port: plane.config().esp.port,
         translation: plane.policy().is_translated().then_some(translation),
+        qos: plane.graph().map(GraphInForce::in_force),
         names: plane.policy().names_state(),
         policy: PolicyState {
             subjects: subjects(&plane.policy().compiled().applications),

@@ -2,6 +2,7 @@
 //! that records what it is told.
 
 mod changes;
+mod graph;
 mod kernel_half;
 mod reservations;
 mod turns;

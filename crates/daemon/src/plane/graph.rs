@@ -1,6 +1,6 @@
 //! The graph of classes in force, with its texts and what another one is made with.
 
-use api::{QosApplied, Waiting};
+use api::{QosApplied, QosInForce, Waiting};
 use config::LoadedGraph;
 use netio::clock;
 
@@ -37,6 +37,12 @@ impl GraphInForce {
     pub(crate) fn waiting(&self) -> Option<Waiting> {
         let trial = self.store.trial()?;
         Some(Waiting { file: trial.source.clone(), seconds_left: trial.seconds_left(clock::monotonic()) })
+    }
+
+    /// The name of the graph, where it is from, and its trial.
+    pub(crate) fn in_force(&self) -> QosInForce {
+        let (file, origin) = (self.loaded.source.clone(), self.store.origin());
+        QosInForce { file, origin, waiting: self.waiting() }
     }
 
     /// A change on top of one on trial would leave nothing to go back to.

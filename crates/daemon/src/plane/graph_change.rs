@@ -109,9 +109,12 @@ impl Plane {
     pub(crate) fn confirm_graph(&mut self) -> Result<QosApplied, ApiError> {
         let graph = self.graph_mut()?;
         if graph.store.trial().is_none() {
-            return Err(ApiError::new(Blame::NotFound, "no graph waits for a confirmation").remedy(
-                "`ravelin qos show` says what is in force; it is taken back already, or was never on trial",
-            ));
+            let remedy = match graph.store.origin().rejected {
+                Some(file) => format!("it is taken back already: its text is {file} now; apply that again"),
+                None => "`ravelin qos show` says what is in force; it is taken back already, or was never on trial"
+                    .to_owned(),
+            };
+            return Err(ApiError::new(Blame::NotFound, "no graph waits for a confirmation").remedy(remedy));
         }
         let name = graph.store.name();
         let done = graph.store.confirm().map_err(|error| unwritten(&error, &name))?;
@@ -150,9 +153,11 @@ impl Plane {
         let source = self.graph.as_ref()?.store.overdue(clock::monotonic())?.to_owned();
         // A class that only the graph on trial has may be named meanwhile; its packets are classified by the rules then.
         match self.go_back(Vec::new()).await {
-            Ok(_) => {
+            Ok(applied) => {
+                let kept = applied.kept_as.map(|file| format!("; the text of {source} is {file} now"));
+                let kept = kept.unwrap_or_default();
                 let detail =
-                    format!("{source} was not confirmed in time: the graph before is in force again");
+                    format!("{source} was not confirmed in time: the graph before is in force again{kept}");
                 tracing::warn!("{detail}");
                 self.audit(control::asker::Asker::myself(), "graph_rolled_back", detail);
                 None

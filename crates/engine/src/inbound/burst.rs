@@ -176,6 +176,8 @@ impl Stages {
             tunnels_from: _,
             // Who has a graph calls `Inbound::receive_burst`, where bursts wait as a whole.
             queues: _,
+            // Only what waits in a graph is there.
+            nested: _,
         } = self;
         entries.is_none()
     }

@@ -17,6 +17,7 @@ use wire::stage::Raw;
 use wire::{AggregateId, Burst, Packet, Time};
 
 use super::name::Name;
+use super::nested::NestedPacket;
 use super::opened::{Collected, Opened};
 use super::work::{OpenTask, OpenWork};
 use crate::queued::{
@@ -36,8 +37,17 @@ pub(super) enum Waiting {
     Packet(Packet<Raw>),
     /// Datagrams of one association.
     Burst(Burst<Raw>),
+    /// A packet between two members of its bundle. It is in a box, so that the places of all others stay small.
+    Nested(Box<NestedEntry>),
     /// Packets for the host, behind cryptography.
     Opened(Opened),
+}
+
+/// A packet that waits between two members of its bundle.
+pub(super) struct NestedEntry {
+    pub(super) nested: NestedPacket,
+    /// Whether it waits behind the member before (4a), and not in front of the next one (3a).
+    pub(super) is_behind: bool,
 }
 
 /// A packet or burst that waits, with the name of its association.
@@ -51,12 +61,17 @@ impl Wait for WaitingEntry {
         match &self.waiting {
             Waiting::Packet(packet) => packet.bytes().len(),
             Waiting::Burst(burst) => burst.bytes().len(),
+            Waiting::Nested(entry) => entry.nested.octets(),
             Waiting::Opened(opened) => opened.octets(),
         }
     }
 
     fn is_behind(&self) -> bool {
-        matches!(self.waiting, Waiting::Opened(_))
+        match &self.waiting {
+            Waiting::Packet(_) | Waiting::Burst(_) => false,
+            Waiting::Nested(entry) => entry.is_behind,
+            Waiting::Opened(_) => true,
+        }
     }
 }
 
@@ -171,7 +186,6 @@ impl InboundGraph {
             user: self.state.hash.source(name.src),
             flow: self.state.hash.association((name.src, name.dst), name.spi),
             app: config.selectors.app.unwrap_or_default(),
-            peer: self.state.graph.peers().number(name.src),
             colour: Colour::Green,
             // The inner header is hidden still, so the outer one stands for it.
             dscp: [dscp, dscp],
@@ -181,6 +195,7 @@ impl InboundGraph {
             aggregate: if self.state.graph.has(named) { named } else { AggregateId::DEFAULT },
             ..qos::Meta::default()
         };
+        self.state.note_peer(&mut meta, name.src);
         if self.state.has_reserved()
             && !self.budget.is_demoted(meta.association, meta.user, now)
             && let Some(outer) = outer_name(config, name.dst, name.spi)
@@ -251,6 +266,8 @@ impl InboundGraph {
         self.collected.adopt(before.collected);
         (self.flights, self.departed) = (before.flights, before.departed);
         (self.lists, self.spare) = (before.lists, before.spare);
+        let (addresses, were) = (self.state.graph.addresses(), before.state.graph.addresses());
+        self.flights.metas_mut().for_each(|meta| addresses.renumber(were, meta));
         self.state.adopt(before.state, now);
     }
 }

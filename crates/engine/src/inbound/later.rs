@@ -301,6 +301,9 @@ impl Stages {
             } else {
                 self.deliver(cx, delivery);
             }
+            if !self.nested.is_empty() {
+                self.offer_nested(Some(&meta), now, cx, delivery);
+            }
             self.end_dropped(now, cx, delivery);
         }
         self.release_opened(now, cx, delivery);
@@ -367,8 +370,9 @@ impl Stages {
         let opened = ipsec::finish_open(sa, packet, &outer, &job, authentic, cx.pool);
         let nested = after_opening(sa, opened, &outer, &before, lend!(self, &[]), cx);
         if let Some((packet, headers)) = nested {
-            let name = sa.name();
+            let (name, from) = (sa.name(), cx.out.len());
             self.nest(packet, headers, name, cx);
+            self.hold_copies(from, cx);
         }
     }
 

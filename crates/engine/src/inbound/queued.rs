@@ -21,7 +21,7 @@ use wire::{AggregateId, Burst, DropReason, OuterHeader, Packet, Pool, Time};
 
 mod turn;
 
-pub(super) use turn::Progress;
+pub(super) use turn::{Progress, note_congestion};
 
 use super::before::about;
 use super::burst::{Run, hand_over};
@@ -31,7 +31,8 @@ use super::opened::Opened;
 use super::{Delivery, Inbound, InboundOutcome, Stages, association, unknown};
 use crate::cx::Cx;
 use crate::queued::{
-    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Ticket, burst_in_cell, copy_of, packet_in_cell, reason,
+    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Ticket, Wait, burst_in_cell, copy_of, packet_in_cell,
+    reason,
 };
 use crate::stats::{About, Dropped};
 use ipsec::Outer;
@@ -201,6 +202,7 @@ impl Stages {
             queues.state.copy(&packet, from);
         }
         then(self, packet, cx);
+        self.hold_copies(from, cx);
         if let Some(queues) = &mut self.queues {
             queues.state.forget_copy(cx.out.len());
         }
@@ -209,7 +211,14 @@ impl Stages {
     /// Hook 1a for a whole packet. What is not protected by an association with a key goes its way at once.
     fn take_in(&mut self, mut packet: Packet<Raw>, headers: &Headers, cx: &mut Cx<'_, InboundOutcome>) {
         if self.takes_bare(headers) {
-            return self.open_at_once(packet, headers, cx);
+            let (now, from) = (packet.meta.received, cx.out.len());
+            self.open_at_once(packet, headers, cx);
+            if !self.nested.is_empty() {
+                self.hold_copies(from, cx);
+                // Nothing of a packet that is alone goes to a delivery here.
+                self.offer_nested(None, now, cx, &mut Delivery::new());
+            }
+            return;
         }
         let found = Outer::find(packet.bytes(), headers, self.port);
         let outer = match &found {
@@ -368,7 +377,7 @@ impl Stages {
     }
 
     /// Let it wait in the incoming main queue.
-    fn offer(
+    pub(super) fn offer(
         &mut self,
         now: Time,
         held: WaitingEntry,
@@ -446,7 +455,7 @@ impl Stages {
             && let Some(ended) = queues.state.next_ended()
         {
             if let Some(held) = queues.state.take(ended.item) {
-                if matches!(held.waiting, Waiting::Opened(_)) {
+                if held.is_behind() {
                     self.free_opened();
                 }
                 self.end(now, held, reason(ended.cause), cx, delivery);
@@ -482,6 +491,7 @@ impl Stages {
                 self.refuse(now, &burst, all, reason, cx, delivery);
                 cx.pool.put(burst.into_buf());
             }
+            Waiting::Nested(entry) => self.end_nested(entry.nested, reason, cx),
             Waiting::Opened(opened) => self.end_opened(name, opened, reason, now, cx),
         }
     }
@@ -537,6 +547,9 @@ impl Stages {
         for held in held.iter_mut().flat_map(|held| held.drain(..)) {
             match held {
                 WaitingEntry { waiting: Waiting::Opened(opened), .. } => all.push(opened),
+                WaitingEntry { waiting: Waiting::Nested(entry), .. } => {
+                    self.open_nested_at_once(entry.nested, cx);
+                }
                 held => self.end(now, held, DropReason::ShapedOut, cx, delivery),
             }
         }

@@ -63,7 +63,12 @@ impl Stages {
             let context = queues.state.context(now);
             let mut has_gone_on = false;
             if let Some(due) = queues.state.take_at(HookPoint::Out4b, &context) {
-                queues.state.offer(HookPoint::In2a, due.item, due.meta, &context);
+                let waiting = queues.state.waiting.get(due.item).map(|held| &held.waiting);
+                if matches!(waiting, Some(Waiting::Nested(_))) {
+                    self.return_nested(due.item, due.meta, now, cx, host);
+                } else {
+                    queues.state.offer(HookPoint::In2a, due.item, due.meta, &context);
+                }
                 has_gone_on = true;
             } else if let Some(due) = queues.state.take_at(HookPoint::Out2b, &context) {
                 has_gone_on = true;

@@ -84,8 +84,12 @@ impl Collected {
     #[inline]
     pub(super) fn differ(&self, one: &qos::Meta, other: &qos::Meta) -> bool {
         let asked = |of: &qos::Meta| {
-            let flow = if self.is_by_flow { of.flow } else { 0 };
-            qos::Meta { arrived: Time::default(), amount: Amount::default(), flow, ..*of }
+            let of = qos::Meta { arrived: Time::default(), amount: Amount::default(), ..*of };
+            match self.is_by_flow {
+                true => of,
+                // A marker looks at class and colour alone.
+                false => qos::Meta { flow: 0, source: 0, destination: 0, ports: [0; 2], protocol: 0, ..of },
+            }
         };
         self.is_wanted && asked(one) != asked(other)
     }

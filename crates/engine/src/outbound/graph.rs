@@ -18,11 +18,11 @@ use wire::stage::{Inner, Selected};
 use wire::{AggregateId, Packet, SegmentPosition, Time};
 
 use super::finished::{Collected, Finished};
-use super::protector::{SealTask, SealWork};
+use super::protector::{BundledPacket, SealTask, SealWork};
 use super::selection::Selection;
 use crate::queued::{
-    FlightJob, Flights, GraphError, GraphState, Reserved, Sliced, Ticket, UnitFaults, Wait, header_kind,
-    inner_name, outer_name,
+    CopiedPacket, FlightJob, Flights, GraphError, GraphState, Reserved, Sliced, Ticket, UnitFaults, Wait,
+    header_kind, inner_name, outer_name,
 };
 
 /// A packet that waits.
@@ -31,8 +31,19 @@ pub(super) enum Waiting {
     Received(Packet<Inner>, Reserved),
     /// It waits for its turn with the association that was chosen for it.
     Selected(Chosen),
+    /// It waits between two members of its bundle. It is in a box, so that the places of all others stay small.
+    Bundled(Box<BundledEntry>),
     /// It is ready for the wire, and waits behind cryptography.
     Finished(Finished),
+}
+
+/// A packet that waits between two members of its bundle.
+pub(super) struct BundledEntry {
+    pub(super) packet: BundledPacket,
+    /// The copies of the packet, for those who capture.
+    pub(super) copies: Vec<CopiedPacket>,
+    /// Whether it waits behind the member before (4a), and not in front of the next one (3a).
+    pub(super) is_behind: bool,
 }
 
 /// A packet that waits for its turn.
@@ -50,12 +61,17 @@ impl Wait for Waiting {
         match self {
             Waiting::Received(packet, _) => packet.bytes().len(),
             Waiting::Selected(chosen) => chosen.packet.bytes().len(),
+            Waiting::Bundled(entry) => entry.packet.packet.bytes().len(),
             Waiting::Finished(finished) => finished.octets(),
         }
     }
 
     fn is_behind(&self) -> bool {
-        matches!(self, Waiting::Finished(_))
+        match self {
+            Waiting::Received(..) | Waiting::Selected(_) => false,
+            Waiting::Bundled(entry) => entry.is_behind,
+            Waiting::Finished(_) => true,
+        }
     }
 }
 
@@ -152,11 +168,10 @@ impl OutboundGraph {
         (suite, units, header_kind(config))
     }
 
-    /// The number of an association's far end among those that the graph's rules name.
+    /// Note the far end of an association in what is known of a packet.
     #[inline]
-    pub(super) fn peer(&self, sa: &OutboundSa) -> u16 {
-        let peers = self.state.graph.peers();
-        if peers.is_empty() { 0 } else { peers.number(sa.config().endpoints.remote) }
+    pub(super) fn note_peer(&self, meta: &mut qos::Meta, sa: &OutboundSa) {
+        self.state.note_peer(meta, sa.config().endpoints.remote);
     }
 
     /// A packet has left cryptography, or needs none. Returns whether it goes on to queues behind, with the outcomes that
@@ -214,6 +229,8 @@ impl OutboundGraph {
     pub(super) fn adopt(&mut self, before: OutboundGraph, now: Time) {
         self.collected.adopt(before.collected);
         (self.flights, self.departed, self.lists) = (before.flights, before.departed, before.lists);
+        let (addresses, were) = (self.state.graph.addresses(), before.state.graph.addresses());
+        self.flights.metas_mut().for_each(|meta| addresses.renumber(were, meta));
         self.state.adopt(before.state, now);
     }
 }

@@ -5,6 +5,7 @@
 //! [`Protector`]: it takes their sequence numbers and counts for their lifetimes. Deciding borrows them.
 
 mod bundle;
+mod bundled_packet;
 mod fit;
 mod gather;
 mod later;
@@ -15,6 +16,8 @@ mod pieces;
 mod probes;
 mod timers;
 
+use bundle::BundleParts;
+use bundled_packet::BundleProgress;
 use ipsec::{Codec, SealProof, slot};
 use sadb::{Chain, OutboundSa, OutboundSad, SaIndex};
 use wire::ip::Headers;
@@ -27,13 +30,14 @@ use crate::answers::Answers;
 use crate::cx::Cx;
 use crate::icmp::IcmpLimits;
 use crate::probes::Orders;
-use crate::seam::Turn;
-use crate::stats::{About, Dropped};
+use crate::seam::{self, Turn};
+use crate::stats::About;
 use fit::Fit;
 use gather::Gather;
 use pieces::PacketFit;
 use timers::Timers;
 
+pub(super) use bundled_packet::BundledPacket;
 pub(super) use gather::LONGEST_COPY;
 pub(super) use later::SealTask;
 pub use later::SealWork;
@@ -70,6 +74,10 @@ pub(super) struct Protector {
     is_later: bool,
     /// What is left to it.
     tasks: Vec<SealTask>,
+    /// Whether a packet of a bundle stops between its members, to wait for its turn with the next one.
+    stops_between: bool,
+    /// The packets that stopped so since they were taken last.
+    bundled: Vec<BundledPacket>,
 }
 
 impl Protector {
@@ -85,6 +93,8 @@ impl Protector {
             orders: Orders::default(),
             is_later: false,
             tasks: Vec::new(),
+            stops_between: false,
+            bundled: Vec::new(),
         }
     }
 
@@ -145,8 +155,7 @@ impl Protector {
         }
     }
 
-    /// Leave the cipher's part of what comes to a unit that answers later, or to none. A packet that goes through a
-    /// bundle is sealed at once all the same.
+    /// Leave the cipher's part of what comes to a unit that answers later, or to none.
     #[inline]
     pub(super) fn leave_to_unit(&mut self, is_later: bool, cx: &mut Cx<'_, Outcome>) {
         if self.is_later != is_later {
@@ -164,9 +173,57 @@ impl Protector {
         self.is_later
     }
 
-    /// Whether an association stands alone, so that its packets can be left to a unit that answers later.
-    pub(super) fn is_single(&self, index: SaIndex) -> bool {
-        self.sad.chain(index).is_ok_and(|chain| chain.is_single())
+    /// Have packets of bundles stop between their members from now on, or go through all at once.
+    pub(super) fn stop_between_members(&mut self, on: bool) {
+        self.stops_between = on;
+    }
+
+    /// The packets that stopped between two members since the last call, in their order. The list is given back by
+    /// [`Protector::keep_list`].
+    pub(super) fn take_bundled(&mut self) -> Vec<BundledPacket> {
+        std::mem::take(&mut self.bundled)
+    }
+
+    /// Put further packets that stop between two members into this empty list.
+    pub(super) fn keep_list(&mut self, empty: Vec<BundledPacket>) {
+        self.bundled = empty;
+    }
+
+    /// Whether packets have stopped between two members.
+    #[inline]
+    pub(super) fn has_bundled(&self) -> bool {
+        !self.bundled.is_empty()
+    }
+
+    /// The association whose cryptography comes first for packets of this one: its own, or that of a later member if the
+    /// first ones of its bundle have no key.
+    #[inline]
+    pub(super) fn first_keyed(&self, index: SaIndex) -> SaIndex {
+        match self.sad.get(index) {
+            Some(sa) if !sa.config().options.protocol.is_keyed() => {
+                bundle::first_keyed(&self.sad, index).unwrap_or(index)
+            }
+            _ => index,
+        }
+    }
+
+    /// Seal a packet of a bundle by the member whose turn it is.
+    #[cold]
+    pub(super) fn go_on_with(&mut self, bundled: BundledPacket, turn: Turn, cx: &mut Cx<'_, Outcome>) {
+        // What was gathered has its numbers already, and what is left to a unit stays in its order.
+        self.flush(cx);
+        self.keep_order();
+        let tasks = self.is_later.then_some(&mut self.tasks);
+        let stops = self.stops_between;
+        let mut parts = BundleParts { sad: &mut self.sad, codec: &mut self.codec, tasks, stops };
+        self.bundled.extend(bundle::go_on(&mut parts, bundled, turn, cx));
+    }
+
+    /// Take the bursts that are left to a unit into the tasks, so that what follows stays behind them.
+    fn keep_order(&mut self) {
+        if let Some(gather) = self.gather.as_mut().filter(|_| self.is_later) {
+            self.tasks.extend(gather.tasks().drain(..).map(SealTask::Burst));
+        }
     }
 
     /// Take what was left to the unit since the last call, in its order, and put further tasks into this empty list.
@@ -181,7 +238,7 @@ impl Protector {
 
     /// Stage 6 for what a unit has answered.
     pub(super) fn finish(&mut self, task: SealTask, cx: &mut Cx<'_, Outcome>) {
-        task.finish(&mut self.sad, cx);
+        task.finish(&mut self.sad, &mut self.bundled, cx);
     }
 
     /// The rule that decided about the packet that was gathered last.
@@ -207,9 +264,11 @@ impl Protector {
             // Timers and orders send packets of their own.
             timers: _,
             orders: _,
-            // Without a graph nothing is left to units.
+            // Without a graph nothing is left to units, and nothing stops between members.
             is_later: _,
             tasks: _,
+            stops_between: _,
+            bundled: _,
         } = self;
         gather.is_some()
     }
@@ -309,9 +368,7 @@ impl Protector {
             // It must not overtake what was before it.
             gather.close(&mut self.sad, cx);
         }
-        if let Some(gather) = self.gather.as_mut().filter(|_| self.is_later) {
-            self.tasks.extend(gather.tasks().drain(..).map(SealTask::Burst));
-        }
+        self.keep_order();
         let Some(sa) = self.sad.get_mut(index) else {
             return cx.discard(packet, DropReason::NoSa, Some(flow));
         };
@@ -414,21 +471,19 @@ impl Protector {
         flow: &Flow,
         cx: &mut Cx<'_, Outcome>,
     ) {
-        let Protector { sad, codec, .. } = self;
-        let (mtu, fit) = match bundle::fit(sad, chain, &mut packet, headers) {
+        let (mtu, fit) = match bundle::fit(&self.sad, chain, &mut packet, headers) {
             Ok(found) => found,
             Err(reason) => return cx.discard(packet, reason, Some(flow)),
         };
-        let services = chain.services();
+        // It must not overtake what was before it.
+        self.flush(cx);
+        self.keep_order();
+        let Protector { sad, codec, tasks, is_later, stops_between, bundled, .. } = self;
+        let mut parts = BundleParts { sad, codec, tasks: is_later.then_some(tasks), stops: *stops_between };
         let through = |packet: Packet<Scheduled>, cx: &mut Cx<'_, Outcome>| {
-            let (about, need, len) = (About::of(&packet.meta), packet.meta.services, packet.bytes().len());
-            match bundle::seal(sad, chain, packet, codec, cx.pool) {
-                Ok(outer) => {
-                    cx.stats.left(about.app, services, need, 1, len as u64);
-                    cx.out.push(Outcome::Send(outer));
-                }
-                Err(reason) => cx.report(Dropped::new(reason, &about, len, Some(flow))),
-            }
+            let progress = BundleProgress::start(chain, &packet, flow);
+            let turn = seam::turn_of(&packet);
+            bundled.extend(bundle::seal(&mut parts, packet, progress, turn, cx));
         };
         match fit {
             Ok(fit) => pieces::cut(packet, &PacketFit { headers, fit, flow }, cx, through),

@@ -9,6 +9,7 @@
 //! A decision is made at the look-up, and holds as long as policy, rules, entries and associations are what they were.
 //! A packet that has waited longer than that is decided again when its turn comes, so that no queue outlives a policy.
 
+mod bundled;
 mod later;
 mod turn;
 
@@ -30,8 +31,10 @@ use super::selection::Selection;
 use super::{Outbound, Stages};
 use crate::cx::Cx;
 use crate::queued::{
-    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Reserved, describe, packet_in_cell, pieces_of, reason,
+    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Reserved, describe, header_kind, packet_in_cell, pieces_of,
+    reason,
 };
+use crate::seam::Turn;
 
 /// The nanoseconds that a packet is expected to cost which no association protects: its way through this program.
 const UNPROTECTED: u64 = 4_000;
@@ -157,6 +160,7 @@ impl Stages {
             Amount { packets, octets, ns: each.saturating_mul(packets) },
             &queues.state.hash,
         );
+        queues.state.note_inner(&mut meta, flow.local, flow.remote);
         if named != AggregateId::DEFAULT {
             meta.aggregate = named;
         }
@@ -166,7 +170,8 @@ impl Stages {
         };
         if let Some(sa) = sa {
             let (suite, _, _) = queues.known(sa, meta.aggregate);
-            (meta.suite, meta.peer) = (suite, queues.peer(sa));
+            meta.suite = suite;
+            queues.note_peer(&mut meta, sa);
             meta.amount.ns = queues.state.graph.expected(suite, Direction::Outbound, &meta.amount);
         }
         let mut reserved = Reserved::None;
@@ -261,8 +266,10 @@ impl Stages {
         let mut meta = before.unwrap_or_else(|| {
             describe(&packet.meta, headers, flow, Direction::Outbound, Amount::default(), &queues.state.hash)
         });
-        // Rules may ask for the far end, which is known from here on.
-        meta.peer = queues.peer(sa);
+        // Rules and profiles may ask for the far end, which is known from here on.
+        queues.note_peer(&mut meta, sa);
+        // The graph may be another one than that in which the packet came.
+        queues.state.note_inner(&mut meta, flow.local, flow.remote);
         let named = packet.meta.aggregate;
         let amount = Amount { packets: pieces as u64, octets: packet.bytes().len() as u64, ns: 0 };
         if queues.state.has_reserved() && reserved == Reserved::None {
@@ -278,7 +285,10 @@ impl Stages {
         } else if before.is_none() {
             meta.aggregate = queues.state.graph.classify(&meta);
         }
-        let (suite, units, header) = queues.known(sa, meta.aggregate);
+        // Members without a key need no unit: the first one with a key says which units can serve.
+        let keyed = self.protector.sad().get(self.protector.first_keyed(association)).unwrap_or(sa);
+        let (suite, units, _) = queues.known(keyed, meta.aggregate);
+        let header = header_kind(sa.config());
         (meta.association, meta.spi) = (sa.spi().0, sa.spi().0);
         (meta.suite, meta.units, meta.header) = (suite, units, header);
         // What was noted so far stands in the header, and a scrubber may have changed it.
@@ -288,8 +298,21 @@ impl Stages {
             && reserved != Reserved::Within
         {
             meta.aggregate = queues.state.graph.classify_again(before, &meta);
-            (_, meta.units, _) = queues.known(sa, meta.aggregate);
+            (_, meta.units, _) = queues.known(keyed, meta.aggregate);
         }
+        let own = self.protector.sad().of_class(association, meta.aggregate);
+        let sa = self.protector.sad().get(own).unwrap_or(sa);
+        let of_sa = sa.config().options.aggregate;
+        if named == AggregateId::DEFAULT
+            && reserved != Reserved::Within
+            && of_sa != AggregateId::DEFAULT
+            && queues.state.graph.has(of_sa)
+        {
+            meta.aggregate = of_sa;
+            (_, meta.units, _) = queues.known(keyed, meta.aggregate);
+        }
+        (meta.association, meta.spi) = (sa.spi().0, sa.spi().0);
+        let selection = if own == association { selection } else { Selection::protected(own) };
         meta.amount = amount;
         meta.amount.ns = queues.state.graph.expected(suite, Direction::Outbound, &meta.amount);
         queues.state.graph.recount(HookPoint::In3a, before.as_ref(), &meta);
@@ -354,6 +377,7 @@ impl Stages {
         }
         let amount = Amount { packets: 1, octets: packet.bytes().len() as u64, ns: 0 };
         let mut meta = describe(&packet.meta, headers, flow, Direction::Outbound, amount, &queues.state.hash);
+        queues.state.note_inner(&mut meta, flow.local, flow.remote);
         if !queues.state.graph.has(meta.aggregate) || meta.aggregate == AggregateId::DEFAULT {
             meta.aggregate = queues.state.graph.classify(&meta);
         }
@@ -372,6 +396,7 @@ impl Stages {
         match waiting {
             Waiting::Received(packet, _) => cx.discard_queued(packet, reason, true),
             Waiting::Selected(chosen) => cx.discard_queued(chosen.packet, reason, true),
+            Waiting::Bundled(entry) => self.end_bundled(entry, reason, cx),
             Waiting::Finished(finished) => self.end_result(finished, reason, cx),
         }
     }
@@ -393,6 +418,12 @@ impl Stages {
                     packet.meta.spi = ended.meta.spi;
                     queues.state.copy(&packet, cx.out.len());
                     cx.discard_queued(packet, cause, true);
+                }
+                Some(Waiting::Bundled(entry)) => {
+                    if entry.is_behind {
+                        queues.collected.free();
+                    }
+                    self.end_bundled(entry, cause, cx);
                 }
                 Some(Waiting::Finished(finished)) => {
                     queues.collected.free();
@@ -447,6 +478,7 @@ impl Stages {
         for waiting in queues.state.waiting.drain() {
             match waiting {
                 Waiting::Finished(held) => finished.push(held),
+                Waiting::Bundled(entry) => self.protector.go_on_with(entry.packet, Turn::at_once(), cx),
                 waiting => self.end_waiting(waiting, DropReason::ShapedOut, cx),
             }
         }

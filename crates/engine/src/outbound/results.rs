@@ -118,7 +118,11 @@ impl Stages {
             }
             let context = queues.state.context(now);
             if let Some(due) = queues.state.take_at(HookPoint::Out4b, &context) {
-                queues.state.offer(HookPoint::In2a, due.item, due.meta, &context);
+                if matches!(queues.state.waiting.get(due.item), Some(Waiting::Bundled(_))) {
+                    self.return_bundled(due.item, due.meta, now, cx);
+                } else {
+                    queues.state.offer(HookPoint::In2a, due.item, due.meta, &context);
+                }
             } else if let Some(due) = queues.state.take_at(HookPoint::Out2b, &context) {
                 if let Some(Waiting::Finished(finished)) = queues.state.take(due.item) {
                     queues.collected.free();

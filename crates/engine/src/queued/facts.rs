@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use qos::{Amount, Colour, Direction, HeaderKind, UnitMask, Weight};
 use sadb::{CacheKey, FlowKey};
 use wire::ip::Headers;
-use wire::{AppId, Flow, GsoKind, record, segment};
+use wire::{AppId, Flow, GsoKind, protocol, record, segment};
 
 use crate::random::Random;
 
@@ -25,6 +25,11 @@ impl FlowHash {
     /// The source of a packet that is protected, as an address on the way.
     pub(crate) fn source(&self, source: IpAddr) -> u32 {
         self.ends((source, source), 0, 2)
+    }
+
+    /// A far end, as the same number in both directions; never 0.
+    pub(crate) fn peer(&self, address: IpAddr) -> u32 {
+        self.source(address).max(1)
     }
 
     /// The packets of an association from one address to another, which show no flow but this one.
@@ -84,10 +89,17 @@ pub(crate) fn describe(
         mark: if own { 0 } else { meta.mark },
         user: hash.user(flow),
         flow: hash.flow(flow),
+        peer_hash: 0,
         key: 0,
         app: meta.app,
         suite: 0,
         peer: 0,
+        source: 0,
+        destination: 0,
+        ports: match protocol::has_ports(flow.protocol) && !flow.opaque {
+            true => [flow.local_port, flow.remote_port],
+            false => [0, 0],
+        },
         weight: Weight::ONE,
         units: UnitMask(0),
         aggregate: meta.aggregate,
@@ -98,5 +110,6 @@ pub(crate) fn describe(
         header: HeaderKind::Clear,
         direction,
         index: 0,
+        protocol: flow.protocol,
     }
 }

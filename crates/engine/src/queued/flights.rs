@@ -86,6 +86,12 @@ impl<W> Flights<W> {
         units
     }
 
+    /// What is known of each packet that is away.
+    pub(crate) fn metas_mut(&mut self) -> impl Iterator<Item = &mut Meta> {
+        let flights = self.list.iter_mut().chain(&mut self.open);
+        flights.flat_map(|flight| &mut flight.jobs).map(|job| &mut job.meta)
+    }
+
     /// The work that is being put together.
     pub(crate) fn open(&self) -> Option<&Flight<W>> {
         self.open.as_ref()

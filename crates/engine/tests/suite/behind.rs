@@ -184,6 +184,43 @@ fn colours_of_one_class_are_told_apart_behind_cryptography() {
 }
 
 #[test]
+fn a_marker_in_front_of_cryptography_writes_the_headers_that_it_names() {
+    // The outer header is a copy of the inner one where nothing else is said.
+    for (at, header, expected) in [
+        ("1a", ", header = \"inner\"", [10, 10]),
+        ("3a", ", header = \"inner\"", [10, 10]),
+        ("3a", ", header = \"both\"", [10, 10]),
+        ("3a", "", [10, 0]),
+        ("2a", "", [10, 0]),
+    ] {
+        let mark = format!("{{ kind = \"mark\", class = \"be\", dscp = \"AF11\"{header} }}");
+        let text = match at {
+            "1a" => format!(
+                "[class.be]\nmatch = \"rest\"\n[[hook]]\nat = \"1a\"\nchain = [{{ kind = \"classify\" }}, {mark}]\n"
+            ),
+            at => self::at(at, &mark),
+        };
+        let mut alice = queued::sender(mandatory(), &[queued::gcm()], &with_unit(&text));
+        queued::receive(&mut alice, queued::datagram(0, 1000));
+        let mut out = Vec::new();
+        queued::work(&mut alice, NOW, &mut out);
+        let mut bob = Receiver::new(&[queued::gcm()]);
+        let outer = match &out[..] {
+            [Outcome::Burst(burst)] => {
+                let datagram = burst.datagrams().next().unwrap();
+                let ends = (burst.header.src, burst.header.dst);
+                udp_packet((ends.0, PORT), (ends.1, PORT), burst.header.tos, true, datagram)
+            }
+            [Outcome::Send(packet)] => packet.bytes().to_vec(),
+            out => panic!("{out:?}"),
+        };
+        let outer_dscp = wire::ip::tos(&outer).unwrap() >> 2;
+        let (inner, _) = bob.handle(&outer).unwrap();
+        assert_eq!([outer_dscp, wire::ip::tos(inner.bytes()).unwrap() >> 2], expected, "{at}{header}");
+    }
+}
+
+#[test]
 fn a_limit_behind_cryptography_counts_what_came_there_and_nothing_else() {
     let limit = "{ kind = \"limit\", class = \"be\", most = 4 }";
     let held = at_2a(limit)

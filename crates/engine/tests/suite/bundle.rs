@@ -20,7 +20,7 @@ const GCM: SuiteId = SuiteId::AES_128_GCM;
 
 /// A chain in the order in which a packet goes through it. Its SPIs are in order, `next` is set, and flows choose only
 /// the first.
-fn chain(mut members: Vec<SaConfig>) -> Vec<SaConfig> {
+pub fn chain(mut members: Vec<SaConfig>) -> Vec<SaConfig> {
     let count = members.len();
     for (at, member) in members.iter_mut().enumerate() {
         let spi = 0x1000 + at as u32;
@@ -47,7 +47,7 @@ fn number(member: &SaConfig) -> u8 {
     }
 }
 
-fn esp(mode: Mode) -> SaConfig {
+pub fn esp(mode: Mode) -> SaConfig {
     bare_config(SaProtocol::Esp, mode, GCM, false)
 }
 
@@ -63,7 +63,7 @@ fn ipip() -> SaConfig {
     SaConfig { spi: Spi(0x2000), ..bare_config(SaProtocol::IpIp, Mode::Tunnel, sha256(), false) }
 }
 
-fn sender(configs: &[SaConfig], need: Services) -> Sender {
+pub fn sender(configs: &[SaConfig], need: Services) -> Sender {
     let mut engine = Outbound::new(Arc::new(policy(APP, need, sadb::spd::Level::Mandatory)), 1);
     for config in configs {
         engine.add_sa(OutboundSa::new(config.clone(), registry()).unwrap()).unwrap();
@@ -72,7 +72,7 @@ fn sender(configs: &[SaConfig], need: Services) -> Sender {
 }
 
 /// The receiving half of Bob. IPComp may leave a packet as it is, so the association around it must take that as well.
-fn receiver(configs: &[SaConfig]) -> Receiver {
+pub fn receiver(configs: &[SaConfig]) -> Receiver {
     let mut engine = Inbound::new(PORT);
     for config in configs {
         let mut config = mirror(config);
@@ -88,7 +88,7 @@ fn send(sender: &mut Sender, bytes: &[u8]) -> Packet<stage::Outer> {
     sender.send(stamped(APP, bytes)).remove(0)
 }
 
-fn bundles() -> Vec<(&'static str, Vec<SaConfig>, Services)> {
+pub fn bundles() -> Vec<(&'static str, Vec<SaConfig>, Services)> {
     use Mode::{Transport, Tunnel};
     let both = Services::ENCRYPTED;
     vec![

@@ -1,11 +1,13 @@
 //! The tests of `engine`, one program: each module is about one kind of truth.
 
+mod address_profiles;
 mod aggregate;
 mod audit;
 #[path = "../../../ipsec/tests/suite/support/auth.rs"]
 mod auth;
 mod behind;
 mod bundle;
+mod bundle_queued;
 mod bursts;
 mod classes;
 mod custom;
@@ -19,6 +21,7 @@ mod inbound;
 mod inbound_queued;
 mod outbound;
 mod pair;
+mod parallel;
 mod peer;
 mod pmtu;
 mod probes;

@@ -38,9 +38,9 @@ fn house() -> House {
     House { known_suites: suites().iter().map(ToString::to_string).collect(), ..House::default() }
 }
 
-/// The suites of the tests: those of the fast path, and one that is sealed and opened in steps.
+/// The suites of the tests: those of the fast path, one that is sealed and opened in steps, and that of AH.
 pub fn suites() -> Vec<SuiteId> {
-    SUITES.into_iter().chain([stepped()]).collect()
+    SUITES.into_iter().chain([stepped(), crate::auth::sha256()]).collect()
 }
 
 /// A suite of a cipher and a MAC, each of which works in steps.
@@ -489,6 +489,44 @@ fn a_rule_about_the_association_or_its_far_end_gives_the_class_behind_the_look_u
     assert_eq!(left(&turn(&mut sender)).len(), 1);
     let graph = sender.engine.graph().unwrap().graph();
     assert_eq!(graph.counts().of(HookPoint::In5a, graph.aggregates().find("far").unwrap()).come, 0);
+}
+
+#[test]
+fn a_rule_about_the_inner_flow_gives_the_class_of_packets_that_leave() {
+    let (alice, bob) = hosts(false);
+    // Each rule with what it matches of a datagram, a datagram to another port, and one of no ports.
+    for (rule, expected) in [
+        (format!("source = [\"{alice}\"]"), [true, true, true]),
+        ("source = [\"203.0.113.0/25\"]".to_owned(), [false; 3]),
+        (format!("destination = [\"{bob}/32\", \"2001:db8::/32\"]"), [true, true, true]),
+        ("destination = [\"203.0.113.250\"]".to_owned(), [false; 3]),
+        ("protocol = [\"udp\"]".to_owned(), [true, true, false]),
+        ("protocol = [\"icmp\", \"tcp\"]".to_owned(), [false, false, true]),
+        ("port = [53, \"5000-5999\"]".to_owned(), [true, false, false]),
+        ("port = [\"0-65535\"]".to_owned(), [true, true, false]),
+        ("source_port = [40000]".to_owned(), [true, true, false]),
+        (format!("source = [\"{alice}\"], port = [80], protocol = [\"udp\"]"), [false, true, false]),
+    ] {
+        let text = format!("[class.flow]\nmatch = [{{ {rule} }}]\n[class.rest]\nmatch = \"rest\"\n");
+        let mut sender = sender(mandatory(), &[gcm()], &text);
+        let to = |port| udp_packet((alice, 40000), (bob, port), 0, true, &[1; 100]);
+        let mut ping = to(53);
+        ping[9] = wire::protocol::ICMP;
+        // An echo request.
+        ping[20..24].copy_from_slice(&[8, 0, 0, 0]);
+        let sum = wire::checksum::ip_checksum(&ping[20..]);
+        ping[22..24].copy_from_slice(&sum.to_be_bytes());
+        wire::ipv4::Ipv4::new_checked(&mut ping[..]).unwrap().fill_checksum();
+        let mut before = 0;
+        for (packet, expected) in [to(53), to(80), ping].into_iter().zip(expected) {
+            receive(&mut sender, stamped(APP, &packet));
+            assert_eq!(left(&turn(&mut sender)).len(), 1, "{rule}");
+            let graph = sender.engine.graph().unwrap().graph();
+            let come = graph.counts().of(HookPoint::In5a, graph.aggregates().find("flow").unwrap()).come;
+            assert_eq!(come - before == 1, expected, "{rule}");
+            before = come;
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use netio::pcap::Frame;
-use qos::graph::Peers;
+use qos::graph::Addresses;
 use qos::{Amount, Direction, HeaderKind, Meta, UnitMask};
 use wire::ip::{self, Headers};
 use wire::udp::Udp;
@@ -22,17 +22,17 @@ pub(super) struct Packets<'o> {
     suite: u16,
     /// The numbers of associations, by the hosts and the SPI of their packets.
     associations: BTreeMap<(IpAddr, IpAddr, u32), u32>,
+    /// What the graph asks of addresses.
+    addresses: Addresses,
     /// The time of the first frame.
-    /// The far ends that rules of the graph tell apart.
-    peers: Peers,
     first: Option<Time>,
     /// The newest time since the first frame: no packet comes before the one in front of it.
     newest: Time,
 }
 
 impl<'o> Packets<'o> {
-    pub(super) fn new(way: HalfChoice, local: &'o [IpAddr], suite: u16, peers: Peers) -> Packets<'o> {
-        Packets { way, local, suite, peers, associations: BTreeMap::new(), first: None, newest: Time(0) }
+    pub(super) fn new(way: HalfChoice, local: &'o [IpAddr], suite: u16, addresses: Addresses) -> Packets<'o> {
+        Packets { way, local, suite, addresses, associations: BTreeMap::new(), first: None, newest: Time(0) }
     }
 
     /// The direction, time and facts of the packet in a frame.
@@ -49,17 +49,35 @@ impl<'o> Packets<'o> {
         let direction = self.direction(&headers, header);
         let count = u32::try_from(self.associations.len() + 1).unwrap_or(u32::MAX);
         let association = *self.associations.entry((headers.src, headers.dst, spi)).or_insert(count);
+        let peer = match direction {
+            Direction::Outbound => headers.dst,
+            Direction::Inbound => headers.src,
+        };
+        // Inbound it is the outer source, as the inner one is hidden in a packet that is protected.
+        let flow = ip::flow(bytes, &headers, true);
+        let (mut source, mut destination, mut ports, mut inner) = (0, 0, [0; 2], 0);
+        if direction == Direction::Outbound {
+            source = self.addresses.sources.number(headers.src);
+            destination = self.addresses.destinations.number(headers.dst);
+            inner = flow.protocol;
+            if protocol::has_ports(flow.protocol) && !flow.opaque {
+                ports = [flow.local_port, flow.remote_port];
+            }
+        }
         let octets = u64::try_from(headers.total_len).unwrap_or(u64::MAX);
         let meta = Meta {
             amount: Amount { packets: 1, octets, ns: 0 },
             association,
             spi,
-            flow: hash(&ip::flow(bytes, &headers, true)),
+            flow: hash(&flow),
             suite: self.suite,
-            peer: self.peers.number(match direction {
-                Direction::Outbound => headers.dst,
-                Direction::Inbound => headers.src,
-            }),
+            user: hash_of(headers.src),
+            peer_hash: hash_of(peer).max(1),
+            peer: self.addresses.peers.number(peer),
+            source,
+            destination,
+            ports,
+            protocol: inner,
             units: UnitMask(u16::MAX),
             dscp: [headers.tos >> 2; 2],
             ecn: headers.tos & 3,
@@ -121,6 +139,13 @@ fn datagram(udp: &Udp<&[u8]>) -> (HeaderKind, u32) {
         esp::UdpPayload::Keepalive => (HeaderKind::Keepalive, 0),
         esp::UdpPayload::Other => (HeaderKind::Clear, 0),
     }
+}
+
+/// The hash of an address alone.
+fn hash_of(address: IpAddr) -> u32 {
+    let flow =
+        Flow { local: address, remote: address, local_port: 0, remote_port: 0, protocol: 0, opaque: false };
+    hash(&flow)
 }
 
 /// The hash of a flow by FNV-1a: without a key, so that each run has the same.

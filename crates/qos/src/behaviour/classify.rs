@@ -32,6 +32,16 @@ pub enum Field {
     Suite,
     /// The number of the far end's address among the prefixes of the graph.
     Peer,
+    /// The number of the inner source address among the prefixes of the graph.
+    Source,
+    /// The number of the inner destination address among the prefixes of the graph.
+    Destination,
+    /// The protocol of the inner packet.
+    Protocol,
+    /// The source port of the inner packet.
+    SourcePort,
+    /// The destination port of the inner packet.
+    Port,
     /// The number of associations of the bundle that are done.
     Index,
     /// The aggregate that the packet has so far.
@@ -52,7 +62,7 @@ pub enum Field {
 
 impl Field {
     /// Every field there is.
-    pub const EACH: [Field; 17] = [
+    pub const EACH: [Field; 22] = [
         Field::Spi,
         Field::Association,
         Field::Key,
@@ -62,6 +72,11 @@ impl Field {
         Field::App,
         Field::Suite,
         Field::Peer,
+        Field::Source,
+        Field::Destination,
+        Field::Protocol,
+        Field::SourcePort,
+        Field::Port,
         Field::Index,
         Field::Aggregate,
         Field::Header,
@@ -77,13 +92,18 @@ impl Field {
         match self {
             Field::Spi => meta.spi,
             Field::Association => meta.association,
-            Field::Key => meta.key,
+            Field::Key => meta.key as u32,
             Field::User => meta.user,
             Field::Flow => meta.flow,
             Field::Mark => meta.mark,
             Field::App => meta.app.0 as u32,
             Field::Suite => meta.suite as u32,
             Field::Peer => meta.peer as u32,
+            Field::Source => meta.source as u32,
+            Field::Destination => meta.destination as u32,
+            Field::Protocol => meta.protocol as u32,
+            Field::SourcePort => meta.ports[0] as u32,
+            Field::Port => meta.ports[1] as u32,
             Field::Index => meta.index as u32,
             Field::Aggregate => meta.aggregate.0 as u32,
             Field::Header => meta.header as u32,

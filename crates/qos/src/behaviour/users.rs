@@ -2,7 +2,11 @@
 //!
 //! Profiles are few and configured; users are many and come by themselves. A user that has no profile of its own has the
 //! one for everybody. The weight is written into [`Meta`](crate::Meta), where flow queues read it; the limit is a token
-//! bucket of each user. A packet of an association that is not known yet is of nobody, and is left as it is.
+//! bucket of each user. A packet whose association or far end is not known yet is of nobody, and is left as it is.
+//!
+//! Users that are addresses have their profile by the number of the interval in which the address lies
+//! ([`Intervals`](crate::graph::Intervals)), and weight and bucket by a hash of the address: a profile that names a prefix
+//! is one of each address in it.
 //!
 //! The table of buckets is bounded and its hash is keyed; when a set of the table is full, the user that was silent for
 //! longest leaves it, and comes back with a full bucket. That user has not sent for as long as others took its place, so
@@ -58,7 +62,7 @@ pub struct Users {
     by: FlowBy,
     /// The profiles by their number. The first one is everybody's.
     profiles: Vec<Profile>,
-    /// The users that have a profile of their own, in order.
+    /// The users that have a profile of their own, by their number or that of their interval, in order.
     assigned: Vec<(u32, u16)>,
     /// The buckets of users; `None` if no profile has a limit.
     table: Option<Table<User>>,
@@ -66,8 +70,8 @@ pub struct Users {
 
 impl Users {
     /// Users that `by` tells apart. `everybody` is for users without a profile; `profiles` are those of the others, each
-    /// with the users that have it. If a profile has a limit, there are buckets for `capacity` active users, whose hash
-    /// `secret` keys.
+    /// with the users that have it: their numbers, or those of their intervals where users are addresses. If a profile
+    /// has a limit, there are buckets for `capacity` active users, whose hash `secret` keys.
     pub fn new(
         capacity: usize,
         secret: u64,
@@ -98,7 +102,7 @@ impl Users {
         Ok(Users { by, profiles: all, assigned, table })
     }
 
-    /// The profile of a user.
+    /// The profile of the user with a number, or of the users of an interval.
     pub fn profile(&self, user: u32) -> &Profile {
         &self.profiles[usize::from(number(&self.assigned, user))]
     }
@@ -109,7 +113,7 @@ impl Users {
     }
 }
 
-/// The number of a user's profile.
+/// The number of the profile of a user, or of the users of an interval.
 fn number(assigned: &[(u32, u16)], user: u32) -> u16 {
     assigned.binary_search_by_key(&user, |(its, _)| *its).map_or(0, |place| assigned[place].1)
 }
@@ -117,7 +121,16 @@ fn number(assigned: &[(u32, u16)], user: u32) -> u16 {
 /// The user of a packet; `None` if it is not known yet.
 fn user(by: FlowBy, meta: &Meta) -> Option<u32> {
     let user = by.flow(meta);
-    (by != FlowBy::Association || user != 0).then_some(user)
+    (!matches!(by, FlowBy::Association | FlowBy::Peer) || user != 0).then_some(user)
+}
+
+/// The number by which a packet's user has its profile.
+fn named(by: FlowBy, meta: &Meta, user: u32) -> u32 {
+    match by {
+        FlowBy::Peer => meta.peer.into(),
+        FlowBy::Source => meta.source.into(),
+        FlowBy::Flow | FlowBy::User | FlowBy::Association | FlowBy::App => user,
+    }
 }
 
 impl Behaviour for Users {
@@ -125,11 +138,12 @@ impl Behaviour for Users {
         let Users { by, profiles, assigned, table } = self;
         for entry in live(batch) {
             let Some(user) = user(*by, &entry.meta) else { continue };
+            let named = named(*by, &entry.meta, user);
             let (profile, is_within) = match table {
-                None => (&profiles[usize::from(number(assigned, user))], true),
+                None => (&profiles[usize::from(number(assigned, named))], true),
                 Some(table) => {
                     let fresh = |_| {
-                        let profile = number(assigned, user);
+                        let profile = number(assigned, named);
                         let limit = profiles[usize::from(profile)].limit;
                         let (rate, burst) = limit.map_or((0, 0), |limit| (limit.rate, limit.burst));
                         User { profile, bucket: TokenBucket::new(rate, burst) }

@@ -16,9 +16,9 @@ use super::chain::Chain;
 use super::description::{Class, Description, Hook, HookPoint, Name};
 use super::fault::{Code, Fault};
 use super::house::House;
+use super::intervals::Addresses;
 use super::kinds::{Component, Kind};
 use super::lint::lint;
-use super::peers::Peers;
 use super::priorities::Priorities;
 use super::running::{Graph, Slot};
 use super::spanned::Span;
@@ -86,7 +86,7 @@ fn compiled<T: Send + 'static>(
         seed,
         suites: suites(house),
         aggregates,
-        peers: Peers::of(description),
+        addresses: Addresses::of(description),
         only_check,
     };
     build.graph().map_err(|fault| vec![fault])
@@ -109,7 +109,7 @@ struct Build<'d> {
     seed: u64,
     suites: Vec<String>,
     aggregates: Aggregates,
-    peers: Peers,
+    addresses: Addresses,
     /// Whether the graph is made to be checked alone, and runs no packet.
     only_check: bool,
 }
@@ -134,7 +134,7 @@ impl Build<'_> {
             (dispatcher, queues),
             self.aggregates,
             self.suites,
-            (self.peers, asks_association),
+            (self.addresses, asks_association),
         );
         Ok(graph.with_priorities(priorities))
     }

@@ -67,6 +67,24 @@ pub struct Draft {
     pub profiles: Option<Spanned<Value>>,
 }
 
+impl Draft {
+    /// The keys of the short form that the class has, but for `priority`.
+    pub fn settings(&self) -> Vec<&'static str> {
+        let keys = [
+            ("weight", self.weight.is_some()),
+            ("limit", !self.limit.is_none()),
+            ("rate", self.rate.is_some()),
+            ("police", self.police.is_some()),
+            ("meter", self.meter.is_some()),
+            ("mark", self.mark.is_some()),
+            ("aqm", self.aqm.is_some()),
+            ("fair", self.fair.is_some()),
+            ("profiles", self.profiles.is_some()),
+        ];
+        keys.into_iter().filter(|(_, is_there)| *is_there).map(|(key, _)| key).collect()
+    }
+}
+
 /// The limit of a queue that has none in the short form: 20 ms of work, and 1,000 packets.
 const USUAL: (u64, u64) = (20_000_000, 1_000);
 
@@ -158,7 +176,7 @@ fn users(draft: &Draft) -> Option<Component> {
 
 /// Whether users have profiles and are known behind the look-up alone.
 fn needs_look_up(users: &Component) -> bool {
-    users.word("by") == Some("association") && !users.profiles().is_empty()
+    matches!(users.word("by"), Some("association" | "peer")) && !users.profiles().is_empty()
 }
 
 /// A component for the packets of a class.

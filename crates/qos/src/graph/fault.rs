@@ -101,6 +101,8 @@ codes! {
     ClassWithoutQueue = 306,
     /// A class that has two queues in one hook.
     ClassTwice = 307,
+    /// A class in the place of a preset's that goes first, without a word about priority. It is a warning.
+    LostPriority = 308,
     /// A component in a hook where it cannot work.
     WrongHook = 401,
     /// A component of another kind than its place needs.

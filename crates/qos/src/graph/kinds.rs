@@ -1,5 +1,8 @@
 //! The kinds of components by name, and the settings of each. A component of a description is one of these kinds.
 
+use wire::Prefix;
+
+use super::rules;
 use super::spanned::{Name, Span, Spanned};
 use crate::behaviour::foreign::OnFault;
 
@@ -154,6 +157,11 @@ pub fn user_number(text: &str) -> Option<u32> {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
     }
+}
+
+/// The prefix that a text gives users that are told apart by an address of theirs; bits behind it count for nothing.
+pub fn user_prefix(text: &str) -> Option<Prefix> {
+    rules::prefix(text).and_then(|(address, bits)| Prefix::new(address, bits))
 }
 
 /// A setting of a component.
@@ -321,7 +329,7 @@ macro_rules! kinds {
 /// What becomes of packets beyond the rate of a policer that go to no other class: they are dropped, get a colour, or are
 /// marked as having met congestion (RFC 3168), where they can be, and dropped else.
 pub const EXCESS: &[&str] = &["drop", "yellow", "red", "ecn"];
-/// The ways to tell users apart.
+/// The ways to tell users apart. The last one is read and then refused, as no packet shows a user of this host.
 pub const USERS: &[&str] = &["association", "peer", "source", "application", "uid"];
 const AWARE: SettingRow = may("aware", Form::Flag);
 const ECN: SettingRow = may("ecn", Form::Flag);
@@ -349,7 +357,8 @@ kinds! {
     Precolour, "precolour", Behaviour, [must("class", Form::Class), may("header", Form::Word(&["outer", "inner"])),
         may("other", Form::Word(&["green", "yellow", "red"]))];
     /// The marker: it writes a DSCP, one for all or one for each colour.
-    Marker, "mark", Behaviour, [must("class", Form::Class), must("dscp", Form::Dscp)];
+    Marker, "mark", Behaviour, [must("class", Form::Class), must("dscp", Form::Dscp),
+        may("header", Form::Word(&["outer", "inner", "both"]))];
     /// The policer: what is beyond the rate is dropped, goes to another class, gets a colour, or is marked.
     Police, "police", Behaviour, [must("class", Form::Class), must("rate", Form::Rate), must("burst", Form::Burst),
         may("excess", Form::Excess)];

@@ -288,7 +288,8 @@ fn rules(rules: &[Rule]) -> String {
     }))
 }
 
-fn field_value(field: Field, value: &FieldValue) -> String {
+/// A value of a field of rules, as the language has it.
+pub fn field_value(field: Field, value: &FieldValue) -> String {
     match value {
         FieldValue::Dscp(value) => dscp(*value),
         FieldValue::Header(header) => quote(word(HEADERS, header).unwrap_or_default()),

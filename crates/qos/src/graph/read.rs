@@ -46,7 +46,62 @@ const SHORT: &[&str] = &["preset", "discipline", "guard", "stages"];
 ///
 /// Every fault that can be told from the text alone, in the order of the text.
 pub fn read(text: &str) -> Result<Description, Vec<Fault>> {
-    let mut reader = Reader { faults: Vec::new(), fixed: None };
+    read_what_stands(text).map_err(|unread| unread.faults)
+}
+
+/// A text with faults: these, and what could be read beside them.
+pub(super) struct Unread {
+    /// The faults, in the order of the text.
+    pub(super) faults: Vec<Fault>,
+    /// What could be read; `None` where too little could.
+    description: Option<Box<Description>>,
+    /// The names of parts that have faults.
+    incomplete: Vec<String>,
+}
+
+impl Unread {
+    /// What could be read, to be looked at for faults that are not of a part which is incomplete.
+    pub(super) fn description(&self) -> Option<&Description> {
+        self.description.as_deref()
+    }
+
+    /// Whether a fault is about a part that is incomplete, or is made from one.
+    pub(super) fn is_of_incomplete(&self, fault: &Fault) -> bool {
+        let message = match (fault.code, fault.message.rsplit_once(": ")) {
+            // Behind the colon are the classes that lose by it.
+            (Code::UnpolicedPriority, Some((about, _))) => about,
+            _ => &fault.message,
+        };
+        let names =
+            |name: &String| message.contains(&format!("`{name}`")) || message.contains(&format!("`{name}-"));
+        self.incomplete.iter().any(names)
+    }
+}
+
+/// Read a text, and keep what could be read of one that has faults.
+pub(super) fn read_what_stands(text: &str) -> Result<Description, Unread> {
+    let (description, reader) = walk(text);
+    let Reader { mut faults, incomplete, lost, .. } = reader;
+    match description {
+        Some(description) if faults.is_empty() => Ok(description),
+        description => {
+            faults.sort_by_key(|fault| (fault.span.start, fault.code));
+            let description = description.filter(|_| !lost).map(Box::new);
+            Err(Unread { faults, description, incomplete })
+        }
+    }
+}
+
+/// What a sound text may not have meant, in the order of the text.
+pub fn warnings(text: &str) -> Vec<Fault> {
+    let mut warnings = walk(text).1.warnings;
+    warnings.sort_by_key(|warning| warning.span.start);
+    warnings
+}
+
+/// The description that a text gives, and the reader with what it noted.
+fn walk(text: &str) -> (Option<Description>, Reader) {
+    let mut reader = Reader::default();
     let (root, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let span = error.span().unwrap_or(text.len()..text.len());
@@ -55,11 +110,7 @@ pub fn read(text: &str) -> Result<Description, Vec<Fault>> {
     }
     // The values of a text with broken syntax would only give follow-on faults.
     let description = if reader.faults.is_empty() { reader.description(root.get_ref()) } else { None };
-    reader.faults.sort_by_key(|fault| (fault.span.start, fault.code));
-    match description {
-        Some(description) if reader.faults.is_empty() => Ok(description),
-        _ => Err(reader.faults),
-    }
+    (description, reader)
 }
 
 /// The full form of a preset.
@@ -68,9 +119,15 @@ pub fn preset(name: &str) -> Option<Description> {
 }
 
 /// A reader of one text, which notes every fault that it finds.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Reader {
     faults: Vec<Fault>,
+    /// What a sound text may not have meant.
+    warnings: Vec<Fault>,
+    /// The names of parts that have faults: each is left out, or lacks something.
+    incomplete: Vec<String>,
+    /// Whether parts are left out whose names are not known.
+    lost: bool,
     /// The place of everything that is read, while a preset is: the word that names it.
     fixed: Option<Span>,
 }
@@ -92,6 +149,9 @@ impl Reader {
     }
 
     fn description(&mut self, root: &DeTable<'_>) -> Option<Description> {
+        if self.is_configuration(root) {
+            return None;
+        }
         self.keys(root, TOP, "at the top");
         if FULL.iter().all(|key| root.get(*key).is_none()) {
             let sketch = self.sketch(root)?;
@@ -113,13 +173,38 @@ impl Reader {
         description.uplinks = self.each(root, "uplink", |reader, name, table| reader.uplink(name, table));
         description.tunnels = self.each(root, "tunnel", |reader, name, table| reader.tunnel(name, table));
         description.classes = self.each(root, "class", |reader, name, table| reader.class(name, table));
+        let before = self.faults.len();
         description.hooks = self.hooks(root.get("hook"));
+        self.lost |= self.faults.len() > before;
         description.schedulers =
             self.each(root, "scheduler", |reader, name, table| reader.scheduler(name, table));
         description.queues = self.each(root, "queue", |reader, name, table| reader.queue(name, table));
         description.units = self.each(root, "unit", |reader, name, table| reader.unit(name, table));
         description.kernel = self.each(root, "kernel", |reader, name, table| reader.kernel(name, table));
         Some(description)
+    }
+
+    /// Whether a text is a configuration of the daemon in the place of a graph, which is noted with how the graph that
+    /// it names is put in force.
+    fn is_configuration(&mut self, root: &DeTable<'_>) -> bool {
+        let found = root.get_key_value("qos").or_else(|| root.get_key_value("policy"));
+        let Some((key, value)) = found.filter(|_| TOP.iter().all(|key| root.get(*key).is_none())) else {
+            return false;
+        };
+        let section = value.get_ref().as_table();
+        let named = |key: &str| section.and_then(|section| section.get(key)?.get_ref().as_str());
+        let graph = match (named("preset"), named("file")) {
+            (Some(preset), _) => format!("--preset {preset}"),
+            (None, Some(file)) => file.to_owned(),
+            (None, None) => "FILE".to_owned(),
+        };
+        let remedy = format!(
+            "name the graph itself: `ravelin qos apply {graph}`; `ravelin run --take-over` puts in force what [qos] of a \
+             configuration names"
+        );
+        let message = "this is a configuration of the daemon, and no graph";
+        self.fault(self.span(key.span()), Code::UnknownKey, message, remedy);
+        true
     }
 
     /// The preset that a text names, in the short form.
@@ -132,7 +217,7 @@ impl Reader {
             return None;
         };
         let (root, errors) = DeTable::parse_recoverable(text);
-        let mut inner = Reader { faults: Vec::new(), fixed: Some(name.span) };
+        let mut inner = Reader { fixed: Some(name.span), ..Reader::default() };
         let sketch = if errors.is_empty() { inner.sketch(root.get_ref()) } else { None };
         self.faults.append(&mut inner.faults);
         sketch
@@ -145,29 +230,48 @@ impl Reader {
         kind: &str,
         take: impl Fn(&mut Reader, Name, &DeTable<'_>) -> Option<T>,
     ) -> Vec<T> {
-        let Some(table) = self.maybe_table(root.get(kind), kind) else { return Vec::new() };
+        let Some(table) = self.maybe_table(root.get(kind), kind) else {
+            self.lost |= root.get(kind).is_some();
+            return Vec::new();
+        };
         let mut rows: Vec<_> = table.iter().collect();
         rows.sort_by_key(|(key, _)| key.span().start);
         let mut parts = Vec::new();
         for (key, value) in rows {
+            let before = self.faults.len();
             let name = Spanned::at(key.get_ref().to_string(), self.span(key.span()));
-            let most = if kind == "class" || kind == "tunnel" { SHORT_NAME } else { LONG_NAME };
-            if !is_name(&name.value, most) {
-                let remedy = format!("use 1 to {most} letters, digits, `-` and `_`, beginning with a letter");
-                let message = format!("{:?} cannot be a name", name.value);
-                self.fault(name.span, Code::BadName, message, remedy);
-                continue;
+            let called = name.value.clone();
+            parts.extend(self.named_part(kind, name, value, &take));
+            if self.faults.len() > before {
+                self.incomplete.push(called);
             }
-            let Some(table) = value.get_ref().as_table() else {
-                let found = Reader::type_of(value);
-                let message = format!("`{kind}.{}` must be a table, not {found}", name.value);
-                let remedy = format!("write [{kind}.{}] on a line of its own and its keys below", name.value);
-                self.fault(self.span(value.span()), Code::WrongType, message, remedy);
-                continue;
-            };
-            parts.extend(take(self, name, table));
         }
         parts
+    }
+
+    /// The part that stands at `[KIND.NAME]`; `None` if it cannot be read.
+    fn named_part<T>(
+        &mut self,
+        kind: &str,
+        name: Name,
+        value: &Node<'_>,
+        take: impl Fn(&mut Reader, Name, &DeTable<'_>) -> Option<T>,
+    ) -> Option<T> {
+        let most = if kind == "class" || kind == "tunnel" { SHORT_NAME } else { LONG_NAME };
+        if !is_name(&name.value, most) {
+            let remedy = format!("use 1 to {most} letters, digits, `-` and `_`, beginning with a letter");
+            let message = format!("{:?} cannot be a name", name.value);
+            self.fault(name.span, Code::BadName, message, remedy);
+            return None;
+        }
+        let Some(table) = value.get_ref().as_table() else {
+            let found = Reader::type_of(value);
+            let message = format!("`{kind}.{}` must be a table, not {found}", name.value);
+            let remedy = format!("write [{kind}.{}] on a line of its own and its keys below", name.value);
+            self.fault(self.span(value.span()), Code::WrongType, message, remedy);
+            return None;
+        };
+        take(self, name, table)
     }
 
     /// Note a fault for each key that is not `known`.

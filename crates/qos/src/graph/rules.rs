@@ -95,6 +95,12 @@ impl Field {
         ("source_port", Field::SourcePort),
     ];
 
+    /// Whether the field is of the inner flow, which a packet hides that arrives.
+    pub fn is_of_inner_flow(self) -> bool {
+        use Field::{Destination, Port, Protocol, Source, SourcePort};
+        matches!(self, Source | Destination | Protocol | Port | SourcePort)
+    }
+
     /// Whether only a packet of an association has the field.
     pub fn is_of_associations(self) -> bool {
         use Field::{Association, Index, Key, OuterDscp, Spi, Suite};
@@ -215,4 +221,16 @@ pub fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> Option<&'st
 /// The value of a word in a table of words, capitals or not.
 pub fn lookup<T: Clone>(words: &[(&str, T)], text: &str) -> Option<T> {
     words.iter().find(|(w, _)| w.eq_ignore_ascii_case(text)).map(|(_, v)| v.clone())
+}
+
+/// The prefix that a text writes: an address with the number of its first bits that count, or an address alone.
+pub fn prefix(text: &str) -> Option<(IpAddr, u8)> {
+    let (addr, bits) = match text.split_once('/') {
+        Some((addr, bits)) => (addr, Some(bits.parse::<u8>().ok()?)),
+        None => (text, None),
+    };
+    let addr: IpAddr = addr.parse().ok()?;
+    let most = if addr.is_ipv4() { 32 } else { 128 };
+    let bits = bits.unwrap_or(most);
+    (bits <= most).then_some((addr, bits))
 }

@@ -25,7 +25,7 @@ use super::aggregates::Aggregates;
 use super::chain::Chain;
 use super::counts::Counts;
 use super::description::HookPoint;
-use super::peers::Peers;
+use super::intervals::Addresses;
 use super::priorities::Priorities;
 use crate::amount::Amount;
 use crate::behaviour::foreign::Report;
@@ -99,7 +99,7 @@ pub struct Graph<T> {
     pub(super) classes: u64,
     pub(super) aggregates: Aggregates,
     pub(super) suites: Vec<String>,
-    pub(super) peers: Peers,
+    pub(super) addresses: Addresses,
     /// The priorities that classes have for queueing disciplines; `None`: no class has one.
     priorities: Option<Box<Priorities>>,
     /// A rule of a class asks for what only the look-up tells.
@@ -117,7 +117,7 @@ impl<T: 'static> Graph<T> {
         (dispatcher, queues): (Dispatcher<T>, Vec<UnitQueues>),
         aggregates: Aggregates,
         suites: Vec<String>,
-        (peers, asks_association): (Peers, bool),
+        (addresses, asks_association): (Addresses, bool),
     ) -> Graph<T> {
         let counts = Counts::default();
         Graph {
@@ -130,7 +130,7 @@ impl<T: 'static> Graph<T> {
             classes,
             aggregates,
             suites,
-            peers,
+            addresses,
             priorities: None,
             asks_association,
             counts,
@@ -232,9 +232,9 @@ impl<T: 'static> Graph<T> {
         &self.suites
     }
 
-    /// The far ends that rules tell apart, from which a packet has the number in [`Meta::peer`].
-    pub const fn peers(&self) -> &Peers {
-        &self.peers
+    /// What the graph asks of the addresses of packets.
+    pub const fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 
     /// What was counted since the instance began.

@@ -31,6 +31,10 @@ pub enum FlowBy {
     Association,
     /// The application that sent it.
     App,
+    /// The address of the far end.
+    Peer,
+    /// The inner source address; of what is received the outer one, as the inner one is hidden.
+    Source,
 }
 
 impl FlowBy {
@@ -38,9 +42,10 @@ impl FlowBy {
     pub fn flow(self, meta: &Meta) -> u32 {
         match self {
             FlowBy::Flow => meta.flow,
-            FlowBy::User => meta.user,
+            FlowBy::User | FlowBy::Source => meta.user,
             FlowBy::Association => meta.association,
             FlowBy::App => u32::from(meta.app.0),
+            FlowBy::Peer => meta.peer_hash,
         }
     }
 }

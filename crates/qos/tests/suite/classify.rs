@@ -27,6 +27,10 @@ fn full() -> Meta {
         app: AppId(17),
         suite: 18,
         peer: 21,
+        source: 22,
+        destination: 23,
+        protocol: 24,
+        ports: [25, 26],
         index: 19,
         aggregate: AggregateId(20),
         header: HeaderKind::Ike,
@@ -41,7 +45,8 @@ fn full() -> Meta {
 
 #[test]
 fn every_field_can_be_matched() {
-    let numbers = [0xdead_beef, 12, 13, 14, 15, 16, 17, 18, 21, 19, 20, 4, 1, 2, 46, 34, 2];
+    let numbers =
+        [0xdead_beef, 12, 13, 14, 15, 16, 17, 18, 21, 22, 23, 24, 25, 26, 19, 20, 4, 1, 2, 46, 34, 2];
     for (field, number) in Field::EACH.into_iter().zip(numbers) {
         assert_eq!(field.value(&full()), number, "{field:?}");
         assert!(find(&[rule(&[field.is(number)], 1)], &full()).is_some(), "{field:?}");
@@ -151,7 +156,7 @@ fn meta() -> impl Strategy<Value = Meta> {
     (prop::array::uniform6(number()), prop::array::uniform8(0_u8..20)).prop_map(|(wide, narrow)| Meta {
         spi: wide[0],
         association: wide[1],
-        key: wide[2],
+        key: wide[2] as u16,
         user: wide[3],
         flow: wide[4],
         mark: wide[5],

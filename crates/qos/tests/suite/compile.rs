@@ -116,7 +116,7 @@ fn what_a_meter_makes_red_is_dropped_by_colour() {
 #[test]
 fn a_fault_comes_back_with_its_place() {
     let description =
-        described("[class.web]\nmatch = [{ port = 80 }]\n[class.rest]\nmatch = \"rest\"\n", &house(COST));
+        described("[class.web]\nmatch = [{ uid = 1000 }]\n[class.rest]\nmatch = \"rest\"\n", &house(COST));
     let faults = compile::<u64>(&description, &house(COST), Direction::Outbound, 1).err().unwrap();
     assert_eq!(faults.len(), 1);
     assert!(faults[0].span.start > 0, "{faults:?}");

@@ -62,7 +62,7 @@ fn a_unit_that_stays_costs_what_was_learned_and_one_that_comes_what_start_up_mea
     let cost = |works: &Works| works.graph.expected(0, Direction::Outbound, &amount);
     let mut works = Works::new(graph_of(&described(ONE, &house(COST)), &house(COST)));
     let measured = cost(&works);
-    for ticket in 0..8 {
+    for ticket in 0..40 {
         works.offer(ticket, of_dscp(BE, COST));
         works.forward();
         // Each takes three times what the first was expected to.

@@ -134,7 +134,8 @@ fn field_value(field: Field) -> BoxedStrategy<FieldValue> {
             select(HEADERS).prop_map(|(_, header): (_, HeaderKind)| FieldValue::Header(header)).boxed()
         }
         Field::Spi => (1..=u32::MAX).prop_map(FieldValue::Number).boxed(),
-        Field::Key | Field::Uid => any::<u32>().prop_map(FieldValue::Number).boxed(),
+        Field::Key => any::<u16>().prop_map(|key| FieldValue::Number(key.into())).boxed(),
+        Field::Uid => any::<u32>().prop_map(FieldValue::Number).boxed(),
         Field::Index => (0..=15_u32).prop_map(FieldValue::Number).boxed(),
         Field::Protocol => (0..=255_u32).prop_map(FieldValue::Number).boxed(),
         Field::Association | Field::Suite | Field::Application => text().prop_map(FieldValue::Text).boxed(),

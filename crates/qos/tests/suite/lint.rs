@@ -85,6 +85,27 @@ fn more_prefixes_of_peers_than_have_numbers_are_refused() {
 }
 
 #[test]
+fn more_prefixes_of_users_than_have_numbers_are_refused() {
+    let graph = |by: &str, prefixes: u32| {
+        let prefix = |number: u32| format!("\"2001:db8::{:x}:{:x}\"", number >> 15, (number << 1) & 0xffff);
+        let users: Vec<String> = (0..prefixes).map(prefix).collect();
+        let users = users.join(",");
+        format!(
+            "[class.rest]\nmatch = \"rest\"\ndirection = \"out\"\nfair = \"{by}\"\n\
+             profiles = [{{ name = \"a\", users = [{users}] }}]\n\
+             [class.received]\nmatch = \"rest\"\ndirection = \"in\"\n"
+        )
+    };
+    for by in ["peer", "source"] {
+        assert_eq!(faults(&graph(by, 32_767)), []);
+        let text = graph(by, 32_768);
+        let [fault] = &faults(&text)[..] else { panic!("one fault") };
+        assert_eq!((fault.code, &text[fault.span.clone()]), (Code::TooMany, format!("\"{by}\"").as_str()));
+        assert!(fault.message.contains(&format!("`{by}` begin and end at 65536 addresses")), "{fault:?}");
+    }
+}
+
+#[test]
 fn every_broken_graph_is_refused_with_its_faults() {
     let files = broken();
     assert!(files.len() >= 100, "{} broken graphs", files.len());
@@ -125,8 +146,9 @@ fn every_fault_has_a_place_in_the_text_and_a_remedy() {
 #[test]
 fn every_kind_of_fault_has_a_broken_graph() {
     let found: BTreeSet<Code> = broken().iter().flat_map(|(_, text)| faults(text)).map(|f| f.code).collect();
-    // A library that refuses parameters is asked when a graph is compiled (foreign.rs).
-    let elsewhere = [Code::RefusedParameters];
+    // A library that refuses parameters is asked when a graph is compiled (foreign.rs). A warning refuses nothing
+    // (preset.rs).
+    let elsewhere = [Code::RefusedParameters, Code::LostPriority];
     let missing = Code::EVERY.iter().filter(|code| !found.contains(code) && !elsewhere.contains(code));
     let missing: Vec<&Code> = missing.collect();
     assert!(missing.is_empty(), "{missing:?}");
@@ -156,6 +178,20 @@ fn the_house_alone_can_break_a_sound_graph() {
     let mut slow = voice.clone();
     slow.units[0].suites = Some(vec![Spanned::bare("aes128gcm16".to_owned())]);
     assert_eq!(lint(&slow, &house).iter().map(|fault| fault.code).collect::<Vec<_>>(), [Code::NoUnit]);
+}
+
+#[test]
+fn faults_of_the_text_and_of_the_graph_come_together_but_for_those_that_follow_from_others() {
+    let text = "[class.ef]\nmatch = [{ dscp = [\"EF\"] }]\npriority = true\n\
+                [class.af]\nmatch = [{ dscp = [\"FE\"] }]\n\
+                [class.rest]\nmatch = \"rest\"\n\
+                [kernel.all]\nclasses = [\"ef\", \"af\", \"rets\"]\nlimit = { packets = 64 }\n";
+    let faults = faults(text);
+    let found: Vec<(Code, &str)> =
+        faults.iter().map(|fault| (fault.code, &text[fault.span.clone()])).collect();
+    let expected =
+        [(Code::UnpolicedPriority, "ef"), (Code::UnknownName, "\"FE\""), (Code::UnknownName, "\"rets\"")];
+    assert_eq!(found, expected, "{faults:#?}");
 }
 
 #[test]

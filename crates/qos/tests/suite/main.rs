@@ -1,6 +1,7 @@
 //! The tests of `qos`, one program: components against their definitions in simulated time; graphs that are read, printed,
 //! refused and bounded; reservations.
 
+mod address_profiles;
 mod aggregates;
 mod allocations;
 mod auth_budget;

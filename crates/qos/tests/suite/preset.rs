@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use qos::Direction;
 use qos::graph::description::{Description, HookPoint};
 use qos::graph::kinds::Kind;
-use qos::graph::{House, PRESETS, check, preset, print, read};
+use qos::graph::{Code, House, PRESETS, check, preset, print, read, warnings};
 
 fn examples() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/qos");
@@ -35,6 +35,26 @@ fn every_preset_reads_without_fault_and_so_does_its_full_form() {
         assert_eq!(check(&full, &House::default()).as_ref(), Ok(&by_name), "{name}:\n{full}");
     }
     assert_eq!(preset("vioce"), None);
+}
+
+#[test]
+fn a_class_in_the_place_of_one_with_priority_that_does_not_speak_of_it_has_a_warning() {
+    let text = "preset = \"voice\"\n[class.ef]\nmatch = [{ dscp = [\"EF\"] }]\nlimit = { packets = 9 }\n";
+    assert!(check(text, &House::default()).is_ok());
+    let [warning] = &warnings(text)[..] else { panic!("one warning") };
+    assert_eq!((warning.code, &text[warning.span.clone()]), (Code::LostPriority, "ef"));
+    assert!(warning.message.contains("the class `ef` has no priority"), "{warning:?}");
+    assert!(warning.remedy.contains("of the preset's: `police`; or priority = false"), "{warning:?}");
+    // What is said is meant, and classes without priority are as they were.
+    for text in [
+        text.replace("limit", "priority = false\nlimit"),
+        text.replace("limit", "priority = true\npolice = { rate = \"1%\", burst = \"1ms\" }\nlimit"),
+        text.replace("ef]", "af4]").replace("EF", "AF41"),
+        text.replace("voice", "two-classes"),
+    ] {
+        assert_eq!((check(&text, &House::default()).err(), warnings(&text)), (None, Vec::new()), "{text}");
+    }
+    assert!(PRESETS.iter().all(|(_, text)| warnings(text).is_empty()));
 }
 
 #[test]

@@ -11,10 +11,10 @@ use wire::AppId;
 use crate::running::{BE, US, Works, graph, house_of, of_dscp, of_preset};
 
 const MS: u64 = 1_000 * US;
-const SECOND: u64 = 1_000 * MS;
+pub const SECOND: u64 = 1_000 * MS;
 
 /// A gateway that knows three applications, on which a packet costs 10 us and a nanosecond for each octet.
-fn house() -> House {
+pub fn house() -> House {
     let applications = [("web", 1), ("backup", 2), ("phone", 3)];
     let applications = applications.map(|(name, number)| (name.to_owned(), number)).to_vec();
     House { applications, ..house_of(10 * US, 8) }
@@ -22,8 +22,8 @@ fn house() -> House {
 
 /// Who sends packets of this size, and how much of the processor it asks for.
 #[derive(Clone, Copy)]
-struct Sender {
-    app: u16,
+pub struct Sender {
+    pub app: u16,
     octets: u64,
     /// The time between two packets.
     every: u64,
@@ -31,11 +31,11 @@ struct Sender {
 
 impl Sender {
     /// A sender that asks for ten times the processor.
-    fn flood(app: u16, octets: u64) -> Sender {
+    pub fn flood(app: u16, octets: u64) -> Sender {
         Sender { app, octets, every: (10 * US + octets) / 10 }
     }
 
-    fn meta(self) -> Meta {
+    pub fn meta(self) -> Meta {
         let amount = Amount { packets: 1, octets: self.octets, ns: 10 * US + self.octets };
         let number = u32::from(self.app);
         Meta { amount, app: AppId(self.app), association: number, user: number, ..of_dscp(BE, 0) }
@@ -44,13 +44,23 @@ impl Sender {
 
 /// The nanoseconds of the processor that each sender got in this time.
 fn served(works: &mut Works, senders: &[Sender], time: u64) -> BTreeMap<u16, u64> {
+    served_as(works, senders, time, Sender::meta)
+}
+
+/// The same for senders whose packets are these.
+pub fn served_as(
+    works: &mut Works,
+    senders: &[Sender],
+    time: u64,
+    meta: impl Fn(Sender) -> Meta,
+) -> BTreeMap<u16, u64> {
     let mut next: Vec<u64> = senders.iter().map(|sender| works.now + sender.every).collect();
     let mut served = BTreeMap::new();
     let end = works.now + time;
     while works.now < end {
         for (sender, next) in senders.iter().zip(&mut next) {
             while *next <= works.now {
-                works.offer(*next, sender.meta());
+                works.offer(*next, meta(*sender));
                 *next += sender.every;
             }
         }
@@ -66,7 +76,7 @@ fn served(works: &mut Works, senders: &[Sender], time: u64) -> BTreeMap<u16, u64
     served
 }
 
-fn near(found: u64, expected: u64, percent: u64) -> bool {
+pub fn near(found: u64, expected: u64, percent: u64) -> bool {
     found.abs_diff(expected) <= expected * percent / 100
 }
 
@@ -173,7 +183,7 @@ fn a_profile_gives_weight_limit_and_class_at_once() {
 }
 
 /// The points at which users are told apart.
-fn points(description: &Description) -> Vec<HookPoint> {
+pub fn points(description: &Description) -> Vec<HookPoint> {
     let is_users = |hook: &&qos::graph::description::Hook| {
         hook.chain.iter().any(|component| component.kind.value == Kind::Users)
     };

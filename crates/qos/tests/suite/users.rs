@@ -93,6 +93,9 @@ fn users_are_told_apart_by_what_the_component_names() {
         (FlowBy::User, Meta { user: 9, ..packet(1000) }),
         (FlowBy::Association, Meta { association: 9, ..packet(1000) }),
         (FlowBy::App, Meta { app: wire::AppId(9), ..packet(1000) }),
+        // Addresses have a profile by their interval, and a bucket by their hash.
+        (FlowBy::Peer, Meta { peer: 9, peer_hash: 5, user: 6, ..packet(1000) }),
+        (FlowBy::Source, Meta { source: 9, user: 5, ..packet(1000) }),
     ];
     for (by, meta) in metas {
         let mut users = told(by);
@@ -100,15 +103,34 @@ fn users_are_told_apart_by_what_the_component_names() {
             (0..5).filter(|_| run(users, &at(0), meta).verdict == Verdict::Pass).count()
         };
         assert_eq!(passes(&mut users, meta), 3, "{by:?}");
-        // Nobody is charged for a packet whose association is not known yet.
-        let others = if by == FlowBy::Association { 5 } else { 1 };
+        // Nobody is charged for a packet whose association or far end is not known yet.
+        let others = if matches!(by, FlowBy::Association | FlowBy::Peer) { 5 } else { 1 };
         assert_eq!(passes(&mut users, packet(1000)), others, "{by:?}");
     }
 }
 
 #[test]
-fn the_weight_is_where_padding_was() {
-    assert_eq!(size_of::<Meta>(), 80);
+fn each_address_of_an_interval_has_a_bucket_of_its_own() {
+    let profiles = [(limited(0, 3000), vec![4, 9])];
+    for by in [FlowBy::Peer, FlowBy::Source] {
+        let meta = |hash| match by {
+            FlowBy::Peer => Meta { peer: 9, peer_hash: hash, user: 1, ..packet(1000) },
+            _ => Meta { source: 9, user: hash, ..packet(1000) },
+        };
+        let mut users = Users::new(64, 42, by, limited(0, 1000), &profiles).unwrap();
+        let passed = [5, 6].map(|hash| {
+            (0..5).filter(|_| run(&mut users, &at(0), meta(hash)).verdict == Verdict::Pass).count()
+        });
+        assert_eq!(passed, [3, 3], "{by:?}");
+        let elsewhere = Meta { peer: 8, source: 8, ..meta(7) };
+        let passed = (0..5).filter(|_| run(&mut users, &at(0), elsewhere).verdict == Verdict::Pass).count();
+        assert_eq!(passed, 1, "{by:?}");
+    }
+}
+
+#[test]
+fn what_is_known_of_a_packet_is_small() {
+    assert_eq!(size_of::<Meta>(), 88);
     assert_eq!((Weight::new(0), Weight::default().get()), (None, 1));
 }
 

@@ -15,6 +15,7 @@ use api::{
 };
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
+use documents::qos_plan;
 use host_files::HostFiles;
 use policy::{AppTable, Host, Parsed, Process, ProgramFile, RunningProgram, Target, counted};
 use qos::graph::Aggregates;
@@ -49,7 +50,7 @@ pub enum Policy {
     Digest(digest::Print),
 }
 
-/// Check a policy; exit status 2 if it has errors.
+/// Check a policy; exit status 2 if it has errors, or if the graph of classes has that a named configuration names.
 #[derive(Debug, Args)]
 pub struct Check {
     /// The policy (`-`: standard input).
@@ -167,7 +168,9 @@ fn parse(file: &Path, catalogue: &Catalogue) -> anyhow::Result<Parsed> {
 impl Check {
     fn execute(self) -> anyhow::Result<()> {
         let parsed = parse(&self.file, &self.catalogue)?;
+        let graph = self.catalogue.broken_graph()?;
         let compiled = policy::compile(&parsed, &mut AppTable::new(), 1);
+        let of_graph = graph.as_deref().map(|graph| qos_plan::broken(graph).findings).unwrap_or_default();
         let place = |at: policy::Position| Place { line: at.line, column: at.column };
         let related = |r: &policy::Related| Related { message: r.message.clone(), at: place(r.at) };
         let finding = |d: &policy::Diagnostic| Finding {
@@ -180,10 +183,10 @@ impl Check {
             related: d.related.iter().map(related).collect(),
         };
         let report = PolicyCheck {
-            ok: !parsed.has_errors(),
+            ok: !parsed.has_errors() && graph.is_none(),
             file: parsed.file.clone(),
             applications: compiled.applications.iter().map(|app| app.name.clone()).collect(),
-            findings: parsed.diagnostics.iter().map(finding).collect(),
+            findings: of_graph.into_iter().chain(parsed.diagnostics.iter().map(finding)).collect(),
             tests: (!parsed.tests.is_empty()).then_some(PolicyTests {
                 passed: parsed.tested.passed,
                 failed: parsed.tested.failed,
@@ -194,6 +197,11 @@ impl Check {
         if self.json {
             output::json(&report)?;
         } else {
+            if let Some(graph) = &graph {
+                eprintln!(
+                    "{graph}\nravelin: no class that the policy names is known until the graph is mended"
+                );
+            }
             eprint!("{}", parsed.render(color::on_stderr()));
             eprint!("{}", digest::warnings(&report.pins));
             output::text(&summary(&report, &parsed))?;
@@ -290,6 +298,13 @@ impl Explain {
             None => policy::explain(&compiled, &self.app, &flow),
         };
         explanation.notes.extend(self.on_this_host());
+        if explanation.verdict == policy::Verdict::Protect
+            && explanation.class.is_none()
+            && let Some(graph) = self.catalogue.graph()
+        {
+            let unless = "the item names no class: unless an association does";
+            explanation.why.push(documents::decision::class_by_graph(&graph.description, unless));
+        }
         if parsed.has_errors() {
             eprint!("{}", parsed.render(color::on_stderr()));
         }

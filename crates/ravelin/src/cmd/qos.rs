@@ -37,7 +37,7 @@ pub enum Qos {
     Component(component::Component),
 }
 
-/// Check a graph of classes; exit status 2 if it has errors.
+/// Check a graph of classes; exit status 2 if it has errors. A warning refuses nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -100,7 +100,12 @@ impl Check {
     fn execute(self) -> anyhow::Result<()> {
         let house = self.graph.house()?;
         let report = match self.graph.outcome(&house)? {
-            Outcome::Sound(graph) => qos_plan::sound(&graph, &house),
+            Outcome::Sound(graph) => {
+                if !self.json && !graph.warnings.is_empty() {
+                    eprintln!("{}", graph.show_warnings());
+                }
+                qos_plan::sound(&graph, &house)
+            }
             Outcome::Broken(broken) => {
                 if !self.json {
                     eprintln!("{broken}");
@@ -119,7 +124,11 @@ impl Check {
 
 fn summary(report: &api::QosCheck) -> String {
     let counted = policy::counted;
-    let errors = counted(report.findings.len(), "error");
+    let warnings = report.findings.iter().filter(|finding| finding.severity == "warning").count();
+    let mut errors = counted(report.findings.len() - warnings, "error");
+    if warnings > 0 {
+        errors += &format!(", {}", counted(warnings, "warning"));
+    }
     match report.ok {
         true => {
             let classes = if report.classes.len() == 1 {
@@ -183,9 +192,13 @@ const NO_ASSOCIATION: &str = "no association";
 /// The state of the graph, for people.
 fn text(state: &QosState) -> String {
     let Some(file) = &state.file else { return format!("{NONE}\n") };
-    let mut out = format!("graph: {file}\n");
+    let origin = state.origin.as_ref().map(|origin| format!(", {origin}")).unwrap_or_default();
+    let mut out = format!("graph: {file}{origin}\n");
     if let Some(waiting) = &state.waiting {
         out += &change::taken_back(waiting);
+    }
+    if let Some(rejected) = state.origin.as_ref().and_then(|origin| origin.rejected.as_ref()) {
+        out += &format!("a graph was taken back: its text is {rejected} now\n");
     }
     state.notes.iter().for_each(|note| out += &format!("note: {note}\n"));
     for direction in &state.directions {

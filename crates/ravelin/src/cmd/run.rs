@@ -52,7 +52,7 @@ pub fn bad_config(error: &ConfigError) -> anyhow::Error {
 }
 
 /// What is wrong with the graph that a configuration names (status 2).
-fn bad_graph(error: &GraphError) -> anyhow::Error {
+pub fn bad_graph(error: &GraphError) -> anyhow::Error {
     Failure::bad_input(match error {
         GraphError::Broken(broken) => format!("the graph of classes has errors\n{broken}"),
         other => format!("[qos]: {other}"),

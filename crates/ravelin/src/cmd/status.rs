@@ -83,6 +83,9 @@ fn text(status: &api::Status, units: bool) -> String {
             ),
         );
     }
+    for (at, text) in graph(status.qos.as_ref()).into_iter().enumerate() {
+        line(if at == 0 { "qos" } else { "" }, text);
+    }
     if let Some(names) = &status.names {
         line(
             "names",
@@ -191,6 +194,22 @@ fn text(status: &api::Status, units: bool) -> String {
     out
 }
 
+/// The graph of classes that is in force with where it is from, its trial, and where the text is that was taken back.
+fn graph(graph: Option<&api::QosInForce>) -> Vec<String> {
+    let Some(graph) = graph else {
+        return vec!["no graph of classes: the configuration has no [qos]".to_owned()];
+    };
+    let caution = color::paint(color::CAUTION, "!");
+    let mut out = vec![graph.to_string()];
+    out.extend(graph.waiting.as_ref().map(|waiting| {
+        let left = output::duration(waiting.seconds_left);
+        format!("{caution} {} is on trial: taken back in {left}, unless `ravelin qos confirm`", waiting.file)
+    }));
+    let rejected = graph.origin.rejected.as_ref();
+    out.extend(rejected.map(|file| format!("{caution} a graph was taken back: its text is {file} now")));
+    out
+}
+
 /// The collector of audit lines: the last message with the begin of its hash, and what waits for the collector.
 fn audit(remote: &api::RemoteAuditState) -> String {
     let state = match (remote.connected, &remote.confirmed) {
@@ -292,6 +311,26 @@ fn crypto(units: &[api::CryptoUnit]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_graph_is_named_with_its_origin_its_trial_and_what_was_taken_back() {
+        assert_eq!(graph(None), ["no graph of classes: the configuration has no [qos]"]);
+        let origin = api::QosOrigin { configured: "preset voice".to_owned(), applied: false, rejected: None };
+        let mut told = api::QosInForce { file: "preset voice".to_owned(), origin, waiting: None };
+        assert_eq!(graph(Some(&told)), ["preset voice, as [qos] of the configuration says"]);
+        told.file = "/tmp/new.toml".to_owned();
+        told.origin.applied = true;
+        told.origin.rejected = Some("/etc/qos.toml.rejected".to_owned());
+        told.waiting = Some(api::Waiting { file: told.file.clone(), seconds_left: 70 });
+        let lines = graph(Some(&told)).join("\n");
+        for part in [
+            "/tmp/new.toml, put in force by a command; [qos] of the configuration names preset voice\n",
+            " /tmp/new.toml is on trial: taken back in 1 min 10 s, unless `ravelin qos confirm`\n",
+            " a graph was taken back: its text is /etc/qos.toml.rejected now",
+        ] {
+            assert!(lines.contains(part), "{lines}");
+        }
+    }
 
     #[test]
     fn applications_that_ask_for_more_than_a_program_have_a_line() {

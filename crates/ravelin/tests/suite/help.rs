@@ -56,6 +56,21 @@ fn every_command_is_listed_and_has_help() {
 }
 
 #[test]
+fn commands_about_graphs_say_what_they_read_of_the_configuration_and_where_it_is() {
+    for verb in ["check", "show", "plan", "apply", "simulate"] {
+        let help = out(&run(&["qos", verb, "--help"]));
+        let (_, option) = help.split_once("--config <FILE>").unwrap();
+        let words: Vec<&str> = option.split_whitespace().collect();
+        let text = words.join(" ");
+        for part in
+            ["`kernel_queues`", "[[qos.component]]", "not the graph", "[default: /etc/ravelin/ravelin.toml"]
+        {
+            assert!(text.contains(part), "{verb}: {part}: {help}");
+        }
+    }
+}
+
+#[test]
 fn every_command_is_in_the_synopsis_of_the_manual() {
     let page =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/man/ravelin.1.md")).unwrap();

@@ -14,6 +14,7 @@ mod key;
 mod kit;
 mod lsp;
 mod qos;
+mod qos_faults;
 mod replay;
 mod scrub;
 mod top;

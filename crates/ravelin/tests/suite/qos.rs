@@ -137,11 +137,11 @@ fn what_is_no_graph_is_refused() {
     let check = run(&["qos", "check", folder.0.to_str().unwrap()]);
     assert_eq!(check.status.code(), Some(2));
     assert!(err(&check).contains("no regular file"), "{}", err(&check));
-    // Addresses and ports are what policy looks at, and a graph that does is refused here, not when it is put in force.
-    let text = "preset = \"fifo\"\n[class.web]\nmatch = [{ port = [443] }]\n";
-    let check = run(&["qos", "check", &folder.file("ports.toml", text)]);
+    // No packet shows the user of this host that sent it: such a graph is refused here, not when it is put in force.
+    let text = "preset = \"fifo\"\n[class.web]\nmatch = [{ uid = [1000] }]\n";
+    let check = run(&["qos", "check", &folder.file("users.toml", text)]);
     assert_eq!(check.status.code(), Some(2));
-    assert!(err(&check).contains("ports.toml:3:12: error[RVL-Q102]"), "{}", err(&check));
+    assert!(err(&check).contains("users.toml:3:12: error[RVL-Q102]"), "{}", err(&check));
 }
 
 #[test]
@@ -321,6 +321,23 @@ fn nothing_is_promised_where_a_sliced_unit_shares_its_thread() {
             && text.contains("no bound is proved"),
         "{text}"
     );
+}
+
+#[test]
+fn a_replay_window_that_no_association_can_have_is_told_with_its_class_and_what_to_change() {
+    let folder = Folder::new("qos-window");
+    let text = |limit: &str| {
+        format!("preset = \"voice\"\n[class.rest]\nmatch = \"rest\"\nlimit = {{ packets = {limit} }}\n")
+    };
+    let file = folder.file("long.toml", &text("100000, time = \"10s\""));
+    let window = planned(&["plan", &file])["replay_windows"][0].clone();
+    assert!(window["packets"].as_u64().unwrap() > 65_536 && window["class"] == "rest", "{window}");
+    let advice = window["too_large"].as_str().unwrap();
+    assert!(advice.starts_with("no association can have more than 65536: let packets of `rest`"), "{advice}");
+    let shown = out(&run(&["qos", "plan", &file]));
+    assert!(shown.contains(&format!("packets (they pass one of `rest`)\n  {advice}\n")), "{shown}");
+    let window = planned(&["plan", "--preset", "fifo"])["replay_windows"][0].clone();
+    assert_eq!((&window["packets"], window.get("too_large")), (&1.into(), None), "{window}");
 }
 
 #[test]

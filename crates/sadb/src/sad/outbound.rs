@@ -12,10 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use wire::{AppId, DropReason, Flow, Prefix, Services, addr};
+use wire::{AggregateId, AppId, DropReason, Flow, Prefix, Services, addr};
 
 use super::chain::{Chain, MAX_CHAIN};
 use super::index::SaIndex;
+use super::parallel::Parallel;
 use crate::sa::Encapsulation;
 use crate::sa::config::has_ports_in;
 use crate::sa::identification::Identifications;
@@ -132,6 +133,7 @@ pub struct OutboundSad {
     entries: BTreeMap<Rank, Entry>,
     /// The groups that exist, with the number of entries in each.
     groups: BTreeMap<Group, usize>,
+    parallel: Parallel,
     /// The number of associations that have a next one or no key.
     chained: usize,
     /// The chain that starts at each slot. The list is empty as long as no association has a next one.
@@ -153,6 +155,7 @@ impl OutboundSad {
             identifications: Identifications::new(),
             entries: BTreeMap::new(),
             groups: BTreeMap::new(),
+            parallel: Parallel::default(),
             chained: 0,
             chains: Vec::new(),
             epoch: 0,
@@ -185,6 +188,7 @@ impl OutboundSad {
         self.names.insert((spi, remote), slot);
         self.chained += usize::from(is_chained(&sa));
         sa.share_identifications(&self.identifications);
+        self.parallel.insert(&sa, index);
         self.slots[slot as usize] = Some((self.serial, sa));
         self.changed();
         Ok(index)
@@ -219,7 +223,9 @@ impl OutboundSad {
     pub fn remove(&mut self, spi: Spi, remote: IpAddr) -> Result<OutboundSa, SadError> {
         let slot = self.position(spi, remote).ok_or(SadError::UnknownSpi(spi))?;
         let (serial, sa) = self.slots[slot].take().ok_or(SadError::UnknownSpi(spi))?;
-        let rank = Rank::new(&sa, SaIndex { slot: slot as u32, serial });
+        let index = SaIndex { slot: slot as u32, serial };
+        let rank = Rank::new(&sa, index);
+        self.parallel.remove(&sa, index);
         self.entries.remove(&rank);
         if let Some(count) = self.groups.get_mut(&rank.group) {
             *count -= 1;
@@ -373,6 +379,16 @@ impl OutboundSad {
         })
     }
 
+    /// The association for packets of a class among those that stand beside this one and differ from it in nothing but
+    /// SPI, keys and class (RFC 4301 section 4.1): the newest of the class, or the newest without a class, or this one.
+    #[inline]
+    pub fn of_class(&self, index: SaIndex, class: AggregateId) -> SaIndex {
+        if !self.parallel.has_classes() {
+            return index;
+        }
+        self.get(index).and_then(|sa| self.parallel.of_class(sa, class)).unwrap_or(index)
+    }
+
     /// The name of the association with this SPI to this peer.
     pub fn index_of(&self, spi: Spi, remote: IpAddr) -> Option<SaIndex> {
         let slot = self.position(spi, remote)?;
@@ -440,8 +456,10 @@ impl OutboundSad {
             return Err(SadError::DuplicateSpi(spi));
         }
         if let Some((_, sa)) = self.slots.get_mut(index.slot as usize).and_then(Option::as_mut) {
+            self.parallel.remove(sa, index);
             sa.move_to(remote, port);
             sa.share_identifications(&self.identifications);
+            self.parallel.insert(sa, index);
         }
         self.names.remove(&(spi, before));
         self.names.insert((spi, remote), index.slot);

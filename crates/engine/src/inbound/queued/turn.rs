@@ -49,9 +49,12 @@ impl Stages {
             };
             let assignment = between.or_else(|| queues.state.next(&context));
             let has_ended = queues.state.has_ended();
+            let turned = assignment.as_ref().map(|assignment| assignment.meta);
             if let Some(assignment) = assignment {
                 any = true;
-                let is_later = queues.state.answers_later(assignment.unit, assignment.meta.aggregate);
+                // A later member of a bundle is opened in the turn, whatever the unit.
+                let is_later = assignment.meta.index == 0
+                    && queues.state.answers_later(assignment.unit, assignment.meta.aggregate);
                 match queues.collected.begin().filter(|_| !is_later) {
                     _ if is_later => {
                         self.carry_on_later(now, assignment, cx, delivery);
@@ -65,6 +68,9 @@ impl Stages {
                 }
             } else if !has_ended {
                 break;
+            }
+            if let Some(meta) = turned.filter(|_| !self.nested.is_empty()) {
+                self.offer_nested(Some(&meta), now, cx, delivery);
             }
             self.end_dropped(now, cx, delivery);
             if self.queues.as_ref().is_none_or(|queues| queues.state.is_turn_full()) {
@@ -126,6 +132,8 @@ impl Stages {
                 };
                 self.prepare_datagrams(now, now_due, turn, cx, delivery);
             }
+            // Only what came in a tunnel without a key is here.
+            Waiting::Nested(entry) => self.open_nested(now, entry.nested, &meta, turn, cx),
             // Nothing behind cryptography waits for it.
             Waiting::Opened(opened) => return self.hand_out(opened, cx, delivery),
         }
@@ -178,6 +186,10 @@ impl Stages {
                         self.leave(&meta);
                     }
                 }
+            }
+            Waiting::Nested(entry) => {
+                self.open_nested(now, entry.nested, &meta, turn, cx);
+                self.leave(&meta);
             }
             // Nothing behind cryptography waits for it.
             Waiting::Opened(opened) => return self.hand_out(opened, cx, delivery),
@@ -350,7 +362,7 @@ fn cut(
 /// Write into the outer header that a packet met congestion, if its queue says so (RFC 3168). It reaches the inner one by
 /// the rules of RFC 6040.
 #[inline]
-fn note_congestion(packet: &mut Packet<Raw>, meta: &qos::Meta) {
+pub(in crate::inbound) fn note_congestion<S>(packet: &mut Packet<S>, meta: &qos::Meta) {
     let bytes = packet.bytes_mut();
     if let Some(now) = ip::tos(bytes)
         && now & 3 != meta.ecn & 3

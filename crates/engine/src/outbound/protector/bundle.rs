@@ -1,14 +1,96 @@
 //! Outbound bundles: a packet goes through one association after the other (RFC 4301 section 4.1; paper 001 section
 //! 2.1: the SPI chain). There are at most [`MAX_CHAIN`] rounds, and every member is examined before any of them
 //! computes anything.
+//!
+//! Without a graph, all rounds follow each other at once. In a graph, a packet goes back to the queues between two
+//! members with a key (paper 002 section III.A: from 4b to 3a), as a [`BundledPacket`]. Members without a key cost no
+//! unit anything, and are passed together with the one before.
 
+use super::bundled_packet::{BundleProgress, BundledPacket, finish, keyed_from, leave};
 use super::fit::{self, Fit};
-use crate::seam;
+use super::later::{self, SealTask};
+use crate::cx::Cx;
+use crate::outbound::outcome::Outcome;
+use crate::seam::{self, Turn};
 use ipsec::Codec;
-use sadb::{Chain, MAX_CHAIN, OutboundSad, SaConfig};
+use sadb::{Chain, MAX_CHAIN, OutboundSad, SaConfig, SaIndex};
 use wire::ip::Headers;
-use wire::stage::{Outer, Scheduled};
-use wire::{DropReason, Packet, Pool, Services};
+use wire::stage::Scheduled;
+use wire::{DropReason, Packet};
+
+/// The member of an association's bundle whose cryptography comes first.
+pub(super) fn first_keyed(sad: &OutboundSad, index: SaIndex) -> Option<SaIndex> {
+    keyed_from(sad, &sad.chain(index).ok()?, 0)
+}
+
+/// The parts of the protector that bundles need.
+pub(super) struct BundleParts<'a> {
+    pub(super) sad: &'a mut OutboundSad,
+    pub(super) codec: &'a mut Codec,
+    /// Where tasks of a unit that answers later go; `None`: the cipher's part is done at once.
+    pub(super) tasks: Option<&'a mut Vec<SealTask>>,
+    /// Whether a packet stops between two members with a key.
+    pub(super) stops: bool,
+}
+
+/// Seal a packet by the member whose round it is, by those without a key around it, and by all others that follow if it
+/// does not stop in between. Returns it where it stops; otherwise it has left, has ended, or is in a task.
+pub(super) fn seal(
+    parts: &mut BundleParts<'_>,
+    mut packet: Packet<Scheduled>,
+    mut progress: BundleProgress,
+    turn: Turn,
+    cx: &mut Cx<'_, Outcome>,
+) -> Option<BundledPacket> {
+    let BundleParts { sad, codec, tasks, stops } = parts;
+    let mut has_sealed = false;
+    loop {
+        let limit = limit(sad, &progress.chain, progress.round);
+        let index = progress.member();
+        let sa = index.and_then(|index| sad.get_mut(index));
+        let (Ok(limit), Some(index), Some(sa)) = (limit, index, sa) else {
+            cx.pool.put(packet.into_buf());
+            progress.end(DropReason::ChainMissing, cx);
+            return None;
+        };
+        let is_keyed = sa.config().options.protocol.is_keyed();
+        let job = ipsec::prepare_seal_member(sa, &mut packet, limit, codec);
+        let sealed = match (job, tasks.as_deref_mut()) {
+            (Ok(job), Some(tasks)) if is_keyed => {
+                tasks.push(later::member_task((index, sa), job, packet, progress));
+                return None;
+            }
+            (job, _) => job.and_then(|job| job.compute(sa.key(), packet.bytes_mut())),
+        };
+        has_sealed |= is_keyed;
+        let outer = finish(sa, packet, sealed, &mut progress, cx)?;
+        let Some(next) = progress.member() else {
+            leave(outer, &progress, cx);
+            return None;
+        };
+        let is_next_keyed = sad.get(next).is_none_or(|sa| sa.config().options.protocol.is_keyed());
+        if *stops && has_sealed && is_next_keyed {
+            return Some(BundledPacket { packet: outer, progress });
+        }
+        packet = seam::schedule_bundled(outer, turn);
+    }
+}
+
+/// Go on with a packet that stopped between two members. A bundle that has changed meanwhile loses it.
+pub(super) fn go_on(
+    parts: &mut BundleParts<'_>,
+    bundled: BundledPacket,
+    turn: Turn,
+    cx: &mut Cx<'_, Outcome>,
+) -> Option<BundledPacket> {
+    let BundledPacket { packet, progress } = bundled;
+    if !progress.is_valid(parts.sad) {
+        cx.pool.put(packet.into_buf());
+        progress.end(DropReason::ChainMissing, cx);
+        return None;
+    }
+    seal(parts, seam::schedule_bundled(packet, turn), progress, turn, cx)
+}
 
 /// The configurations of the members, in the order in which a packet passes them.
 fn configs<'a>(
@@ -61,40 +143,6 @@ pub(super) fn fit<S>(
         found = Err(DropReason::TooBig);
     }
     Ok((mtu, found))
-}
-
-/// Seal a packet by every member. On a drop the buffer has gone to `pool`.
-///
-/// # Errors
-/// The errors of [`ipsec::encap_member`]; a member that ended since [`mtu`] looked is [`DropReason::ChainMissing`].
-pub(super) fn seal(
-    sad: &mut OutboundSad,
-    chain: &Chain,
-    packet: Packet<Scheduled>,
-    codec: &mut Codec,
-    pool: &mut Pool,
-) -> Result<Packet<Outer>, DropReason> {
-    let mut scheduled = packet;
-    let mut services = Services::NONE;
-    let members = chain.members();
-    for (round, index) in members.iter().enumerate() {
-        let limit = limit(sad, chain, round);
-        let (Ok(limit), Some(sa)) = (limit, sad.get_mut(*index)) else {
-            pool.put(scheduled.into_buf());
-            return Err(DropReason::ChainMissing);
-        };
-        services = services.union(sa.config().services());
-        match ipsec::encap_member(sa, scheduled, limit, codec, pool) {
-            Ok(mut outer) if round + 1 == members.len() => {
-                outer.meta.services = services;
-                return Ok(outer);
-            }
-            Ok(outer) => scheduled = seam::schedule_bundled(outer),
-            Err(reason) => return Err(reason),
-        }
-    }
-    pool.put(scheduled.into_buf());
-    Err(DropReason::ChainMissing)
 }
 
 /// The largest packet in octets that the way behind this member carries.

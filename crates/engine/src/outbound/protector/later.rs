@@ -11,6 +11,7 @@ use sadb::{OutboundSa, OutboundSad, SaIndex};
 use wire::stage::Scheduled;
 use wire::{DropReason, Flow, Packet, Pool, Services};
 
+use super::bundled_packet::{BundleProgress, BundledPacket, answered};
 use super::gather::BurstTask;
 use crate::cx::Cx;
 use crate::outbound::outcome::Outcome;
@@ -98,12 +99,16 @@ pub(in crate::outbound) struct SealPacket {
     key: Key,
     job: SealJob,
     packet: Packet<Scheduled>,
-    about: About,
-    need: Services,
-    flow: Flow,
-    /// The number of octets of the inner packet.
-    len: usize,
+    inner: InnerFacts,
     sealed: Option<Result<SealProof, DropReason>>,
+}
+
+/// What was known of a packet before it was sealed.
+enum InnerFacts {
+    /// One association alone seals it. `len` is the number of octets of the inner packet.
+    Single { about: About, need: Services, flow: Flow, len: usize },
+    /// It goes through a bundle.
+    Bundle(BundleProgress),
 }
 
 impl SealTask {
@@ -147,19 +152,34 @@ impl SealTask {
         }
     }
 
-    /// Stage 6 behind the cipher. What was not computed, or is of an association that was removed, ends.
-    pub(super) fn finish(self, sad: &mut OutboundSad, cx: &mut Cx<'_, Outcome>) {
+    /// Stage 6 behind the cipher. What was not computed, or is of an association that was removed, ends. What goes on to
+    /// the next member of its bundle comes to `bundled`.
+    pub(super) fn finish(
+        self,
+        sad: &mut OutboundSad,
+        bundled: &mut Vec<BundledPacket>,
+        cx: &mut Cx<'_, Outcome>,
+    ) {
         match self {
             SealTask::Burst(burst) => burst.finish(sad, cx),
             SealTask::Packet(prepared) => {
-                let SealPacket { index, packet, about, need, flow, len, sealed, .. } = prepared;
+                let SealPacket { index, packet, inner, sealed, .. } = prepared;
                 let sealed = sealed.unwrap_or(Err(DropReason::UnitFailed));
-                match sad.get_mut(index) {
-                    Some(sa) => {
+                match (sad.get_mut(index), inner) {
+                    (Some(sa), InnerFacts::Single { about, need, flow, len }) => {
                         let outer = ipsec::finish_seal(sa, packet, sealed, cx.pool);
                         leave(sa, outer, (&about, need, len), &flow, cx);
                     }
-                    None => cx.discard(packet, DropReason::NoSa, Some(&flow)),
+                    (None, InnerFacts::Single { flow, .. }) => {
+                        cx.discard(packet, DropReason::NoSa, Some(&flow));
+                    }
+                    (Some(sa), InnerFacts::Bundle(progress)) => {
+                        bundled.extend(answered(sa, packet, sealed, progress, cx));
+                    }
+                    (None, InnerFacts::Bundle(progress)) => {
+                        cx.pool.put(packet.into_buf());
+                        progress.end(DropReason::ChainMissing, cx);
+                    }
                 }
             }
         }
@@ -179,15 +199,25 @@ pub(super) fn prepare(
     match ipsec::prepare_seal(sa, &mut packet, limit) {
         Ok(job) => {
             let (key, flow) = (sa.key().clone(), *flow);
-            let sealed = None;
-            let prepared = SealPacket { index, key, job, packet, about, need, flow, len, sealed };
-            tasks.push(SealTask::Packet(prepared));
+            let inner = InnerFacts::Single { about, need, flow, len };
+            tasks.push(SealTask::Packet(SealPacket { index, key, job, packet, inner, sealed: None }));
         }
         Err(reason) => {
             let outer = ipsec::finish_seal(sa, packet, Err(reason), cx.pool);
             leave(sa, outer, (&about, need, len), flow, cx);
         }
     }
+}
+
+/// The cipher's part of a member of a bundle.
+pub(super) fn member_task(
+    (index, sa): (SaIndex, &OutboundSa),
+    job: SealJob,
+    packet: Packet<Scheduled>,
+    progress: BundleProgress,
+) -> SealTask {
+    let (key, inner) = (sa.key().clone(), InnerFacts::Bundle(progress));
+    SealTask::Packet(SealPacket { index, key, job, packet, inner, sealed: None })
 }
 
 /// Count and send a packet that was sealed, or report why it was not. `about`: what is known of the inner packet, the

@@ -153,6 +153,8 @@ impl Stages {
             tasks.drain(..).for_each(|task| self.protector.finish(task, cx));
             let Some(queues) = &mut self.queues else { return };
             queues.lists.push(tasks);
+            // Components that could tell its packets apart have none of others beside them.
+            let template = flight.jobs.last().map(|job| job.meta).unwrap_or_default();
             for job in &flight.jobs {
                 queues.leave(&job.meta);
             }
@@ -164,7 +166,11 @@ impl Stages {
                 queues.state.answer(&flight, spent, &context);
                 queues.flights.recycle(flight.jobs);
             }
-            if queues.collected.is_wanted {
+            let is_wanted = queues.collected.is_wanted;
+            if self.protector.has_bundled() {
+                self.offer_bundled(None, &template, from, now, cx);
+            }
+            if is_wanted {
                 self.offer_results(HookPoint::In4a, from, now, cx);
             }
         }

@@ -8,7 +8,6 @@ use qos::Amount;
 use qos::dispatcher::{Assignment, Grant, JobId};
 use qos::graph::description::HookPoint;
 use qos::unit::UnitId;
-use sadb::SaIndex;
 use wire::ip::Headers;
 use wire::{AggregateId, DropReason, Time};
 
@@ -23,7 +22,7 @@ use crate::queued::Ticket;
 use crate::seam;
 
 /// The unit and the job of what is carried on.
-type UnitJob = (UnitId, JobId);
+pub(super) type UnitJob = (UnitId, JobId);
 
 impl Stages {
     /// Hooks 5a and 5b, and stages 5 and 6 for what the dispatcher gives. Returns whether there was anything.
@@ -84,11 +83,33 @@ impl Stages {
         }
     }
 
-    /// Protect a packet, or so many pieces of it, whose turn it is.
+    /// Protect a packet, or so many pieces of it, whose turn it is. What has a next member of its bundle goes back to the
+    /// queues.
     fn carry_on(&mut self, now: Time, assignment: Assignment<Ticket>, cx: &mut Cx<'_, Outcome>) {
         let Some(queues) = &mut self.queues else { return };
-        let Assignment { grant, unit, job, item, meta, budget } = assignment;
-        let Some(Waiting::Selected(mut chosen)) = queues.state.take(item) else { return };
+        let (meta, from) = (assignment.meta, cx.out.len());
+        self.protector.stop_between_members(true);
+        match queues.state.take(assignment.item) {
+            Some(Waiting::Selected(chosen)) => self.protect_chosen(now, assignment, chosen, cx),
+            Some(Waiting::Bundled(entry)) => self.protect_bundled(assignment, entry, cx),
+            // Nothing behind cryptography waits for a unit.
+            Some(Waiting::Received(..) | Waiting::Finished(_)) | None => {}
+        }
+        self.protector.stop_between_members(false);
+        if self.protector.has_bundled() {
+            self.offer_bundled(Some(&meta), &meta, from, now, cx);
+        }
+    }
+
+    fn protect_chosen(
+        &mut self,
+        now: Time,
+        assignment: Assignment<Ticket>,
+        mut chosen: Chosen,
+        cx: &mut Cx<'_, Outcome>,
+    ) {
+        let Some(queues) = &mut self.queues else { return };
+        let Assignment { grant, unit, job, item: _, meta, budget } = assignment;
         chosen.packet.meta.received = now;
         chosen.packet.meta.aggregate = meta.aggregate;
         write_marks(&mut chosen.packet, &meta);
@@ -106,7 +127,7 @@ impl Stages {
             self.leave(&meta);
             return;
         };
-        self.choose_place(given, meta.aggregate, association, cx);
+        self.choose_place(given, meta.aggregate, cx);
         let is_cut = budget.packets < meta.amount.packets;
         let turn = seam::turn_granted(&grant);
         // Most packets: their flow's burst is open, or one can be begun.
@@ -216,14 +237,15 @@ impl Stages {
         };
         // The class in which it waited stays.
         packet.meta.aggregate = meta.aggregate;
-        let Some(association) = selection.association() else {
+        let of_class = |association| self.protector.sad().of_class(association, meta.aggregate);
+        let Some(association) = selection.association().map(of_class) else {
             self.leave(&meta);
             return match sent.is_start() {
                 true => clear(packet, &headers, &flow, cx),
                 false => cx.discard(packet, DropReason::NoSa, Some(&flow)),
             };
         };
-        self.choose_place(given, meta.aggregate, association, cx);
+        self.choose_place(given, meta.aggregate, cx);
         if sent.is_start() {
             let packet = seam::schedule_granted(packet, grant);
             self.protector.protect(association, packet, &headers, &flow, cx);
@@ -240,26 +262,24 @@ impl Stages {
         self.leave_unit(given, &meta);
     }
 
-    /// Leave the cipher's part to the unit if it answers later, or in steps. A bundle is sealed here, whatever the unit.
-    fn choose_place(
+    /// Leave the cipher's part to the unit if it answers later, or in steps.
+    pub(super) fn choose_place(
         &mut self,
         (unit, _): UnitJob,
         aggregate: AggregateId,
-        association: SaIndex,
         cx: &mut Cx<'_, Outcome>,
     ) {
-        let answers_later =
-            self.queues.as_ref().is_some_and(|queues| queues.state.answers_later(unit, aggregate));
-        let is_later = answers_later && self.protector.is_single(association);
+        let is_later = self.queues.as_ref().is_some_and(|queues| queues.state.answers_later(unit, aggregate));
         self.protector.leave_to_unit(is_later, cx);
     }
 
-    /// A packet has left cryptography, or is in work that a unit answers later.
-    fn leave_unit(&mut self, (unit, job): UnitJob, meta: &qos::Meta) {
+    /// A packet has left cryptography, or is in work that a unit answers later. One that goes on to the next member of its
+    /// bundle has not left.
+    pub(super) fn leave_unit(&mut self, (unit, job): UnitJob, meta: &qos::Meta) {
         let Some(queues) = &mut self.queues else { return };
         if self.protector.is_left_to_unit() {
             queues.postpone(unit, job, meta);
-        } else {
+        } else if !self.protector.has_bundled() {
             queues.leave(meta);
         }
     }

@@ -76,7 +76,7 @@ impl PacketView {
             mark: meta.mark,
             user: meta.user,
             flow: meta.flow,
-            key: meta.key,
+            key: meta.key.into(),
             app: meta.app.0,
             suite: meta.suite,
             peer: meta.peer,

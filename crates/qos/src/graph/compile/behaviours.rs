@@ -3,7 +3,8 @@
 use super::super::chain::Link;
 use super::super::description::Directions;
 use super::super::fault::Fault;
-use super::super::kinds::{Component, Kind, Profile as UserProfile, Value, user_number};
+use super::super::intervals::Intervals;
+use super::super::kinds::{Component, Kind, Profile as UserProfile, Value, user_number, user_prefix};
 use super::{Build, settings};
 use crate::behaviour::auth_budget::Demotion;
 use crate::behaviour::mark::{Codepoints, Headers};
@@ -17,7 +18,7 @@ use crate::behaviour::{
 };
 use crate::component::Behaviour;
 use crate::store::FlowBy;
-use crate::{AggregateId, Colour, Limit, Measure, Weight};
+use crate::{AggregateId, Colour, Direction, Limit, Measure, Weight};
 
 /// The users or pairs that a table has room for.
 const ROOM: usize = 65_536;
@@ -106,7 +107,13 @@ impl Build<'_> {
             },
             _ => return Err(SettingsError::NoCodepoint),
         };
-        Ok(vec![link(Marker::new(&[(self.own_class(component), codepoints)], Headers::Outer)?)])
+        let headers = match (component.word("header"), self.direction) {
+            (Some("inner"), Direction::Outbound) => Headers::Inner,
+            (Some("both"), Direction::Outbound) => Headers::Both,
+            // An opened packet has one header, and that is marked.
+            _ => Headers::Outer,
+        };
+        Ok(vec![link(Marker::new(&[(self.own_class(component), codepoints)], headers)?)])
     }
 
     fn police(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
@@ -143,18 +150,33 @@ impl Build<'_> {
 
     /// Users with their profiles: the one without users is for everybody else.
     fn users(&self, component: &Component) -> Result<Vec<Link>, SettingsError> {
-        let mut everybody = Profile::default();
-        let mut profiles = Vec::new();
-        for its in component.profiles() {
-            if its.users.is_empty() {
-                everybody = self.profile(its);
-            } else {
-                let users = its.users.iter().filter_map(|user| self.user(component, &user.value)).collect();
-                profiles.push((self.profile(its), users));
-            }
-        }
+        let others = component.profiles().iter().find(|its| its.users.is_empty());
+        let everybody = others.map(|its| self.profile(its)).unwrap_or_default();
+        let named: Vec<&UserProfile> =
+            component.profiles().iter().filter(|its| !its.users.is_empty()).collect();
+        let users = self.assigned(component, &named);
+        let profiles: Vec<_> = named.into_iter().map(|its| self.profile(its)).zip(users).collect();
         let users = Users::new(ROOM, self.seed, users_by(component), everybody, &profiles)?;
         Ok(vec![self.only(component, users)])
+    }
+
+    /// The users of each profile by their number. Addresses have that of the interval in which they lie.
+    fn assigned(&self, component: &Component, named: &[&UserProfile]) -> Vec<Vec<u32>> {
+        let by_longest = |intervals: &Intervals| {
+            let prefixes =
+                |its: &&UserProfile| its.users.iter().filter_map(|user| user_prefix(&user.value)).collect();
+            intervals.by_longest(&named.iter().map(prefixes).collect::<Vec<_>>())
+        };
+        match users_by(component) {
+            FlowBy::Peer => by_longest(&self.addresses.peers),
+            FlowBy::Source => by_longest(&self.addresses.sources),
+            FlowBy::Association | FlowBy::App | FlowBy::User | FlowBy::Flow => {
+                let users = |its: &&UserProfile| {
+                    its.users.iter().filter_map(|user| self.user(component, &user.value)).collect()
+                };
+                named.iter().map(users).collect()
+            }
+        }
     }
 
     fn profile(&self, its: &UserProfile) -> Profile {
@@ -176,7 +198,7 @@ impl Build<'_> {
         user_number(name).or_else(|| match users_by(component) {
             FlowBy::Association => self.association(name),
             FlowBy::App => self.application(name),
-            FlowBy::User | FlowBy::Flow => None,
+            FlowBy::Peer | FlowBy::Source | FlowBy::User | FlowBy::Flow => None,
         })
     }
 
@@ -264,6 +286,8 @@ pub(super) fn users_by(component: &Component) -> FlowBy {
     match component.word("by") {
         Some("association") => FlowBy::Association,
         Some("application") => FlowBy::App,
+        Some("peer") => FlowBy::Peer,
+        Some("source") => FlowBy::Source,
         _ => FlowBy::User,
     }
 }

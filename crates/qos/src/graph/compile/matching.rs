@@ -3,8 +3,8 @@
 use super::super::fault::{Code, Fault};
 use super::super::rules::{Field as Named, FieldMatch, FieldValue, Matches, Rule as NamedRule};
 use super::Build;
-use crate::AggregateId;
 use crate::behaviour::{Condition, Field, Rule, Target};
+use crate::{AggregateId, Direction};
 
 impl Build<'_> {
     /// The rules that give packets their classes. A class that the policy, a rule or the association named stays.
@@ -68,9 +68,26 @@ impl Build<'_> {
                 let place = self.suites.iter().position(|suite| suite == name);
                 number(Field::Suite, place.and_then(|place| u32::try_from(place).ok()))
             }
-            (Named::Peer, prefix) => {
-                self.peers.range(prefix).map(|range| Field::Peer.within(range)).into_iter().collect()
+            (Named::Peer, prefix) => self
+                .addresses
+                .peers
+                .range(prefix)
+                .map(|range| Field::Peer.within(range))
+                .into_iter()
+                .collect(),
+            // What arrives hides its inner flow.
+            (field, _) if field.is_of_inner_flow() && self.direction == Direction::Inbound => Vec::new(),
+            (Named::Source, prefix) => {
+                let range = self.addresses.sources.range(prefix);
+                range.map(|range| Field::Source.within(range)).into_iter().collect()
             }
+            (Named::Destination, prefix) => {
+                let range = self.addresses.destinations.range(prefix);
+                range.map(|range| Field::Destination.within(range)).into_iter().collect()
+            }
+            (Named::Protocol, FieldValue::Number(number)) => vec![Field::Protocol.is(*number)],
+            (Named::SourcePort, value) => ports(Field::SourcePort, value).into_iter().collect(),
+            (Named::Port, value) => ports(Field::Port, value).into_iter().collect(),
             _ => Vec::new(),
         }
     }
@@ -85,16 +102,14 @@ impl Build<'_> {
     /// Refuse rules over fields that nobody reads before a packet waits.
     pub(super) fn rules_are_known(&self) -> Result<(), Fault> {
         let mut fields = self.description.rules().flat_map(|rule| &rule.fields);
-        let unread = |field: &&FieldMatch| {
-            use Named::{Destination, Port, Protocol, Source, SourcePort, Uid};
-            matches!(field.field.value, Source | Destination | Protocol | Port | SourcePort | Uid)
-        };
+        let unread = |field: &&FieldMatch| field.field.value == Named::Uid;
         let Some(field) = fields.find(unread) else { return Ok(()) };
         Err(Fault {
             span: field.field.span.clone(),
             code: Code::UnknownKey,
-            message: "the graph does not look at addresses, ports and users of the host".to_owned(),
-            remedy: "name the class in an item of the policy, which looks at them, and match by `named`"
+            message: "the graph does not look at users of the host: the kernel's record of a packet has no room for one"
+                .to_owned(),
+            remedy: "match by `application`, or name the class in an item of the policy and match by `named`"
                 .to_owned(),
         })
     }
@@ -109,5 +124,14 @@ impl Build<'_> {
     pub(super) fn application(&self, name: &str) -> Option<u32> {
         let applications = &mut self.house.applications.iter();
         applications.find(|(known, _)| known == name).map(|(_, number)| u32::from(*number))
+    }
+}
+
+/// The condition on a port. A packet without ports has the number 0 there, which no port is.
+fn ports(field: Field, value: &FieldValue) -> Option<Condition> {
+    match value {
+        FieldValue::Number(port) => Some(field.is((*port).max(1))),
+        FieldValue::Range(first, last) => Some(field.within(u32::from(*first).max(1)..=u32::from(*last))),
+        _ => None,
     }
 }

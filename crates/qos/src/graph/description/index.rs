@@ -38,6 +38,12 @@ impl Description {
         self.class_rules().chain(self.tunnels.iter().flat_map(|tunnel| &tunnel.rules))
     }
 
+    /// The components that tell users apart, at every hook.
+    pub fn users(&self) -> impl Iterator<Item = &Component> {
+        let components = self.hooks.iter().flat_map(|hook| &hook.chain);
+        components.filter(|component| component.kind.value == Kind::Users)
+    }
+
     /// The class of a name.
     pub fn find_class(&self, name: &str) -> Option<&Class> {
         self.classes.iter().find(|class| class.name.value == name)

@@ -102,6 +102,16 @@ fn misplaced(
             "a shaper holds packets back, and none wait there",
             "move it to the hook behind the queue, such as 2b",
         )),
+        Kind::Marker
+            if hook.direction.value != Directions::Inbound
+                && matches!(component.word("header"), Some("inner" | "both"))
+                && matches!(hook.at.value.queue(), 4 | 2) =>
+        {
+            Some((
+                "the inner header is sealed there, outbound",
+                "move it in front of cryptography, such as to 3a, or leave `header` out",
+            ))
+        }
         Kind::Shape | Kind::Marker if behind => None,
         _ if behind => Some((
             "what judges packets stands in front of a queue",
@@ -120,10 +130,14 @@ fn misplaced(
         Kind::Users
             if hook.at.value == HookPoint::In1a
                 && hook.direction.value != Directions::Inbound
-                && component.word("by") == Some("association")
-                && !component.profiles().is_empty() =>
+                && !component.profiles().is_empty()
+                && matches!(component.word("by"), Some("association" | "peer")) =>
         {
-            Some(("no association is known there, outbound", "move it to 3a, behind the look-up"))
+            let why = match component.word("by") {
+                Some("peer") => "no far end is known there, outbound",
+                _ => "no association is known there, outbound",
+            };
+            Some((why, "move it to 3a, behind the look-up"))
         }
         _ if component.get("class").is_some() && !classified => {
             Some(("no packet has a class in front of the classifier", "put `classify` in front of it"))

@@ -3,8 +3,8 @@
 use super::super::description::{Description, Name};
 use super::super::fault::{Code, meant};
 use super::super::house::House;
+use super::super::intervals::{Intervals, starts_of_destinations, starts_of_peers, starts_of_sources};
 use super::super::kinds::{Component, EXCESS, Form, Profile, Value};
-use super::super::peers::{self, Peers};
 use super::super::rules::Field;
 use super::super::spanned::Span;
 use super::faults::Faults;
@@ -76,19 +76,27 @@ pub(super) fn check(description: &Description, house: &House, faults: &mut Fault
         let message = format!("the graph has {} units", description.units.len());
         faults.add(&unit.name.span, Code::TooMany, message, format!("a graph can have {UNITS}: remove some"));
     }
-    too_many_peers(description, faults);
+    too_many_prefixes(description, faults);
 }
 
-/// Refuse more prefixes of far ends than their intervals have numbers for.
-fn too_many_peers(description: &Description, faults: &mut Faults) {
-    let edges = peers::starts(description).len();
-    let mut rows = description.rules().flat_map(|rule| &rule.fields);
-    if edges > Peers::MOST
-        && let Some(field) = rows.find(|row| row.field.value == Field::Peer)
-    {
-        let message = format!("the prefixes of `peer` begin and end at {edges} addresses");
-        let remedy = format!("a graph can have {}: write fewer prefixes, or shorter ones", Peers::MOST);
-        faults.add(&field.field.span, Code::TooMany, message, remedy);
+/// Refuse more prefixes of addresses than their intervals have numbers for.
+fn too_many_prefixes(description: &Description, faults: &mut Faults) {
+    let rule = |field: Field| {
+        let mut rows = description.rules().flat_map(|rule| &rule.fields);
+        rows.find(|row| row.field.value == field).map(|row| row.field.span.clone())
+    };
+    let kinds = [
+        ("peer", starts_of_peers(description).len(), rule(Field::Peer)),
+        ("source", starts_of_sources(description).len(), rule(Field::Source)),
+        ("destination", starts_of_destinations(description).len(), rule(Field::Destination)),
+    ];
+    for (by, edges, rule) in kinds.into_iter().filter(|(_, edges, _)| *edges > Intervals::MOST) {
+        let profiles =
+            || description.users().find(|users| users.word("by") == Some(by)).map(|users| users.place("by"));
+        let Some(span) = rule.or_else(profiles) else { continue };
+        let message = format!("the prefixes of `{by}` begin and end at {edges} addresses");
+        let remedy = format!("a graph can have {}: write fewer prefixes, or shorter ones", Intervals::MOST);
+        faults.add(&span, Code::TooMany, message, remedy);
     }
 }
 

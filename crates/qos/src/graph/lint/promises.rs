@@ -45,7 +45,7 @@ pub(super) fn check(description: &Description, house: &House, faults: &mut Fault
         }
     }
     for direction in DIRECTIONS {
-        let needed = bounds.window(direction);
+        let needed = bounds.window(direction).map(|window| window.packets);
         if let (Some(window), Some(needed)) = (house.window, needed)
             && needed > window
             && direction == crate::Direction::Inbound

@@ -161,8 +161,7 @@ fn priority(description: &Description, scheduler: &Scheduler, direction: Directi
             counted.push(&name.value);
             let policer = description.bounding_policer(&name.value, direction, before);
             if policer.is_none() && !class.unpoliced.value {
-                let last = scheduler.children.last().map_or("", |last| &last.to.value);
-                let (message, remedy) = unpoliced(description, &name.value, direction, last);
+                let (message, remedy) = unpoliced(description, scheduler, &name.value, direction);
                 faults.add_in(direction, &child.to.span, Code::UnpolicedPriority, message, remedy);
             }
             if let Some(rate) = policer.and_then(|policer| policer.get("rate"))
@@ -195,30 +194,54 @@ fn priority(description: &Description, scheduler: &Scheduler, direction: Directi
     }
 }
 
-/// What is said of a class with strict priority that no policer bounds.
+/// What is said of a class with strict priority in a scheduler that no policer bounds.
 fn unpoliced(
     description: &Description,
+    scheduler: &Scheduler,
     class: &str,
     direction: Direction,
-    starves: &str,
-) -> (String, &'static str) {
+) -> (String, String) {
+    let starves = last_classes(description, scheduler);
     if description.policer(class, direction).is_some_and(|policer| !policer.takes_excess_out()) {
         let message = format!(
-            "the class `{class}` has strict priority, and what is beyond its policer stays in it: it can starve `{starves}`"
+            "the class `{class}` has strict priority, and what is beyond its policer stays in it: it can starve {starves}"
         );
-        return (message, "write excess = \"drop\", or the name of a class without priority");
+        return (message, "write excess = \"drop\", or the name of a class without priority".to_owned());
     }
     if description.policer(class, direction).is_some() {
         let message = format!(
-            "the class `{class}` has strict priority, and its policer does not bound it: it can starve `{starves}`"
+            "the class `{class}` has strict priority, and its policer does not bound it: it can starve {starves}"
         );
         let remedy =
             "let the policer stand in front of these queues, behind whatever sends packets to the class";
-        return (message, remedy);
+        return (message, remedy.to_owned());
     }
-    let message =
-        format!("the class `{class}` has strict priority and no policer: it can starve `{starves}`");
-    (message, "add `police` for it in front of the queues, or write unpoliced = true in the class")
+    let message = format!("the class `{class}` has strict priority and no policer: it can starve {starves}");
+    // The scheduler of a short form is made from its classes, and its discipline stands in no text.
+    let remedy = if scheduler.discipline.span.span.is_empty() {
+        format!(
+            "write police = {{ rate = \"20%\", burst = \"1ms\" }} with your own figures in [class.{class}], or unpoliced = true"
+        )
+    } else {
+        "add `police` for it in front of the queues, or write unpoliced = true in the class".to_owned()
+    };
+    (message, remedy)
+}
+
+/// The classes that wait below the last child of a scheduler, by their names; the name of the child, if none does.
+fn last_classes(description: &Description, scheduler: &Scheduler) -> String {
+    let Some(last) = scheduler.children.last() else { return String::new() };
+    let mut names: Vec<&str> = Vec::new();
+    for class in description.leaves(&last.to.value).iter().flat_map(|queue| &queue.classes) {
+        if !names.contains(&class.value.as_str()) {
+            names.push(&class.value);
+        }
+    }
+    match names.as_slice() {
+        [] => format!("`{}`", last.to.value),
+        [one] => format!("`{one}`"),
+        [first @ .., end] => format!("`{}` and `{end}`", first.join("`, `")),
+    }
 }
 
 /// Each node has one parent, no node leads to itself, and a hook leads to each.

@@ -1,9 +1,13 @@
 //! Users and their profiles: each user has one, and each limit and weight can work.
 
+use std::collections::BTreeMap;
+
+use wire::Prefix;
+
 use super::super::description::{Description, Name};
 use super::super::fault::Code;
 use super::super::house::House;
-use super::super::kinds::{Component, Kind, Profile, UserLimit, user_number};
+use super::super::kinds::{Component, Kind, Profile, UserLimit, user_number, user_prefix};
 use super::faults::{DIRECTIONS, Faults};
 use super::meters::bucket;
 use crate::Direction;
@@ -13,11 +17,19 @@ pub(super) fn check(description: &Description, house: &House, faults: &mut Fault
         for (_, component) in description.chain(direction) {
             if component.kind.value == Kind::Users {
                 let of = ProfileCheck { description, house, component };
+                of.uid(faults);
                 component.profiles().iter().for_each(|profile| of.profile(profile, direction, faults));
                 of.once(faults);
             }
         }
     }
+}
+
+/// A user as far as it is the same one however it is written.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum UserKey<'d> {
+    Prefix(Prefix),
+    Name(&'d str),
 }
 
 /// The check of one component that tells users apart.
@@ -28,8 +40,34 @@ struct ProfileCheck<'d> {
 }
 
 impl ProfileCheck<'_> {
+    /// No packet shows the user of this host that sent it, but for those of users whom rules of the SPD name.
+    fn uid(&self, faults: &mut Faults) {
+        if self.component.word("by") == Some("uid") {
+            let message = "no packet shows which user of this host sent it, so `uid` tells nobody apart";
+            let remedy = "write \"application\": the policy can have one for what runs as a user, `application uid alice \
+                 { ... }`, whose name is \"uid alice\"";
+            faults.add(&self.component.place("by"), Code::UnknownWord, message, remedy);
+        }
+    }
+
+    /// Whether users are inner source addresses of packets that are received, which ESP hides.
+    fn are_hidden(&self, direction: Direction) -> bool {
+        let class = self.component.word("class").and_then(|class| self.description.find_class(class));
+        direction == Direction::Inbound
+            && self.component.word("by") == Some("source")
+            && class.is_some_and(|class| class.direction.value.has(direction))
+    }
+
     fn profile(&self, profile: &Profile, direction: Direction, faults: &mut Faults) {
         profile.users.iter().for_each(|user| self.user(user, faults));
+        if let Some(user) = profile.users.first().filter(|_| self.are_hidden(direction)) {
+            let name = &profile.name.value;
+            let message = format!(
+                "the profile `{name}` names inner source addresses, which are hidden until a packet is opened"
+            );
+            let remedy = "write direction = \"out\" in the class or the hook, or tell users apart by peer";
+            faults.add_in(direction, &user.span, Code::WrongHook, message, remedy);
+        }
         let own = profile.class.as_ref().map_or(self.component.word("class"), |class| Some(&class.value));
         if let Some(limit) = &profile.limit {
             self.limit(profile, limit, own, faults);
@@ -69,13 +107,19 @@ impl ProfileCheck<'_> {
                     faults.add(&user.span, Code::WrongType, message, "write the SPI, such as \"0x1234\"");
                 }
             }
-            _ => {
-                let message = format!("a profile cannot name a user that is told apart by {by}: `{name}`");
-                let remedy = "leave `users` out, so that the profile is for everybody, or tell users apart by \
-                     application or association";
-                faults.add(&user.span, Code::WrongType, message, remedy);
+            "peer" | "source" if user_prefix(name).is_none() => {
+                let message = format!("`{name}` is not an address or prefix, by which a {by} is named");
+                faults.add(&user.span, Code::WrongType, message, "write it as \"192.0.2.0/24\"");
             }
+            // An address; or that no user is known by the word stands already.
+            _ => {}
         }
+    }
+
+    fn key<'n>(&self, user: &'n Name) -> UserKey<'n> {
+        let is_address = matches!(self.component.word("by"), Some("peer" | "source"));
+        let prefix = user_prefix(&user.value).filter(|_| is_address);
+        prefix.map_or(UserKey::Name(&user.value), UserKey::Prefix)
     }
 
     fn limit(&self, profile: &Profile, limit: &UserLimit, own: Option<&str>, faults: &mut Faults) {
@@ -96,17 +140,16 @@ impl ProfileCheck<'_> {
     /// No user has two profiles, and one profile at most is for everybody else.
     fn once(&self, faults: &mut Faults) {
         let profiles = self.component.profiles();
-        let mut before: Vec<(&Name, &Profile)> = Vec::new();
+        let mut before: BTreeMap<UserKey<'_>, &Profile> = BTreeMap::new();
         for profile in profiles {
             for user in &profile.users {
-                if let Some((_, first)) =
-                    before.iter().find(|(name, first)| *name == user && *first != profile)
-                {
+                let first = *before.entry(self.key(user)).or_insert(profile);
+                // Not by what they hold: a profile may name tens of thousands of users.
+                if !std::ptr::eq(first, profile) {
                     let (one, two) = (&first.name.value, &profile.name.value);
                     let message = format!("the user `{}` has the profiles `{one}` and `{two}`", user.value);
                     faults.add(&user.span, Code::Duplicate, message, "remove it from one of them");
                 }
-                before.push((user, profile));
             }
         }
         let mut others = profiles.iter().filter(|profile| profile.users.is_empty());

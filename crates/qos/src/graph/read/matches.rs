@@ -1,10 +1,8 @@
 //! The rules of classes and tunnels.
 
-use std::net::IpAddr;
-
 use super::super::description::Spanned;
 use super::super::fault::{Code, meant};
-use super::super::rules::{Field, FieldMatch, FieldValue, HEADERS, Matches, PROTOCOLS, Rule};
+use super::super::rules::{Field, FieldMatch, FieldValue, HEADERS, Matches, PROTOCOLS, Rule, prefix};
 use super::values::integer;
 use super::{Node, Reader};
 
@@ -76,7 +74,8 @@ impl Reader {
                 let spi = self.count(value, what, (1, u32::MAX.into()))?;
                 FieldValue::Number(u32::try_from(spi.value).ok()?)
             }
-            Field::Key | Field::Uid => number(self, u32::MAX)?,
+            Field::Key => number(self, u16::MAX.into())?,
+            Field::Uid => number(self, u32::MAX)?,
             Field::Index => number(self, 15)?,
             Field::Protocol if integer(value).is_none() => {
                 FieldValue::Number(self.word(value, what, PROTOCOLS)?.value)
@@ -87,7 +86,8 @@ impl Reader {
             }
             Field::Peer | Field::Source | Field::Destination => {
                 let text = self.text(value, what)?;
-                self.parsed(&text, prefix(&text.value), "an address or prefix", "192.0.2.0/24")?
+                let value = prefix(&text.value).map(|(addr, bits)| FieldValue::Prefix(addr, bits));
+                self.parsed(&text, value, "an address or prefix", "192.0.2.0/24")?
             }
             Field::Mark => {
                 let text = self.text(value, what)?;
@@ -119,17 +119,6 @@ impl Reader {
         }
         value
     }
-}
-
-fn prefix(text: &str) -> Option<FieldValue> {
-    let (addr, bits) = match text.split_once('/') {
-        Some((addr, bits)) => (addr, Some(bits.parse::<u8>().ok()?)),
-        None => (text, None),
-    };
-    let addr: IpAddr = addr.parse().ok()?;
-    let most = if addr.is_ipv4() { 32 } else { 128 };
-    let bits = bits.unwrap_or(most);
-    (bits <= most).then_some(FieldValue::Prefix(addr, bits))
 }
 
 fn mark(text: &str) -> Option<FieldValue> {

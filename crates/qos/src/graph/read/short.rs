@@ -4,7 +4,7 @@ use toml::de::DeTable;
 
 use super::super::description::{Name, Spanned, Tunnel};
 use super::super::expand::{Draft, Sketch, TunnelDraft};
-use super::super::fault::Code;
+use super::super::fault::{Code, Fault};
 use super::super::kinds::{Component, Kind, Part, USERS, Value};
 use super::parts::CLASS;
 use super::values::{RATE, integer};
@@ -38,6 +38,7 @@ impl Reader {
         let tunnels = self.each(root, "tunnel", |r, name, table| r.tunnel_draft(name, table));
         replace(&mut sketch.tunnels, tunnels);
         let drafts = self.each(root, "class", |r, name, table| r.draft(name, table));
+        self.lost_priority(root, &sketch.classes, &drafts);
         replace_by_name(&mut sketch.classes, drafts);
         replace(&mut sketch.units, self.each(root, "unit", |r, name, table| r.unit(name, table)));
         replace(&mut sketch.kernel, self.each(root, "kernel", |r, name, table| r.kernel(name, table)));
@@ -50,6 +51,44 @@ impl Reader {
             return None;
         }
         Some(sketch)
+    }
+
+    /// Note each class that takes the place of a preset's with priority and says nothing of `priority`.
+    fn lost_priority(&mut self, root: &DeTable<'_>, preset: &[Draft], own: &[Draft]) {
+        let classes = root.get("class").and_then(|node| node.get_ref().as_table());
+        let says = |name: &str| {
+            let class = classes.and_then(|table| table.get(name)).and_then(|node| node.get_ref().as_table());
+            class.is_some_and(|class| class.contains_key("priority"))
+        };
+        for draft in own {
+            let name = &draft.class.name;
+            let Some(before) = preset.iter().find(|was| was.class.name == *name && was.priority) else {
+                continue;
+            };
+            if says(&name.value) {
+                continue;
+            }
+            let (had, has) = (before.settings(), draft.settings());
+            let lost: Vec<String> =
+                had.iter().filter(|key| !has.contains(key)).map(|key| format!("`{key}`")).collect();
+            let too = if lost.is_empty() {
+                String::new()
+            } else {
+                format!(", and what else is to stay of the preset's: {}", lost.join(", "))
+            };
+            let class = &name.value;
+            let warning = Fault {
+                span: name.span.clone(),
+                code: Code::LostPriority,
+                message: format!(
+                    "the class `{class}` has no priority: it replaces the whole class of the preset, which goes before others"
+                ),
+                remedy: format!(
+                    "write priority = true in [class.{class}]{too}; or priority = false, if it is to wait by weight"
+                ),
+            };
+            self.warnings.push(warning);
+        }
     }
 
     /// The queues of paper 002 at which classes wait apart: 1, 3 and 5.

@@ -1,5 +1,7 @@
 //! Single values: names, words, numbers, quantities.
 
+use std::collections::BTreeSet;
+
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::super::description::{Directions, Dispatch, Name, Span, Spanned};
@@ -176,8 +178,9 @@ impl Reader {
     pub(super) fn names(&mut self, value: &Node<'_>, what: &str) -> Vec<Name> {
         let Some(array) = self.array(value, what) else { return Vec::new() };
         let names: Vec<Name> = array.iter().filter_map(|item| self.text(item, what)).collect();
-        for (index, name) in names.iter().enumerate() {
-            if names.iter().take(index).any(|before| before == name) {
+        let mut before = BTreeSet::new();
+        for name in &names {
+            if !before.insert(&name.value) {
                 let message = format!("{:?} stands twice in `{what}`", name.value);
                 self.fault(name.span.clone(), Code::Duplicate, message, "remove one of the two");
             }

@@ -1,9 +1,11 @@
 //! The exchange of graphs while packets wait and are in flight.
 //!
 //! Queues keep their packets by name, units what is in flight on them, counters and limits go on. Meters, policers and
-//! the state of active queue management begin anew, as their settings may be others.
+//! the state of active queue management begin anew, as their settings may be others. Packets that wait get the numbers
+//! that the new graph gives their addresses.
 
 use super::super::description::HookPoint;
+use super::super::intervals::Addresses;
 use super::{FRONTS, Graph, Leaf, UnitQueues};
 use crate::meta::Meta;
 use crate::node::Node;
@@ -30,28 +32,45 @@ pub struct Retired {
     pub unattached: Vec<String>,
 }
 
+/// What is another thing in the new graph than it was in the old one.
+struct Change<'g> {
+    /// The classes of the new graph, one bit each.
+    classes: u64,
+    before: &'g Addresses,
+    now: &'g Addresses,
+}
+
+impl Change<'_> {
+    /// Give a packet the numbers of the new graph.
+    fn renumber(&self, meta: &mut Meta) {
+        self.now.renumber(self.before, meta);
+    }
+}
+
 impl<T: 'static> Graph<T> {
     /// Take the place of a graph of the same instance and direction. This one was compiled and has no packets yet.
     pub fn adopt(&mut self, old: Graph<T>, back: &mut Vec<Back<T>>) -> Retired {
-        let Graph { slots, before_units, mut dispatcher, queues, suites, counts, .. } = old;
+        let Graph { slots, before_units, mut dispatcher, queues, suites, counts, addresses, .. } = old;
         self.counts = counts;
         self.has_adopted = true;
         self.before_units.inherit(&before_units);
-        let classes = self.classes;
+        let change = Change { classes: self.classes, before: &addresses, now: &self.addresses.clone() };
         let mut retired = Retired::default();
         let mut left = Vec::new();
-        self.adopt_units(&mut dispatcher, queues, suites, &mut retired, &mut left);
+        self.adopt_units(&mut dispatcher, queues, (suites, &change), &mut retired, &mut left);
         in_order(&mut left);
-        for (item, meta) in left.drain(..) {
+        for (item, mut meta) in left.drain(..) {
+            change.renumber(&mut meta);
             self.before_units.leave(&meta);
             self.counts.back(HookPoint::In5a, &meta);
             back.push(Back { at: HookPoint::In5a, item, meta });
         }
         for ((at, new), old) in FRONTS.into_iter().zip(&mut self.slots).zip(slots) {
             new.before.inherit(&old.before);
-            move_over((old.node, &old.leaves), (&mut new.node, &new.leaves), classes, &mut left);
+            move_over((old.node, &old.leaves), (&mut new.node, &new.leaves), &change, &mut left);
             in_order(&mut left);
-            for (item, meta) in left.drain(..) {
+            for (item, mut meta) in left.drain(..) {
+                change.renumber(&mut meta);
                 // It is counted again when it is offered again.
                 new.before.leave(&meta);
                 self.counts.back(at, &meta);
@@ -65,7 +84,7 @@ impl<T: 'static> Graph<T> {
         &mut self,
         dispatcher: &mut crate::dispatcher::Dispatcher<T>,
         old_queues: Vec<UnitQueues>,
-        old_suites: Vec<String>,
+        (old_suites, change): (Vec<String>, &Change<'_>),
         retired: &mut Retired,
         left: &mut Vec<(T, Meta)>,
     ) {
@@ -111,7 +130,7 @@ impl<T: 'static> Graph<T> {
                     if let Some(old) = dispatcher.exchange(unit, spec, node)
                         && let Some(node) = dispatcher.queues_mut(unit)
                     {
-                        move_over((old, leaves), (node, &hung.leaves), self.classes, left);
+                        move_over((old, leaves), (node, &hung.leaves), change, left);
                     }
                     for (_, meta) in &left[before..] {
                         dispatcher.withdraw(unit, meta);
@@ -148,7 +167,7 @@ fn in_order<T>(packets: &mut [(T, Meta)]) {
 fn move_over<T: 'static>(
     (mut old, old_leaves): (Node<T>, &[Leaf]),
     (new, new_leaves): (&mut Node<T>, &[Leaf]),
-    classes: u64,
+    change: &Change<'_>,
     left: &mut Vec<(T, Meta)>,
 ) {
     let mut packets = Vec::new();
@@ -159,11 +178,14 @@ fn move_over<T: 'static>(
         let place = new_leaves.iter().position(|leaf| Some(leaf.name.as_str()) == name);
         let stays_plain = old_leaves.is_empty() && new_leaves.is_empty();
         let place = if stays_plain { Some(0) } else { place };
-        for (item, meta) in packets.drain(..) {
+        for (item, mut meta) in packets.drain(..) {
             let takes = |leaf: &Leaf| leaf.classes.contains(&meta.aggregate);
-            let is_known = classes & 1_u64.checked_shl(meta.aggregate.0.into()).unwrap_or(0) != 0;
+            let is_known = change.classes & 1_u64.checked_shl(meta.aggregate.0.into()).unwrap_or(0) != 0;
             match place.filter(|at| is_known && (stays_plain || new_leaves.get(*at).is_some_and(takes))) {
-                Some(at) => keep(new, at, item, meta),
+                Some(at) => {
+                    change.renumber(&mut meta);
+                    keep(new, at, item, meta);
+                }
                 None => left.push((item, meta)),
             }
         }

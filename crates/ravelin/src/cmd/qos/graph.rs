@@ -10,7 +10,7 @@ use qos::behaviour::foreign::Libraries;
 use qos::graph::{House, PRESETS};
 
 use super::component;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, OF_GRAPHS};
 use crate::cmd::run::bad_config;
 use crate::exit::{Failure, Kind};
 
@@ -20,6 +20,7 @@ pub const NONE: &str =
 
 /// The arguments that name a graph.
 #[derive(Debug, Args)]
+#[command(mut_arg("config", |config| config.help(OF_GRAPHS)))]
 pub struct GraphArguments {
     /// The graph (`-`: standard input).
     #[arg(required_unless_present = "preset", conflicts_with = "preset")]
@@ -34,6 +35,7 @@ pub struct GraphArguments {
 
 /// The arguments that may name a graph.
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("config", |config| config.help(OF_GRAPHS)))]
 pub struct GraphChoice {
     /// The graph (`-`: standard input).
     #[arg(conflicts_with = "preset")]

@@ -158,7 +158,11 @@ fn delays(classes: &[QosDelay]) -> String {
 fn needed(window: &QosWindow) -> String {
     let what = format!("replay window of associations with several classes, {}", window.direction);
     match (window.packets, &window.no_bound) {
-        (Some(packets), _) => format!("{what}: {packets} packets"),
+        (Some(packets), _) => {
+            let class = window.class.as_ref().map(|class| format!(" (they pass one of `{class}`)"));
+            let advice = window.too_large.as_ref().map(|advice| format!("\n  {advice}"));
+            format!("{what}: {packets} packets{}{}", class.unwrap_or_default(), advice.unwrap_or_default())
+        }
         (None, why) => format!("{what}: no bound: {}", why.as_deref().unwrap_or("unknown")),
     }
 }

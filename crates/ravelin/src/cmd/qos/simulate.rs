@@ -11,7 +11,7 @@ use offline::simulation::{self, SimulationError, SimulationOptions};
 use qos::graph::quantity::show_about;
 
 use super::graph::{CostArgument, LoadArgument, PresetArgument, house, sound};
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, OF_GRAPHS};
 use crate::exit::{Failure, Kind};
 use crate::output;
 
@@ -21,6 +21,7 @@ use crate::output;
 /// out. The same input gives the same output. Costs are those of a plan.
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
+#[command(mut_arg("config", |config| config.help(OF_GRAPHS)))]
 #[command(after_help = "\
 Examples:
   ravelin qos simulate --preset voice call.pcap

@@ -104,7 +104,8 @@ pub struct Add {
     /// Find an inbound one by spi, spi+dst or spi+dst+src, the longest match first [default: spi].
     #[arg(long = "match", value_name = "WHAT")]
     found_by: Option<String>,
-    /// The class of the graph that its packets are in [default: none of its own].
+    /// The class of the graph that its packets are in [default: none of its own]. Outbound, beside an association that
+    /// differs in nothing but SPI, keys and class, each takes the packets of its class.
     #[arg(long, value_name = "NAME", value_parser = class)]
     class: Option<ClassOrMatch>,
     /// Inner addresses on this side [default: --local].

@@ -1,0 +1,106 @@
+//! Parallel associations: one for each class, so that each class has sequence numbers and a window of its own (RFC 4301
+//! section 4.1).
+
+use crate::queued::{self, EF, datagram, gcm, reasons};
+use crate::support::*;
+
+use engine::Outcome;
+use sadb::{OutboundSa, SaConfig, Spi};
+use wire::AggregateId;
+
+/// An association beside the one of `gcm`, for a class.
+fn beside(number: u32, class: AggregateId) -> SaConfig {
+    let mut config = gcm();
+    config.spi = Spi(SPI + number);
+    config.keymat = keymat(config.suite, number as u8);
+    config.options.aggregate = class;
+    config
+}
+
+fn add(alice: &mut Sender, config: SaConfig) {
+    alice.engine.add_sa(OutboundSa::new(config, registry()).unwrap()).unwrap();
+}
+
+fn class(alice: &Sender, name: &str) -> AggregateId {
+    alice.engine.graph().unwrap().graph().aggregates().find(name).unwrap()
+}
+
+/// The SPI, the first sequence number, the number of packets and the class of what leaves, those of one association
+/// that follow each other together.
+fn sent(alice: &mut Sender, tos: &[u8]) -> Vec<(u32, u64, usize, AggregateId)> {
+    for tos in tos {
+        queued::receive(alice, datagram(*tos, 300));
+    }
+    let mut out = Vec::new();
+    queued::work(alice, NOW, &mut out);
+    assert_eq!(reasons(&out), []);
+    let of = |outcome: &Outcome| match outcome {
+        Outcome::Send(packet) => {
+            let meta = packet.meta;
+            (meta.spi, meta.sequence, 1, meta.aggregate)
+        }
+        Outcome::Burst(burst) => (burst.meta.spi, burst.meta.sequence, burst.count(), burst.meta.aggregate),
+        other => panic!("{other:?}"),
+    };
+    let mut all: Vec<(u32, u64, usize, AggregateId)> = Vec::new();
+    for (spi, first, count, class) in out.iter().map(of) {
+        match all.last_mut() {
+            // A burst has packets of one DSCP.
+            Some((its, from, so_far, of)) if (*its, *of, *from + *so_far as u64) == (spi, class, first) => {
+                *so_far += count;
+            }
+            _ => all.push((spi, first, count, class)),
+        }
+    }
+    all
+}
+
+#[test]
+fn each_class_has_its_own_association_where_there_is_one() {
+    let mut alice = queued::sender(mandatory(), &[gcm()], queued::TWO);
+    let (ef, be) = (class(&alice, "ef"), class(&alice, "be"));
+    add(&mut alice, beside(1, ef));
+    assert_eq!(sent(&mut alice, &[0, EF, 0, EF, EF]), [(SPI + 1, 1, 3, ef), (SPI, 1, 2, be)]);
+    // A new key of a class takes over at once; the other class keeps its numbers.
+    add(&mut alice, beside(2, ef));
+    assert_eq!(sent(&mut alice, &[0, EF]), [(SPI + 2, 1, 1, ef), (SPI, 3, 1, be)]);
+    alice.engine.remove_sa(Spi(SPI + 2), hosts(false).1).unwrap();
+    assert_eq!(sent(&mut alice, &[EF]), [(SPI + 1, 4, 1, ef)]);
+    assert!(alice.engine.graph().unwrap().graph().conserved());
+}
+
+#[test]
+fn packets_have_the_class_of_an_association_that_stands_alone() {
+    let mut alice = queued::sender(mandatory(), &[], queued::TWO);
+    let ef = class(&alice, "ef");
+    add(&mut alice, beside(1, ef));
+    assert_eq!(sent(&mut alice, &[0, EF, 0]), [(SPI + 1, 1, 3, ef)]);
+}
+
+#[test]
+fn what_waits_when_its_association_goes_leaves_by_the_one_of_its_class() {
+    let mut alice = queued::sender(mandatory(), &[gcm()], queued::TWO);
+    let (ef, be) = (class(&alice, "ef"), class(&alice, "be"));
+    add(&mut alice, beside(1, ef));
+    add(&mut alice, beside(2, ef));
+    for tos in [0, EF, 0, EF] {
+        queued::receive(&mut alice, datagram(tos, 300));
+    }
+    let mut out = Vec::new();
+    alice.engine.look_up(NOW, 1000, &mut alice.pool, &mut out);
+    alice.engine.remove_sa(Spi(SPI + 2), hosts(false).1).unwrap();
+    assert_eq!(sent(&mut alice, &[]), [(SPI + 1, 1, 2, ef), (SPI, 1, 2, be)]);
+}
+
+#[test]
+fn what_differs_in_more_than_its_class_stands_beside_nothing() {
+    let mut alice = queued::sender(mandatory(), &[gcm()], queued::TWO);
+    let (ef, be) = (class(&alice, "ef"), class(&alice, "be"));
+    // The older one has another peer's port, so that it goes elsewhere.
+    let mut other = beside(1, ef);
+    other.endpoints.remote_port = other.endpoints.remote_port.wrapping_add(1);
+    alice.engine.remove_sa(Spi(SPI), hosts(false).1).unwrap();
+    add(&mut alice, other);
+    add(&mut alice, gcm());
+    assert_eq!(sent(&mut alice, &[0, EF]), [(SPI, 1, 1, ef), (SPI, 2, 1, be)]);
+}
