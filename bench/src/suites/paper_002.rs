@@ -16,7 +16,9 @@
 //! - `{suite}.{row}.longest_loss`: packets of a class that a queue of the graph dropped in a row.
 //! - `3des-md5.{row}.opening` ([`opening`]): the load is opened, as the paper's was.
 //! - `fair.fairness` ([`fairness`]): where the row `fair` is measured with both of its suites.
-//! - `3des-md5.figure-6.exchanges`, `memory` ([`live`]): left out in the quick form unless their words are in the filter.
+//! - `{suite}.{row}.{load}.plane` ([`plane`]): the time that expedited packets are in the gateway, by the kernel's stamps.
+//! - `3des-md5.figure-6.exchanges`, `memory` ([`live`]), `aes128gcm.figure-6.2x.plane_many`: left out in the quick form unless
+//!   their words are in the filter.
 //!
 //! `BENCH_QUICK=1` measures one round with few probes; `BENCH_ROUNDS` and `BENCH_PROBES` say how many. Tables and plots go to
 //! `docs/papers/002` when Cargo runs this and nothing was left out.
@@ -28,6 +30,7 @@ mod live;
 mod machine;
 mod measure;
 mod opening;
+mod plane;
 mod probe_stats;
 mod prober;
 mod report;
@@ -185,6 +188,29 @@ pub(super) fn run(filter: &str, report: &mut Report) -> anyhow::Result<()> {
         };
         if let Err(error) = done {
             let name = format!("paper-002.{}.{}.opening", case.suite, site.row.name);
+            figures.report.absent(name, format!("{error:#}"));
+        }
+    }
+    let is_wanted = |word: &str| filter.split(',').any(|other| other == word);
+    for case in &measured {
+        let site = &sites[case.site];
+        let of = (site.row.name, case.suite);
+        if !plane::CASES.contains(&of)
+            || !(filter.is_empty() || is_wanted("plane") || is_wanted("plane_many"))
+        {
+            continue;
+        }
+        eprintln!("paper-002: {}.{}: data plane", case.suite, site.row.name);
+        let mut done = site.install(case.suite);
+        if filter.is_empty() || is_wanted("plane") {
+            done = done.and_then(|()| plane::run(site, case.suite, case.capacity, probes, figures.report));
+        }
+        let is_many = of == ("figure-6", "aes128gcm");
+        if is_many && ((filter.is_empty() && !is_quick()) || is_wanted("plane_many")) {
+            done = done.and_then(|()| plane::many(site, case.suite, case.capacity, figures.report));
+        }
+        if let Err(error) = done {
+            let name = format!("paper-002.{}.{}.plane", case.suite, site.row.name);
             figures.report.absent(name, format!("{error:#}"));
         }
     }

@@ -51,6 +51,9 @@ const LOCAL_PORT: u16 = 7003;
 const LONG: u16 = 1000;
 /// Where the load goes.
 const SINK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 2)), 9);
+/// The gateway's device to the prober, and that to the far gateway.
+pub(super) const PROBED: &str = "probe";
+pub(super) const OUTSIDE: &str = "eth0";
 /// Octets of the IP and UDP headers in front of a run of joined datagrams.
 const OUTER: u64 = 28;
 /// The real-time priority of prober and peer, and that of the far gateway below it.
@@ -287,16 +290,36 @@ impl Bed {
         })
     }
 
+    /// Probe expedited forwarding inside the tunnel alone.
+    ///
+    /// # Errors
+    /// If the prober does not end, or fails.
+    pub(super) fn probe_ef(&self, probes: Probes) -> anyhow::Result<Answers> {
+        let only: Vec<Target> = targets().into_iter().filter(|target| target.name == "ef").collect();
+        self.probe_targets(&only, (&self.prober, &self.cgroup), probes)?.pop().context("no answers")
+    }
+
     fn probe_from(
         &self,
         origin: Origin,
+        from: (&Netns, &Cgroup),
+        probes: Probes,
+    ) -> anyhow::Result<Vec<Answers>> {
+        let targets: Vec<Target> =
+            self.targets().into_iter().filter(|target| target.origin == origin).collect();
+        self.probe_targets(&targets, from, probes)
+    }
+
+    fn probe_targets(
+        &self,
+        targets: &[Target],
         (from, cgroup): (&Netns, &Cgroup),
         probes: Probes,
     ) -> anyhow::Result<Vec<Answers>> {
         let Probes { count, interval } = probes;
         let mut command = real_time(&self.own, PROBER);
         command.args(["probe", &count.to_string(), &interval.as_micros().to_string()]);
-        command.args(self.targets().iter().filter(|target| target.origin == origin).map(Target::probe));
+        command.args(targets.iter().map(Target::probe));
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = OwnedChild(from.prepare(&mut command, Some(cgroup))?.spawn()?);
         let out = child.0.stdout.take().context("no output of the prober")?;

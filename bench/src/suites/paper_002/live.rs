@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use lab::Side;
 
-use super::measure::{Capacity, Load, run};
+use super::measure::{Capacity, Load, once, run};
 use super::prober::{Answers, Probes};
 use super::rows::Site;
 use crate::figure::{Figure, Report, Target};
@@ -42,7 +42,8 @@ pub(super) fn exchanges(
     }
     let count = (TIME.as_nanos() / interval.as_nanos()) as usize;
     let probes = Probes { count, interval };
-    let without = run(site, Load::Times(2.0), capacity, probes)?;
+    // A run that is repeated would have no exchanges beside it any more.
+    let without = once(site, Load::Times(2.0), capacity, probes)?;
     let done = AtomicBool::new(false);
     let (with, made) = std::thread::scope(|scope| -> anyhow::Result<_> {
         let exchanging = scope.spawn(|| -> anyhow::Result<u32> {
@@ -58,7 +59,7 @@ pub(super) fn exchanges(
             }
             Ok(EXCHANGES)
         });
-        let with = run(site, Load::Times(2.0), capacity, probes);
+        let with = once(site, Load::Times(2.0), capacity, probes);
         done.store(true, Ordering::Relaxed);
         let made = exchanging.join().map_err(|_| anyhow::anyhow!("exchanging has panicked"))??;
         Ok((with?, made))

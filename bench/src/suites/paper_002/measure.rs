@@ -189,13 +189,41 @@ pub(super) fn run(site: &Site, load: Load, capacity: Capacity, probes: Probes) -
     }
 }
 
-fn once(site: &Site, load: Load, capacity: Capacity, probes: Probes) -> anyhow::Result<Run> {
-    let rate = match load {
+/// Do this under a load.
+///
+/// # Errors
+/// If sources fail, or it does.
+pub(super) fn loaded<T>(
+    site: &Site,
+    load: Load,
+    capacity: Capacity,
+    work: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let flood = rate(load, capacity).map(|rate| site.bed.sources().flood(rate)).transpose()?;
+    std::thread::sleep(SETTLE);
+    let done = work();
+    if let Some(flood) = flood {
+        flood.end()?;
+        drain(site)?;
+    }
+    done
+}
+
+/// The packets a second of a load, where 0 is the most that the sources can send; none without a load.
+fn rate(load: Load, capacity: Capacity) -> Option<u64> {
+    match load {
         Load::Idle => None,
         Load::Times(times) => Some((capacity.packets * times) as u64),
         Load::Most => Some(0),
-    };
-    let flood = rate.map(|rate| site.bed.sources().flood(rate)).transpose()?;
+    }
+}
+
+/// Probe all ways under a load once, whatever steal there is.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn once(site: &Site, load: Load, capacity: Capacity, probes: Probes) -> anyhow::Result<Run> {
+    let flood = rate(load, capacity).map(|rate| site.bed.sources().flood(rate)).transpose()?;
     std::thread::sleep(SETTLE);
     let begin = flood.as_ref().map(|flood| mark(site, flood)).transpose()?;
     let reading = Reading::take()?;

@@ -287,7 +287,7 @@ fn ravelin(row: Row, qos: &str) -> anyhow::Result<Site> {
 }
 
 /// The folder of the graphs that are files of the repository.
-fn examples() -> std::path::PathBuf {
+pub(super) fn examples() -> std::path::PathBuf {
     let folder =
         std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| "bench".into(), std::path::PathBuf::from);
     let path = folder.join("../examples/qos");
