@@ -9,7 +9,8 @@
 //! 4. ESP: replay, ICV, trailer, inner packet.
 //! 5. Inner headers. Fragments wait until their packet is whole.
 //! 6. The selectors of the association. A packet that is itself one of an association with this host (a bundle) goes
-//!    through stages 3 to 6 again, at most four times: see `nest.rs`. ESP in UDP inside an association is refused.
+//!    through stages 3 to 6 again, at most four times: see `rounds.rs` and `nest.rs`. ESP in UDP inside an association is
+//!    refused.
 //! 7. The services that all members together prove.
 //! 8. The rules of the SPD: whether the services that the packet had are those that its rule demands. Where entries of
 //!    sockets stand for policy, those are compared too: see `entries.rs`. After that, packets are scrubbed that policy

@@ -22,7 +22,7 @@ pub(crate) use sliced::{Sliced, Stepped};
 pub(crate) use slots::Slots;
 pub use slots::Ticket;
 pub use state::{GraphError, UnitFaults};
-pub(crate) use state::{GraphState, Wait, header_kind};
+pub(crate) use state::{GraphState, Wait, WaitStage, header_kind};
 
 use qos::Cause;
 use wire::DropReason;

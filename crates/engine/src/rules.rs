@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 pub(crate) use sadb::rules::Direction as Way;
-use sadb::rules::{Direction, RuleKey, Slot};
+use sadb::rules::{Action, Direction, RuleKey, Slot};
 use sadb::selector::{Condition, field};
 use sadb::{PacketKey, Snapshot};
 
@@ -26,6 +26,8 @@ pub(crate) struct Rules {
     counts: Vec<Option<(RuleKey, Traffic)>>,
     /// Whether any of the rules asks for the DSCP.
     pub names_dscp: bool,
+    /// Whether any of them names the SPI of an association that serves it.
+    pub names_spi: bool,
 }
 
 impl Rules {
@@ -36,18 +38,22 @@ impl Rules {
             return None;
         }
         let mut counts = Vec::new();
-        let mut names_dscp = false;
+        let (mut names_dscp, mut names_spi) = (false, false);
         for (slot, rule) in snapshot.iter().filter(|(_, rule)| rule.is_for(direction)) {
             let at = slot.0 as usize;
             if counts.len() <= at {
                 counts.resize(at + 1, None);
             }
             names_dscp |= rule.selectors.iter().any(|one| *one.condition(&field::DSCP) != Condition::Any);
+            names_spi |= match &rule.action {
+                Action::Protect(protection) => protection.bundle.iter().any(|one| one.spi.is_some()),
+                Action::Bypass | Action::Discard => false,
+            };
             let before = old.as_ref().and_then(|old| *old.counts.get(at)?);
             let kept = before.filter(|(key, _)| *key == rule.key);
             counts[at] = Some(kept.unwrap_or((rule.key, Traffic::default())));
         }
-        Some(Rules { snapshot, direction, counts, names_dscp })
+        Some(Rules { snapshot, direction, counts, names_dscp, names_spi })
     }
 
     /// The first rule in order that matches the packet.

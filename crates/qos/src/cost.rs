@@ -6,7 +6,7 @@
 //! thirty-second part.
 //!
 //! Time is measured by the wall clock, so a thread that the host stops, or that soft interrupts run on top of, takes
-//! longer than its packets cost. With equal weights, one turn of five that is stopped for long would let a packet count
+//! longer than its packets cost. With equal weights and a cap of four times, one turn of five that is stopped for long would let a packet count
 //! four times of what it costs, and one of four without end: a policer in nanoseconds drops its class for that. With
 //! these weights the first is 1.07, and one turn of two is 1.33.
 

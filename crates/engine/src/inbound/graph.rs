@@ -21,7 +21,8 @@ use super::nested::NestedPacket;
 use super::opened::{Collected, Opened};
 use super::work::{OpenTask, OpenWork};
 use crate::queued::{
-    Flights, GraphError, GraphState, Reserved, Sliced, Ticket, UnitFaults, Wait, header_kind, outer_name,
+    Flights, GraphError, GraphState, Reserved, Sliced, Ticket, UnitFaults, Wait, WaitStage, header_kind,
+    outer_name,
 };
 
 /// The nanoseconds that packets of one source may cost in an association without being authentic, until others go first.
@@ -66,7 +67,20 @@ impl Wait for WaitingEntry {
         }
     }
 
-    fn is_behind(&self) -> bool {
+    fn stage(&self) -> WaitStage {
+        match &self.waiting {
+            Waiting::Packet(_) | Waiting::Burst(_) => WaitStage::Ahead,
+            // What came in a tunnel without a key has cost nothing yet.
+            Waiting::Nested(entry) if entry.nested.is_new => WaitStage::Ahead,
+            Waiting::Nested(_) => WaitStage::Between,
+            Waiting::Opened(_) => WaitStage::Behind,
+        }
+    }
+}
+
+impl WaitingEntry {
+    /// Whether it waits at hooks 4 or 2.
+    pub(super) fn is_behind(&self) -> bool {
         match &self.waiting {
             Waiting::Packet(_) | Waiting::Burst(_) => false,
             Waiting::Nested(entry) => entry.is_behind,
@@ -223,6 +237,12 @@ impl InboundGraph {
             return None;
         }
         self.state.within_reserved(now, &outer_name(sa.config(), name.dst, name.spi)?, lengths)
+    }
+
+    /// Whether what has this ticket came out of another association, or a tunnel.
+    #[inline]
+    pub(super) fn is_nested(&self, item: Ticket) -> bool {
+        self.state.waiting.get(item).is_some_and(|held| matches!(held.waiting, Waiting::Nested(_)))
     }
 
     /// The units that can serve packets of an association in a class.

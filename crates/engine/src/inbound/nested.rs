@@ -16,6 +16,8 @@ pub(super) struct NestedPacket {
     pub(super) around: [Member; MAX_CHAIN],
     /// The number of these.
     pub(super) round: usize,
+    /// It came in a tunnel without a key, so that no unit has had it yet.
+    pub(super) is_new: bool,
     /// The copies of the packet, for those who capture.
     pub(super) copies: Vec<CopiedPacket>,
 }
@@ -24,6 +26,11 @@ impl NestedPacket {
     /// The octets of the packet.
     pub(super) fn octets(&self) -> usize {
         self.packet.bytes().len()
+    }
+
+    /// The sequence number that it had in the association that it came out of last.
+    pub(super) fn sequence(&self) -> u64 {
+        self.packet.meta.sequence
     }
 
     /// The number of associations that it came out of.

@@ -7,9 +7,10 @@
 //! and offers them at 3a. [`Inbound::turn`] opens those whose turn it is, as far as the unit wants work.
 //! [`Inbound::settle`] says when they were delivered, from which the graph learns what they cost.
 //!
-//! A packet waits as it came from the wire. When its turn comes it goes through all stages from the association on, so
-//! that associations, rules and entries of that moment decide about it, and no queue outlives them. The replay window is
-//! asked and written then, by the one thread that has it.
+//! A packet waits as it came from the wire, or from the member of its bundle before (`rounds.rs`). When its turn
+//! comes it goes through all stages from the association on, so that associations, rules and entries of that moment
+//! decide about it, and no queue outlives them. The replay window is asked and written then, by the one thread that
+//! has it.
 
 use qos::graph::description::HookPoint;
 use qos::node::Wake;
@@ -27,12 +28,12 @@ use super::before::about;
 use super::burst::{Run, hand_over};
 use super::graph::{InboundGraph, Waiting, WaitingEntry};
 use super::name::Name;
+use super::nested::NestedPacket;
 use super::opened::Opened;
 use super::{Delivery, Inbound, InboundOutcome, Stages, association, unknown};
 use crate::cx::Cx;
 use crate::queued::{
-    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Ticket, Wait, burst_in_cell, copy_of, packet_in_cell,
-    reason,
+    CELL_TAILROOM, CopiedPacket, LONGEST_IN_CELL, Ticket, burst_in_cell, copy_of, packet_in_cell, reason,
 };
 use crate::stats::{About, Dropped};
 use ipsec::Outer;
@@ -543,16 +544,17 @@ impl Stages {
         }
         let mut held = self.queues.as_mut().map(|queues| queues.state.waiting.drain().collect::<Vec<_>>());
         // What a shaper holds back.
-        let mut all = Vec::new();
+        let (mut all, mut between) = (Vec::new(), Vec::new());
         for held in held.iter_mut().flat_map(|held| held.drain(..)) {
             match held {
                 WaitingEntry { waiting: Waiting::Opened(opened), .. } => all.push(opened),
-                WaitingEntry { waiting: Waiting::Nested(entry), .. } => {
-                    self.open_nested_at_once(entry.nested, cx);
-                }
+                WaitingEntry { waiting: Waiting::Nested(entry), .. } => between.push(entry.nested),
                 held => self.end(now, held, DropReason::ShapedOut, cx, delivery),
             }
         }
+        // In the order of the members before, or the windows of the next ones would refuse what is late.
+        between.sort_by_key(|nested: &NestedPacket| nested.sequence());
+        between.into_iter().for_each(|nested| self.open_nested_at_once(nested, cx));
         all.sort_by_key(|opened: &Opened| opened.order);
         all.into_iter().for_each(|opened| self.hand_out(opened, cx, delivery));
         self.deliver(cx, delivery);

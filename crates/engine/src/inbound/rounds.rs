@@ -44,7 +44,7 @@ impl Stages {
             return cx.discard(packet, DropReason::UnknownSpi, None);
         };
         let (around, copies) = ([first; MAX_CHAIN], Vec::new());
-        let nested = NestedPacket { packet, from: name, around, round: 1, copies };
+        let nested = NestedPacket { packet, from: name, around, round: 1, is_new: false, copies };
         let turn = if self.queues.is_some() { None } else { Some(Turn::at_once()) };
         self.open_rounds(nested, headers, turn, self.queues.is_some(), cx);
     }
@@ -59,10 +59,11 @@ impl Stages {
         stops: bool,
         cx: &mut Cx<'_, InboundOutcome>,
     ) {
-        let NestedPacket { mut packet, from: mut name, mut around, round: first, copies } = nested;
+        let NestedPacket { mut packet, from: mut name, mut around, round: first, copies, .. } = nested;
         for round in first..MAX_CHAIN {
             if stops && turn.is_none() && is_keyed(&headers) {
-                self.nested.push(NestedPacket { packet, from: name, around, round, copies });
+                let is_new = false;
+                self.nested.push(NestedPacket { packet, from: name, around, round, is_new, copies });
                 return;
             }
             let granted = if is_keyed(&headers) { turn.take() } else { turn };
@@ -126,7 +127,10 @@ impl Stages {
 
     /// Open all rounds of a packet that waited, at once: there will be no graph.
     #[cold]
-    pub(super) fn open_nested_at_once(&mut self, nested: NestedPacket, cx: &mut Cx<'_, InboundOutcome>) {
+    pub(super) fn open_nested_at_once(&mut self, mut nested: NestedPacket, cx: &mut Cx<'_, InboundOutcome>) {
+        if let Some(queues) = &mut self.queues {
+            queues.state.copy_all(std::mem::take(&mut nested.copies), cx.out.len());
+        }
         match Headers::parse(nested.packet.bytes()) {
             Ok(headers) => self.open_rounds(nested, headers, Some(Turn::at_once()), false, cx),
             Err(error) => cx.discard(nested.packet, error.into(), None),
@@ -173,6 +177,7 @@ impl Stages {
                 }
             };
             nested.packet = packet_in_cell(nested.packet, cx.pool);
+            nested.is_new = template.is_none();
             let octets = nested.octets() as u64;
             let sa = self.sad.find(Spi(name.spi), name.src, name.dst);
             let (Some(queues), Some(sa)) = (&mut self.queues, sa) else {
@@ -186,8 +191,8 @@ impl Stages {
                 continue;
             };
             let mut meta = *template;
-            meta.amount = Amount { packets: 1, octets, ns: template.amount.ns };
-            (meta.dscp[1], meta.ecn) = (tos >> 2, tos & 3);
+            let ns = template.amount.ns / template.amount.packets.max(1);
+            (meta.amount, meta.ecn) = (Amount { packets: 1, octets, ns }, tos & 3);
             let is_behind = queues.collected.is_wanted;
             let waiting = Waiting::Nested(Box::new(NestedEntry { nested, is_behind }));
             let entry = WaitingEntry { name, waiting };
@@ -256,8 +261,10 @@ impl Stages {
         queues.state.note_peer(&mut meta, name.src);
         meta.header = header_kind(sa.config());
         meta.app = sa.config().selectors.app.unwrap_or(before.app);
-        queues.demote(&mut meta, now);
+        // Rules see the header that is opened next. A demoted source stays demoted, whatever they say.
+        meta.dscp = [name.tos >> 2; 2];
         meta.aggregate = queues.state.graph.classify_again(&before, &meta);
+        queues.demote(&mut meta, now);
         queues.serve(sa, &mut meta);
         meta.amount.ns = queues.state.graph.expected(meta.suite, Direction::Inbound, &meta.amount);
         queues.state.graph.recount(HookPoint::In3a, None, &meta);

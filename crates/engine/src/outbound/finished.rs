@@ -4,7 +4,7 @@ use qos::Amount;
 use wire::Time;
 
 use super::outcome::Outcome;
-use crate::queued::{CopiedPacket, Wait};
+use crate::queued::{CopiedPacket, Wait, WaitStage};
 
 /// Outcomes that wait behind cryptography in one place.
 pub(super) struct Finished {
@@ -23,8 +23,8 @@ impl Wait for Finished {
         if capacity(&self.outcome) < crate::BUF_CAPACITY { 0 } else { crate::BUF_CAPACITY }
     }
 
-    fn is_behind(&self) -> bool {
-        true
+    fn stage(&self) -> WaitStage {
+        WaitStage::Behind
     }
 }
 

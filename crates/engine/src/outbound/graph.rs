@@ -22,7 +22,7 @@ use super::protector::{BundledPacket, SealTask, SealWork};
 use super::selection::Selection;
 use crate::queued::{
     CopiedPacket, FlightJob, Flights, GraphError, GraphState, Reserved, Sliced, Ticket, UnitFaults, Wait,
-    header_kind, inner_name, outer_name,
+    WaitStage, header_kind, inner_name, outer_name,
 };
 
 /// A packet that waits.
@@ -66,11 +66,11 @@ impl Wait for Waiting {
         }
     }
 
-    fn is_behind(&self) -> bool {
+    fn stage(&self) -> WaitStage {
         match self {
-            Waiting::Received(..) | Waiting::Selected(_) => false,
-            Waiting::Bundled(entry) => entry.is_behind,
-            Waiting::Finished(_) => true,
+            Waiting::Received(..) | Waiting::Selected(_) => WaitStage::Ahead,
+            Waiting::Bundled(_) => WaitStage::Between,
+            Waiting::Finished(_) => WaitStage::Behind,
         }
     }
 }

@@ -195,15 +195,13 @@ impl Protector {
         !self.bundled.is_empty()
     }
 
-    /// The association whose cryptography comes first for packets of this one: its own, or that of a later member if the
-    /// first ones of its bundle have no key.
+    /// The association whose cryptography comes first for packets of this one: itself, or a later member if the first ones
+    /// of its bundle have no key.
     #[inline]
-    pub(super) fn first_keyed(&self, index: SaIndex) -> SaIndex {
-        match self.sad.get(index) {
-            Some(sa) if !sa.config().options.protocol.is_keyed() => {
-                bundle::first_keyed(&self.sad, index).unwrap_or(index)
-            }
-            _ => index,
+    pub(super) fn keyed<'s>(&'s self, sa: &'s OutboundSa) -> &'s OutboundSa {
+        match sa.config().options.protocol.is_keyed() {
+            true => sa,
+            false => self.sad.bundle(sa).find(|sa| sa.config().options.protocol.is_keyed()).unwrap_or(sa),
         }
     }
 

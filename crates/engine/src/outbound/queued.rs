@@ -169,7 +169,7 @@ impl Stages {
             Peeked::Unprotected | Peeked::Unknown => None,
         };
         if let Some(sa) = sa {
-            let (suite, _, _) = queues.known(sa, meta.aggregate);
+            let (suite, _, _) = queues.known(self.protector.keyed(sa), meta.aggregate);
             meta.suite = suite;
             queues.note_peer(&mut meta, sa);
             meta.amount.ns = queues.state.graph.expected(suite, Direction::Outbound, &meta.amount);
@@ -286,7 +286,7 @@ impl Stages {
             meta.aggregate = queues.state.graph.classify(&meta);
         }
         // Members without a key need no unit: the first one with a key says which units can serve.
-        let keyed = self.protector.sad().get(self.protector.first_keyed(association)).unwrap_or(sa);
+        let keyed = self.protector.keyed(sa);
         let (suite, units, _) = queues.known(keyed, meta.aggregate);
         let header = header_kind(sa.config());
         (meta.association, meta.spi) = (sa.spi().0, sa.spi().0);
@@ -300,10 +300,13 @@ impl Stages {
             meta.aggregate = queues.state.graph.classify_again(before, &meta);
             (_, meta.units, _) = queues.known(keyed, meta.aggregate);
         }
-        let own = self.protector.sad().of_class(association, meta.aggregate);
+        let own = self.decider.association_of(association, meta.aggregate, self.protector.sad());
         let sa = self.protector.sad().get(own).unwrap_or(sa);
         let of_sa = sa.config().options.aggregate;
-        if named == AggregateId::DEFAULT
+        // A class that nothing but the rules of the graph gave is that of an association that has one.
+        let is_by_rules = before.as_ref().is_none_or(|before| queues.state.graph.is_by_rules(before));
+        if is_by_rules
+            && named == AggregateId::DEFAULT
             && reserved != Reserved::Within
             && of_sa != AggregateId::DEFAULT
             && queues.state.graph.has(of_sa)
@@ -474,13 +477,17 @@ impl Stages {
         }
         let Some(mut queues) = self.queues.take() else { return };
         // What a shaper holds back. Sealed packets have their numbers, and leave in their order.
-        let mut finished = Vec::new();
+        let (mut finished, mut between) = (Vec::new(), Vec::new());
         for waiting in queues.state.waiting.drain() {
             match waiting {
                 Waiting::Finished(held) => finished.push(held),
-                Waiting::Bundled(entry) => self.protector.go_on_with(entry.packet, Turn::at_once(), cx),
+                Waiting::Bundled(entry) => between.push(entry),
                 waiting => self.end_waiting(waiting, DropReason::ShapedOut, cx),
             }
+        }
+        between.sort_by_key(|entry| entry.packet.packet.meta.sequence);
+        for entry in between {
+            self.protector.go_on_with(entry.packet, Turn::at_once(), cx);
         }
         finished.sort_by_key(|held| held.order);
         cx.out.extend(finished.into_iter().flat_map(Finished::outcomes));

@@ -23,8 +23,13 @@ use crate::random::Random;
 /// what has none.
 const ROOM: Room = Room { places: 4096, large: 64 };
 
-/// The same behind cryptography. The places are apart, so that no flood that waits costs the work that went into a packet.
+/// The same between two members of a bundle, and behind cryptography. The places are apart, so that no flood that waits
+/// costs the work that went into a packet, and no bundle whose next member is slow closes the queues of others.
+const ROOM_BETWEEN: Room = Room { places: 512, large: 64 };
 const ROOM_BEHIND: Room = Room { places: 1024, large: 256 };
+
+/// The number of all places together.
+const PLACES: usize = ROOM.places + ROOM_BETWEEN.places + ROOM_BEHIND.places;
 
 /// The jobs of one turn at most: a turn is short, whatever the unit wants.
 const MOST_JOBS: usize = 64;
@@ -50,13 +55,35 @@ impl std::fmt::Display for GraphError {
     }
 }
 
+/// How far something that waits has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitStage {
+    /// It waits in front of cryptography.
+    Ahead,
+    /// It waits between two members of its bundle.
+    Between,
+    /// It waits behind cryptography.
+    Behind,
+}
+
+impl WaitStage {
+    /// The room for it.
+    const fn room(self) -> Room {
+        match self {
+            WaitStage::Ahead => ROOM,
+            WaitStage::Between => ROOM_BETWEEN,
+            WaitStage::Behind => ROOM_BEHIND,
+        }
+    }
+}
+
 /// Something that waits in one place.
 pub(crate) trait Wait {
     /// The number of octets that it has.
     fn octets(&self) -> usize;
 
-    /// Whether it waits behind cryptography.
-    fn is_behind(&self) -> bool;
+    /// How far it has come.
+    fn stage(&self) -> WaitStage;
 }
 
 /// Places that are taken, or that there are at most.
@@ -133,8 +160,8 @@ impl UnitFaults {
 pub(crate) struct GraphState<W> {
     pub(crate) graph: Graph<Ticket>,
     pub(crate) waiting: Slots<W>,
-    /// The places that are taken in front of cryptography, and behind it.
-    taken: [Room; 2],
+    /// The places that are taken, by [`WaitStage`].
+    taken: [Room; 3],
     /// Packets and bursts that found no place to wait.
     no_place: u64,
     /// The suites in order, with their numbers in the graph.
@@ -181,11 +208,11 @@ impl<W: Wait> GraphState<W> {
         suites.sort_unstable();
         Ok(GraphState {
             graph,
-            waiting: Slots::new((ROOM.places + ROOM_BEHIND.places) as u32),
-            taken: [Room::default(); 2],
+            waiting: Slots::new(PLACES as u32),
+            taken: [Room::default(); 3],
             no_place: 0,
             suites,
-            ended: Vec::with_capacity(ROOM.places + ROOM_BEHIND.places),
+            ended: Vec::with_capacity(PLACES),
             given: Vec::with_capacity(MOST_JOBS),
             jobs: 0,
             prepared: 0,
@@ -204,13 +231,12 @@ impl<W: Wait> GraphState<W> {
 
     /// The number of packets and bursts that wait, and the number that can, in front of cryptography and behind it.
     pub(crate) fn room(&self) -> (usize, usize) {
-        let [ahead, behind] = self.taken;
-        (ahead.places + behind.places, self.waiting.capacity())
+        (self.taken.iter().map(|taken| taken.places).sum(), self.waiting.capacity())
     }
 
     /// The number of packets of a class that the graph has room for.
     pub(crate) fn room_of(&self, aggregate: AggregateId) -> u64 {
-        let [Room { places, .. }, _] = self.taken;
+        let [Room { places, .. }, ..] = self.taken;
         let each = Amount { packets: 1, octets: 1, ns: self.pace.usual };
         self.graph.room(aggregate, each).min(ROOM.places.saturating_sub(places) as u64)
     }
@@ -258,8 +284,8 @@ impl<W: Wait> GraphState<W> {
     #[inline]
     pub(crate) fn keep(&mut self, waiting: W) -> Result<Ticket, W> {
         let is_large = waiting.octets() > LONGEST_IN_CELL;
-        let [ahead, behind] = &mut self.taken;
-        let (taken, most) = if waiting.is_behind() { (behind, &ROOM_BEHIND) } else { (ahead, &ROOM) };
+        let (stage, most) = (waiting.stage(), waiting.stage().room());
+        let taken = taken_of(&mut self.taken, stage);
         let has_place = taken.places < most.places && (!is_large || taken.large < most.large);
         let kept = if has_place { self.waiting.insert(waiting) } else { Err(waiting) };
         match kept {
@@ -274,7 +300,7 @@ impl<W: Wait> GraphState<W> {
 
     /// Whether one more that is longer than a cell may wait for cryptography.
     pub(crate) fn has_room_for_large(&self) -> bool {
-        let [Room { large, .. }, _] = self.taken;
+        let [Room { large, .. }, ..] = self.taken;
         large < ROOM.large
     }
 
@@ -282,8 +308,7 @@ impl<W: Wait> GraphState<W> {
     #[inline]
     pub(crate) fn take(&mut self, ticket: Ticket) -> Option<W> {
         let waiting = self.waiting.take(ticket)?;
-        let [ahead, behind] = &mut self.taken;
-        let taken = if waiting.is_behind() { behind } else { ahead };
+        let taken = taken_of(&mut self.taken, waiting.stage());
         taken.places = taken.places.saturating_sub(1);
         taken.large -= usize::from(waiting.octets() > LONGEST_IN_CELL && taken.large > 0);
         Some(waiting)
@@ -555,6 +580,16 @@ impl<W: Wait> GraphState<W> {
         if let Some(copies) = &mut self.copies {
             copies.pop_if(|copy| copy.from == outcomes);
         }
+    }
+}
+
+/// The places of a stage that are taken.
+fn taken_of(taken: &mut [Room; 3], stage: WaitStage) -> &mut Room {
+    let [ahead, between, behind] = taken;
+    match stage {
+        WaitStage::Ahead => ahead,
+        WaitStage::Between => between,
+        WaitStage::Behind => behind,
     }
 }
 

@@ -59,7 +59,7 @@ fn ipcomp(mode: Mode) -> SaConfig {
     bare_config(SaProtocol::IpComp, mode, sha256(), false)
 }
 
-fn ipip() -> SaConfig {
+pub fn ipip() -> SaConfig {
     SaConfig { spi: Spi(0x2000), ..bare_config(SaProtocol::IpIp, Mode::Tunnel, sha256(), false) }
 }
 
@@ -336,7 +336,7 @@ fn without_a_key_nothing_is_taken_from_the_wire() {
 }
 
 /// A rule for everything that comes in.
-fn for_all_in(action: Action) -> Option<Arc<sadb::Snapshot>> {
+pub fn for_all_in(action: Action) -> Option<Arc<sadb::Snapshot>> {
     let mut table: RuleTable = RuleTable::new(0);
     table.add(Place::Last, Rule::new(RuleKey(1), Direction::In, "any".parse().unwrap(), action)).unwrap();
     Some(table.snapshot())

@@ -206,3 +206,62 @@ fn a_capture_shows_the_packet_once_with_what_became_of_it_behind_the_last_member
         }
     }
 }
+
+/// A graph whose packets meet a limit behind cryptography, and are held by a shaper there.
+const LIMITED_BEHIND: &str = "[class.every]\nmatch = \"rest\"\n\
+    [[hook]]\nat = \"1a\"\nchain = [{ kind = \"classify\", by = \"rules\" }]\n\
+    [[hook]]\nat = \"2a\"\nchain = [{ kind = \"limit\", class = \"every\", most = 4 }]\n\
+    [queue.slow]\nclasses = [\"every\"]\nlimit = { packets = 100 }\n\
+    shape = { rate = \"8kbit\", burst = \"1500B\" }\n[[hook]]\nat = \"2b\"\nfrom = \"slow\"\n";
+
+#[test]
+fn a_limit_behind_cryptography_counts_a_packet_of_a_bundle_once() {
+    let members = chain(vec![esp(Mode::Transport), esp(Mode::Transport)]);
+    for units in [queued::INLINE, queued::WORKER, queued::SLICED] {
+        let mut alice = sender(&members, Services::ENCRYPTED);
+        alice.engine = alice.engine.gathering();
+        queued::set(&mut alice, Some(queued::graph(&format!("{LIMITED_BEHIND}\n{units}"))));
+        let mut bob = receiver(&members);
+        inbound_queued::set(&mut bob, Some(inbound_queued::with(LIMITED_BEHIND, units)));
+        let mut plain = sender(&members, Services::ENCRYPTED);
+        let (mut out, mut delivery) = (Vec::new(), Delivery::new());
+        for n in 0..20 {
+            queued::receive(&mut alice, stamped(APP, &packet(n)));
+            queued::work(&mut alice, NOW, &mut out);
+            inbound_queued::receive(&mut bob, plain.send(stamped(APP, &packet(n)))[0].bytes());
+            inbound_queued::work(&mut bob, NOW, &mut delivery);
+        }
+        // The shaper lets a burst pass, four are held, and the others end.
+        assert_eq!(alice.engine.graph().unwrap().waiting().0, 4, "{units}");
+        assert_eq!(queued::left(&out).len() + 4 + queued::reasons(&out).len(), 20, "{units}");
+        assert_eq!(bob.engine.graph().unwrap().waiting().0, 4, "{units}");
+        assert!(delivery.len() < 16, "{units}");
+    }
+}
+
+#[test]
+fn what_came_in_a_bare_tunnel_waits_and_passes_the_queues_behind_cryptography() {
+    let (alice, bob_at) = hosts(false);
+    let inner = esp(Mode::Transport);
+    let tunnel = crate::bundle::ipip();
+    for units in [queued::INLINE, queued::WORKER, queued::SLICED] {
+        let mut plain = sender(std::slice::from_ref(&inner), Services::ENCRYPTED);
+        let mut bob = receiver(&[inner.clone(), tunnel.clone()]);
+        bob.engine.take_tunnels_from([alice].into());
+        bob.engine.set_rules(crate::bundle::for_all_in(sadb::rules::Action::Bypass));
+        inbound_queued::set(&mut bob, Some(every_hook_and(units).1));
+        let sealed = plain.send(stamped(APP, &packet(1))).remove(0);
+        let bare = ip_packet(alice, bob_at, wire::protocol::IPV4, 0, true, sealed.bytes());
+        let mut delivery = inbound_queued::receive(&mut bob, &bare);
+        let drops = inbound_queued::drops(&bob);
+        assert_eq!((delivery.len(), bob.engine.graph().unwrap().waiting().0), (0, 1), "{units}, {drops:?}");
+        inbound_queued::work(&mut bob, NOW, &mut delivery);
+        assert_eq!(delivered(&delivery), [packet(1)], "{units}");
+        let graph = bob.engine.graph().unwrap().graph();
+        let id = graph.aggregates().find("every").unwrap();
+        for at in [HookPoint::In3a, HookPoint::In5a, HookPoint::In4a, HookPoint::In2a] {
+            assert_eq!(graph.counts().of(at, id).come, 1, "{units}, {at:?}");
+        }
+        assert!(graph.conserved());
+    }
+}

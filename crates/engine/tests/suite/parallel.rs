@@ -104,3 +104,20 @@ fn what_differs_in_more_than_its_class_stands_beside_nothing() {
     add(&mut alice, gcm());
     assert_eq!(sent(&mut alice, &[0, EF]), [(SPI, 1, 1, ef), (SPI, 2, 1, be)]);
 }
+
+#[test]
+fn a_class_that_a_component_gave_stays() {
+    let text = "[class.ef]\nmatch = [{ dscp = [\"EF\"] }]\n[class.bulk]\nmatch = \"named\"\n[class.be]\nmatch = \"rest\"\n\
+                [[hook]]\nat = \"1a\"\nchain = [{ kind = \"classify\", by = \"rules\" }, \
+                { kind = \"police\", class = \"be\", rate = \"1kbit\", burst = \"1500B\", excess = \"bulk\" }]\n\
+                [unit.inline]\nkind = \"inline\"\n";
+    let mut alice = queued::sender(mandatory(), &[], text);
+    let (ef, bulk) = (class(&alice, "ef"), class(&alice, "bulk"));
+    add(&mut alice, beside(1, ef));
+    let sent = sent(&mut alice, &[0; 10]);
+    // Four packets are within the burst, and have the class of their association.
+    assert_eq!(
+        sent.iter().map(|(.., count, class)| (*count, *class)).collect::<Vec<_>>(),
+        [(4, ef), (6, bulk)]
+    );
+}

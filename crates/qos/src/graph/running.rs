@@ -173,11 +173,15 @@ impl<T: 'static> Graph<T> {
         if !self.asks_association {
             return meta.aggregate;
         }
-        let unknown = Meta { aggregate: AggregateId::DEFAULT, ..*before };
-        if self.classify(&unknown) != meta.aggregate {
+        if !self.is_by_rules(&Meta { aggregate: meta.aggregate, ..*before }) {
             return meta.aggregate;
         }
         self.classify(&Meta { aggregate: AggregateId::DEFAULT, ..*meta })
+    }
+
+    /// Whether a packet has the class that the rules give it, and no component or policy another one.
+    pub fn is_by_rules(&self, meta: &Meta) -> bool {
+        self.classify(&Meta { aggregate: AggregateId::DEFAULT, ..*meta }) == meta.aggregate
     }
 
     /// Have the limits in front of a point count a packet as `now` where they counted it as `before`, since more is

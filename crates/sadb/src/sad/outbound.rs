@@ -386,7 +386,13 @@ impl OutboundSad {
         if !self.parallel.has_classes() {
             return index;
         }
-        self.get(index).and_then(|sa| self.parallel.of_class(sa, class)).unwrap_or(index)
+        let beside = self.get(index).and_then(|sa| self.parallel.of_class(sa, class));
+        // A later member of a bundle does a part of what the whole does.
+        let follows = |index: &SaIndex| {
+            let rank = self.get(*index).map(|sa| Rank::new(sa, *index));
+            rank.and_then(|rank| self.entries.get(&rank)).is_some_and(|entry| entry.follows)
+        };
+        beside.filter(|beside| *beside == index || !follows(beside)).unwrap_or(index)
     }
 
     /// The name of the association with this SPI to this peer.

@@ -38,7 +38,7 @@ impl Common {
 /// The associations by what parallel ones have in common.
 #[derive(Default)]
 pub(super) struct Parallel {
-    /// The associations of each group with their classes, the oldest first.
+    /// The associations of each group with their classes.
     groups: HashMap<Common, Vec<(AggregateId, SaIndex)>>,
     /// The number of associations with a class. Without one, nobody looks here.
     classed: usize,
@@ -70,7 +70,10 @@ impl Parallel {
     /// The newest association beside this one, or this one, that is for a class; if none is, the newest without a class.
     pub(super) fn of_class(&self, sa: &OutboundSa, class: AggregateId) -> Option<SaIndex> {
         let group = self.groups.get(&Common::of(sa))?;
-        let newest = |class| group.iter().rev().find(|(its, _)| *its == class).map(|(_, index)| *index);
+        let newest = |class| {
+            let of_class = group.iter().filter(|(its, _)| *its == class).map(|(_, index)| *index);
+            of_class.max_by_key(|index| index.serial)
+        };
         newest(class).or_else(|| newest(AggregateId::DEFAULT))
     }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use sadb::sa::Encapsulation;
 use sadb::spd::PortRange;
 use sadb::{Direction, FlowCache, FlowKey, MAX_SAS, Mode, OutboundSad, SaConfig, SadError, Selectors, Spi};
-use wire::{AppId, DropReason, Flow, Services};
+use wire::{AggregateId, AppId, DropReason, Flow, Services};
 
 const ENCRYPTED: Services = Services::ENCRYPTED;
 
@@ -416,4 +416,43 @@ fn flows_spread_over_the_sets_whatever_the_seed() {
         // 256 flows in 256 sets of four: a set with more than four is rare (expected loss below 1 in 250).
         assert!(kept >= 240, "seed {seed:#x}: {kept} of 256");
     }
+}
+
+#[test]
+fn associations_that_differ_in_their_class_alone_stand_beside_each_other() {
+    let (ef, be) = (AggregateId(8), AggregateId(9));
+    let of = |spi: u32, class: AggregateId| {
+        let mut config = config(Direction::Outbound, 0x1000 + spi);
+        config.options.aggregate = class;
+        (config.options.follow_peer, config.options.encapsulation) = (true, Encapsulation::Udp);
+        config
+    };
+    let mut sad = OutboundSad::new(1);
+    let plain = sad.insert(outbound(of(1, AggregateId::DEFAULT))).unwrap();
+    // Nobody has a class: what was found serves.
+    assert_eq!(sad.of_class(plain, ef), plain);
+    // The slot of one that is removed is used again, so that the newest has the lowest.
+    let first = sad.insert(outbound(of(2, ef))).unwrap();
+    let second = sad.insert(outbound(of(3, ef))).unwrap();
+    let remote = of(2, ef).endpoints.remote;
+    sad.remove(Spi(0x1001), remote).unwrap();
+    let newest = sad.insert(outbound(of(4, ef))).unwrap();
+    for index in [first, second, newest] {
+        assert_eq!(sad.of_class(index, ef), newest);
+        // No association is for the class, or for none: the one that was found.
+        assert_eq!(sad.of_class(index, be), index);
+    }
+    // They move with their peer, the newest first.
+    for index in [newest, second, first] {
+        sad.move_peer(index, remote, 4501).unwrap();
+    }
+    assert_eq!(sad.of_class(first, ef), newest);
+    // One that goes elsewhere stands beside nothing.
+    sad.move_peer(newest, remote, 4502).unwrap();
+    assert_eq!((sad.of_class(first, ef), sad.of_class(newest, ef)), (second, newest));
+    for spi in [2, 3, 4] {
+        sad.remove(Spi(0x1000 + spi), remote).unwrap();
+    }
+    let alone = sad.insert(outbound(of(5, AggregateId::DEFAULT))).unwrap();
+    assert_eq!(sad.of_class(alone, ef), alone);
 }

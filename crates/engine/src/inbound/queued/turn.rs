@@ -52,9 +52,9 @@ impl Stages {
             let turned = assignment.as_ref().map(|assignment| assignment.meta);
             if let Some(assignment) = assignment {
                 any = true;
-                // A later member of a bundle is opened in the turn, whatever the unit.
-                let is_later = assignment.meta.index == 0
-                    && queues.state.answers_later(assignment.unit, assignment.meta.aggregate);
+                // What came out of another association, or a tunnel, is opened in the turn, whatever the unit.
+                let is_later = queues.state.answers_later(assignment.unit, assignment.meta.aggregate)
+                    && !queues.is_nested(assignment.item);
                 match queues.collected.begin().filter(|_| !is_later) {
                     _ if is_later => {
                         self.carry_on_later(now, assignment, cx, delivery);
@@ -132,8 +132,8 @@ impl Stages {
                 };
                 self.prepare_datagrams(now, now_due, turn, cx, delivery);
             }
-            // Only what came in a tunnel without a key is here.
-            Waiting::Nested(entry) => self.open_nested(now, entry.nested, &meta, turn, cx),
+            // It is opened in the turn, and does not come here.
+            Waiting::Nested(entry) => return self.end_nested(entry.nested, DropReason::NoUnit, cx),
             // Nothing behind cryptography waits for it.
             Waiting::Opened(opened) => return self.hand_out(opened, cx, delivery),
         }

@@ -11,7 +11,7 @@ use sadb::selector::{Condition, Field, field};
 use sadb::spd::{Level, Terms};
 use sadb::{FlowCache, OutboundSa, OutboundSad, PacketKey, SaIndex, Snapshot, TrafficSelector};
 use wire::ip::Headers;
-use wire::{AppId, DropReason, Flow, Packet, ScrubId, Services, record};
+use wire::{AggregateId, AppId, DropReason, Flow, Packet, ScrubId, Services, record};
 
 use super::Decider;
 use super::rule_cache::{RuleCache, RuleDecision, RuleDisposition, SETS, key_of};
@@ -82,6 +82,19 @@ impl Decider {
         let key = PacketKey::of_flow(flow).app(app);
         let found = association(rule, protection, &key, app, flow, sad);
         Some(found.map(|(Serving::Enough(sa) | Serving::Weaker(sa))| sa))
+    }
+
+    /// The association for packets of a class that stands beside the one that was found, or that one where a rule names the
+    /// SPI of its associations.
+    #[inline]
+    pub(in crate::outbound) fn association_of(
+        &self,
+        found: SaIndex,
+        class: AggregateId,
+        sad: &OutboundSad,
+    ) -> SaIndex {
+        let names_spi = self.rule_cache.as_ref().is_some_and(|cache| cache.rules.names_spi);
+        if names_spi { found } else { sad.of_class(found, class) }
     }
 
     /// The disposition that the rules give a packet.

@@ -6,22 +6,17 @@
 //! members with a key (paper 002 section III.A: from 4b to 3a), as a [`BundledPacket`]. Members without a key cost no
 //! unit anything, and are passed together with the one before.
 
-use super::bundled_packet::{BundleProgress, BundledPacket, finish, keyed_from, leave};
+use super::bundled_packet::{BundleProgress, BundledPacket, finish, leave};
 use super::fit::{self, Fit};
 use super::later::{self, SealTask};
 use crate::cx::Cx;
 use crate::outbound::outcome::Outcome;
 use crate::seam::{self, Turn};
 use ipsec::Codec;
-use sadb::{Chain, MAX_CHAIN, OutboundSad, SaConfig, SaIndex};
+use sadb::{Chain, MAX_CHAIN, OutboundSad, SaConfig};
 use wire::ip::Headers;
 use wire::stage::Scheduled;
 use wire::{DropReason, Packet};
-
-/// The member of an association's bundle whose cryptography comes first.
-pub(super) fn first_keyed(sad: &OutboundSad, index: SaIndex) -> Option<SaIndex> {
-    keyed_from(sad, &sad.chain(index).ok()?, 0)
-}
 
 /// The parts of the protector that bundles need.
 pub(super) struct BundleParts<'a> {

@@ -66,7 +66,7 @@ impl BundleProgress {
 }
 
 /// The first member with a key from this round on.
-pub(super) fn keyed_from(sad: &OutboundSad, chain: &Chain, round: usize) -> Option<SaIndex> {
+fn keyed_from(sad: &OutboundSad, chain: &Chain, round: usize) -> Option<SaIndex> {
     let is_keyed =
         |index: &&SaIndex| sad.get(**index).is_some_and(|sa| sa.config().options.protocol.is_keyed());
     chain.members().iter().skip(round).find(is_keyed).copied()

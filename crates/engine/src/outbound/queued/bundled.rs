@@ -57,7 +57,7 @@ impl Stages {
         let has_outcome = cx.out.len() > from;
         let mut copies = if has_outcome { Vec::new() } else { queues.state.take_copies_of(from) };
         if let Some(counted) = counted {
-            queues.state.graph.pass(counted);
+            queues.state.graph.end_before(HookPoint::In4a, counted);
         }
         for packet in all.drain(..) {
             let copies = std::mem::take(&mut copies);
@@ -79,12 +79,14 @@ impl Stages {
         let is_behind = queues.collected.is_wanted;
         let at = HookPoint::In4a;
         let mut meta = *template;
-        meta.amount =
-            Amount { packets: 1, octets: bundled.packet.bytes().len() as u64, ns: template.amount.ns };
+        let ns = template.amount.ns / template.amount.packets.max(1);
+        meta.amount = Amount { packets: 1, octets: bundled.packet.bytes().len() as u64, ns };
         let tos = ip::tos(bundled.packet.bytes()).unwrap_or_default();
-        (meta.dscp[1], meta.ecn) = (tos >> 2, tos & 3);
-        if is_behind && !meta.is_marked {
-            meta.dscp[0] = tos >> 2;
+        if is_behind {
+            meta.ecn = tos & 3;
+            if !meta.is_marked {
+                meta.dscp[0] = tos >> 2;
+            }
         }
         let entry = Box::new(BundledEntry { packet: bundled, copies, is_behind });
         if !is_behind {
@@ -144,6 +146,10 @@ impl Stages {
         (meta.association, meta.spi) = (sa.spi().0, sa.spi().0);
         queues.note_peer(&mut meta, sa);
         meta.header = header_kind(sa.config());
+        // The header that is sealed next, with what a component has noted since it was written.
+        let tos = ip::tos(entry.packet.packet.bytes()).unwrap_or_default();
+        let is_congested = before.ecn & 3 == 3 && tos & 3 != 0;
+        (meta.dscp[1], meta.ecn) = (tos >> 2, if is_congested { 3 } else { tos & 3 });
         meta.aggregate = queues.state.graph.classify_again(&before, &meta);
         (meta.suite, meta.units, _) = queues.known(sa, meta.aggregate);
         meta.amount.ns = queues.state.graph.expected(meta.suite, Direction::Outbound, &meta.amount);

@@ -237,7 +237,8 @@ impl Stages {
         };
         // The class in which it waited stays.
         packet.meta.aggregate = meta.aggregate;
-        let of_class = |association| self.protector.sad().of_class(association, meta.aggregate);
+        let of_class =
+            |association| self.decider.association_of(association, meta.aggregate, self.protector.sad());
         let Some(association) = selection.association().map(of_class) else {
             self.leave(&meta);
             return match sent.is_start() {
