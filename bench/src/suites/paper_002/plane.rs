@@ -9,7 +9,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use lab::Side;
 use netio::pcap::Reader;
 use serde_json::Value;
 
@@ -153,12 +152,14 @@ fn bounds(site: &Site) -> anyhow::Result<[Option<u64>; 2]> {
         return Ok([None; 2]);
     };
     let value = value.trim_matches('"').replace("EXAMPLES", &super::rows::examples().display().to_string());
-    let rig = site.rig().context("the row has no daemon")?;
-    let words = match key {
-        "preset" => vec!["qos", "plan", "--json", "--preset", &value],
-        _ => vec!["qos", "plan", "--json", &value],
-    };
-    let plan: Value = serde_json::from_str(&rig.ravelin(Side::Alice, &words, "")?)?;
+    let mut command = Command::new(crate::product::ravelin()?);
+    command.args(["qos", "plan", "--json"]);
+    if key == "preset" {
+        command.arg("--preset");
+    }
+    let done = command.arg(&value).output()?;
+    ensure!(done.status.success(), "ravelin qos plan: {}", String::from_utf8_lossy(&done.stderr));
+    let plan: Value = serde_json::from_slice(&done.stdout)?;
     let bound = |direction: &str| {
         let classes = plan["classes"].as_array()?;
         let class = classes.iter().find(|class| class["class"] == "ef" && class["direction"] == direction)?;
@@ -200,6 +201,8 @@ impl Dump {
         let mut command = Command::new("taskset");
         let core = super::bed::OTHERS.to_string();
         command.args(["-c", &core, "tcpdump", "-i", device, "-s", "64", "-B", "32768", "-U"]);
+        // Packets come one by one, and not in blocks of which the last is lost; and the device's flags stay what they are.
+        command.args(["--immediate-mode", "-p"]);
         command.args(["-Z", "root", "--time-stamp-precision", "nano", "-w"]).arg(path).arg(filter);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = site.lab().alice().netns().prepare(&mut command, None)?.spawn().context("tcpdump")?;
