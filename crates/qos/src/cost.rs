@@ -6,9 +6,9 @@
 //! thirty-second part.
 //!
 //! Time is measured by the wall clock, so a thread that the host stops, or that soft interrupts run on top of, takes
-//! longer than its packets cost. With equal weights and a cap of four times, one turn of five that is stopped for long would let a packet count
-//! four times of what it costs, and one of four without end: a policer in nanoseconds drops its class for that. With
-//! these weights the first is 1.07, and one turn of two is 1.33.
+//! longer than its packets cost. With equal weights and a cap of four times, one turn of five that is stopped for long
+//! would let a packet count four times of what it costs, and one of four without end: a policer in nanoseconds drops its
+//! class for that. With these weights the first is 1.07, and one turn of two is 1.33.
 
 use crate::amount::Amount;
 use crate::meta::Direction;
@@ -121,12 +121,7 @@ impl CostModel {
         let expected = learned.line.ns(amount, work.joining);
         // What took longer than three days is an outlier in any case.
         let measured = (spent.min(u64::MAX >> 16) << 16) / expected;
-        let measured = measured.clamp((*factor / LOWEST).max(1), factor.saturating_mul(HIGHEST));
-        // A difference smaller than the weight still moves the factor, so that it does not stop short.
-        let difference = measured as i64 - *factor as i64;
-        let weight = if difference > 0 { RISE } else { FALL };
-        let step = difference / weight + (difference % weight).signum();
-        *factor = factor.saturating_add_signed(step).clamp(1, ONE << 20);
+        *factor = follow(*factor, measured).clamp(1, ONE << 20);
     }
 
     fn place(&self, work: &Work) -> usize {
@@ -134,6 +129,16 @@ impl CostModel {
         let suite = usize::from(work.suite).min(self.suites - 1);
         (unit * self.suites + suite) * 2 + usize::from(work.direction == Direction::Inbound)
     }
+}
+
+/// An average of what packets cost that follows a measurement: slowly where that is above it. At least 1.
+pub fn follow(average: u64, measured: u64) -> u64 {
+    let measured = measured.clamp((average / LOWEST).max(1), average.saturating_mul(HIGHEST).max(1));
+    // A difference smaller than the weight still moves the average, so that it does not stop short.
+    let difference = measured as i64 - average as i64;
+    let weight = if difference > 0 { RISE } else { FALL };
+    let step = difference / weight + (difference % weight).signum();
+    average.saturating_add_signed(step).max(1)
 }
 
 /// The place of the factor for packets of this length.

@@ -221,7 +221,7 @@ fn rate(load: Load, capacity: Capacity) -> Option<u64> {
 /// Probe all ways under a load once, whatever steal there is.
 ///
 /// # Errors
-/// As [`run`].
+/// If sources or prober fail.
 pub(super) fn once(site: &Site, load: Load, capacity: Capacity, probes: Probes) -> anyhow::Result<Run> {
     let flood = rate(load, capacity).map(|rate| site.bed.sources().flood(rate)).transpose()?;
     std::thread::sleep(SETTLE);

@@ -63,7 +63,7 @@ pub(super) fn run(
 /// 10^6 packets beside twice the capacity, and how many of them were slower than the bound.
 ///
 /// # Errors
-/// As [`run`].
+/// If tcpdump or the prober fail, or the plan is not told.
 pub(super) fn many(site: &Site, suite: &str, capacity: Capacity, report: &mut Report) -> anyhow::Result<()> {
     let probes = Probes { count: MANY, interval: CLOSE };
     let of = format!("paper-002.{suite}.{}.2x.plane_many", site.row.name);

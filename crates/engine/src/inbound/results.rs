@@ -41,15 +41,33 @@ impl Stages {
             queues.state.graph.end_before(HookPoint::In4a, &meta);
             return self.hand_out(opened, cx, host);
         }
+        let waiting = Waiting::Opened(opened);
+        self.keep_at(HookPoint::In4a, WaitingEntry { name, waiting }, meta, now, cx, host);
+    }
+
+    /// Let something wait in the queue behind a hook, which limits in front of it count already. It ends if there is no
+    /// place for it.
+    pub(super) fn keep_at(
+        &mut self,
+        at: HookPoint,
+        held: WaitingEntry,
+        meta: qos::Meta,
+        now: Time,
+        cx: &mut Cx<'_, InboundOutcome>,
+        host: &mut Delivery,
+    ) {
+        let Some(queues) = &mut self.queues else {
+            return self.end(now, held, DropReason::NoUnit, cx, host);
+        };
         let context = queues.state.context(now);
-        match queues.state.keep(WaitingEntry { name, waiting: Waiting::Opened(opened) }) {
+        match queues.state.keep(held) {
             Ok(ticket) => {
-                queues.collected.waiting += 1;
-                queues.state.offer(HookPoint::In4a, ticket, meta, &context);
+                queues.collected.waiting += usize::from(matches!(at.queue(), 4 | 2));
+                queues.state.offer(at, ticket, meta, &context);
                 self.end_dropped(now, cx, host);
             }
             Err(held) => {
-                queues.state.graph.end_before(HookPoint::In4a, &meta);
+                queues.state.graph.end_before(at, &meta);
                 self.end(now, held, DropReason::QueueFull, cx, host);
             }
         }

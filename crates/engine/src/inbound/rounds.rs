@@ -1,9 +1,9 @@
 //! The next rounds of inbound bundles: the same stages for a packet that is already inside (RFC 4301 section 5.2).
 //!
 //! Without a graph, all rounds follow each other at once. In a graph, a packet goes back to the queues in front of each
-//! further member with a key (paper 002 section III.A): what one member has opened comes to 4a, as each result does, and
-//! from 4b it goes to 3a and not to 2a, with the association and the suite of the next member, and its index one higher.
-//! What comes in a tunnel without a key has cost no unit anything, and is new work at 1a.
+//! further member with a key (paper 002 section III.A): what one member has opened comes to 4a, as each result does,
+//! and from 4b it goes to 3a and not to 2a, with the association and the suite of the next member, and as its index the
+//! members that are done. What comes in a tunnel without a key has cost no unit anything, and is new work at 1a.
 
 use qos::graph::description::HookPoint;
 use qos::{Amount, Direction};
@@ -116,9 +116,7 @@ impl Stages {
         if meta.ecn & 3 == 3 {
             note_congestion(&mut nested.packet, meta);
         }
-        // Not moved out of the result: the headers are many.
-        let parsed = Headers::parse(nested.packet.bytes());
-        match parsed {
+        match Headers::parse(nested.packet.bytes()) {
             Ok(headers) => self.open_rounds(nested, headers, Some(turn), true, cx),
             Err(error) => cx.discard(nested.packet, error.into(), None),
         }
@@ -201,18 +199,7 @@ impl Stages {
                 continue;
             }
             queues.state.graph.recount(HookPoint::In4a, None, &meta);
-            let context = queues.state.context(now);
-            match queues.state.keep(entry) {
-                Ok(ticket) => {
-                    queues.collected.waiting += 1;
-                    queues.state.offer(HookPoint::In4a, ticket, meta, &context);
-                    self.end_dropped(now, cx, delivery);
-                }
-                Err(held) => {
-                    queues.state.graph.end_before(HookPoint::In4a, &meta);
-                    self.end(now, held, DropReason::QueueFull, cx, delivery);
-                }
-            }
+            self.keep_at(HookPoint::In4a, entry, meta, now, cx, delivery);
         }
         // The room of the list is kept.
         self.nested = all;
@@ -268,17 +255,7 @@ impl Stages {
         queues.serve(sa, &mut meta);
         meta.amount.ns = queues.state.graph.expected(meta.suite, Direction::Inbound, &meta.amount);
         queues.state.graph.recount(HookPoint::In3a, None, &meta);
-        let context = queues.state.context(now);
-        match queues.state.keep(entry) {
-            Ok(ticket) => {
-                queues.state.offer(HookPoint::In3a, ticket, meta, &context);
-                self.end_dropped(now, cx, delivery);
-            }
-            Err(held) => {
-                queues.state.graph.end_before(HookPoint::In3a, &meta);
-                self.end(now, held, DropReason::QueueFull, cx, delivery);
-            }
-        }
+        self.keep_at(HookPoint::In3a, entry, meta, now, cx, delivery);
     }
 
     /// End a packet that waited between two members, or was to wait there.

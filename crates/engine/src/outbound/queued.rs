@@ -260,7 +260,6 @@ impl Stages {
             return cx.discard(packet, DropReason::NoSa, Some(flow));
         };
         let now = packet.meta.received;
-        let context = queues.state.context(now);
         let (before, reserved) = queues.entering.take().unzip();
         let mut reserved = reserved.unwrap_or_default();
         let mut meta = before.unwrap_or_else(|| {
@@ -304,12 +303,11 @@ impl Stages {
         let sa = self.protector.sad().get(own).unwrap_or(sa);
         let of_sa = sa.config().options.aggregate;
         // A class that nothing but the rules of the graph gave is that of an association that has one.
-        let is_by_rules = before.as_ref().is_none_or(|before| queues.state.graph.is_by_rules(before));
-        if is_by_rules
+        if of_sa != AggregateId::DEFAULT
+            && queues.state.graph.has(of_sa)
             && named == AggregateId::DEFAULT
             && reserved != Reserved::Within
-            && of_sa != AggregateId::DEFAULT
-            && queues.state.graph.has(of_sa)
+            && before.as_ref().is_none_or(|before| queues.state.graph.is_by_rules(before))
         {
             meta.aggregate = of_sa;
             (_, meta.units, _) = queues.known(keyed, meta.aggregate);
@@ -321,15 +319,33 @@ impl Stages {
         queues.state.graph.recount(HookPoint::In3a, before.as_ref(), &meta);
         let packet = packet_in_cell(packet, cx.pool);
         let chosen = Chosen { packet, selection, epoch, sent: SegmentPosition::default() };
-        match queues.state.keep(Waiting::Selected(chosen)) {
+        self.keep_at(HookPoint::In3a, Waiting::Selected(chosen), meta, now, cx);
+    }
+
+    /// Let something wait in the queue behind a hook, which limits in front of it count already. It ends if there is no
+    /// place for it.
+    pub(super) fn keep_at(
+        &mut self,
+        at: HookPoint,
+        waiting: Waiting,
+        meta: qos::Meta,
+        now: Time,
+        cx: &mut Cx<'_, Outcome>,
+    ) {
+        let Some(queues) = &mut self.queues else {
+            return self.end_waiting(waiting, DropReason::NoUnit, cx);
+        };
+        let context = queues.state.context(now);
+        match queues.state.keep(waiting) {
             Ok(ticket) => {
-                queues.state.offer(HookPoint::In3a, ticket, meta, &context);
+                queues.collected.waiting += usize::from(matches!(at.queue(), 4 | 2));
+                queues.state.offer(at, ticket, meta, &context);
                 if queues.state.has_ended() {
                     self.end(now, cx);
                 }
             }
             Err(waiting) => {
-                queues.state.graph.end_before(HookPoint::In3a, &meta);
+                queues.state.graph.end_before(at, &meta);
                 self.end_waiting(waiting, DropReason::QueueFull, cx);
             }
         }

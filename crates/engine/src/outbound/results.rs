@@ -83,7 +83,6 @@ impl Stages {
         cx: &mut Cx<'_, Outcome>,
     ) {
         let Some(queues) = &mut self.queues else { return };
-        let context = queues.state.context(now);
         let mut meta = qos::Meta { amount, ..*template };
         finished.order = queues.collected.next_order();
         if let Some(tos) = outer_tos(&finished.outcome) {
@@ -93,21 +92,7 @@ impl Stages {
                 meta.dscp[0] = tos >> 2;
             }
         }
-        match queues.state.keep(Waiting::Finished(finished)) {
-            Ok(ticket) => {
-                queues.collected.waiting += 1;
-                queues.state.offer(at, ticket, meta, &context);
-                if queues.state.has_ended() {
-                    self.end(now, cx);
-                }
-            }
-            Err(waiting) => {
-                queues.state.graph.end_before(at, &meta);
-                if let Waiting::Finished(finished) = waiting {
-                    self.end_result(finished, DropReason::QueueFull, cx);
-                }
-            }
-        }
+        self.keep_at(at, Waiting::Finished(finished), meta, now, cx);
     }
 
     /// Carry out what may go on behind cryptography: from 4b to 2a, and from 2b to the wire.

@@ -6,6 +6,7 @@ mod addresses;
 mod reserved;
 
 use crypto::SuiteId;
+use qos::cost::follow;
 use qos::dispatcher::{Assignment, JobId};
 use qos::graph::description::HookPoint;
 use qos::graph::{Back, Due, Graph};
@@ -121,15 +122,9 @@ pub(crate) struct Pace {
 impl Pace {
     /// Learn from work on so many packets or pieces, which took so many nanoseconds.
     pub(crate) fn learn(&mut self, packets: u64, spent: u64) {
-        // A turn in which the thread was not run for long says nothing of what a packet costs.
-        let each = spent.checked_div(packets).map(|each| each.clamp(self.usual / 4, self.usual * 2));
-        if let Some(each) = each {
-            // A moving average, as the cost model has, over packets and pieces of whatever suite.
-            let weight = if each > self.usual { 32 } else { 8 };
-            let sum = self.usual * (weight - 1) + each.min(MOST_USUAL);
-            // What is less than the weight still moves it.
-            let rounded = if each > self.usual { sum.div_ceil(weight) } else { sum / weight };
-            self.usual = rounded.max(1);
+        // An average over packets and pieces of whatever suite.
+        if let Some(each) = spent.checked_div(packets) {
+            self.usual = follow(self.usual, each.min(MOST_USUAL));
         }
     }
 }

@@ -34,6 +34,13 @@ fn bob(members: &[SaConfig], units: &str, every_hook: bool) -> Receiver {
     bob
 }
 
+/// Let so many packets come.
+fn fill(alice: &mut Sender, count: u8) {
+    for n in 0..count {
+        assert!(queued::receive(alice, stamped(APP, &packet(n))).is_empty());
+    }
+}
+
 /// The packets on the wire, in their order.
 fn sent(out: &[Outcome]) -> Vec<Vec<u8>> {
     let octets = |outcome: &Outcome| match outcome {
@@ -99,9 +106,7 @@ fn a_packet_goes_by_the_queues_once_for_each_member_with_a_key() {
 fn what_a_member_has_sealed_goes_ahead_of_new_packets() {
     let members = chain(vec![esp(Mode::Transport), esp(Mode::Transport)]);
     let mut alice = alice(&members, Services::ENCRYPTED, queued::INLINE, false);
-    for n in 0..200 {
-        queued::receive(&mut alice, stamped(APP, &packet(n)));
-    }
+    fill(&mut alice, 200);
     let mut out = Vec::new();
     while out.len() < 200 {
         let before = out.len();
@@ -118,9 +123,7 @@ fn what_a_member_has_sealed_goes_ahead_of_new_packets() {
 fn a_member_that_is_removed_meanwhile_ends_what_is_between() {
     let members = chain(vec![esp(Mode::Transport), esp(Mode::Transport)]);
     let mut alice = alice(&members, Services::ENCRYPTED, queued::WORKER, false);
-    for n in 0..200 {
-        queued::receive(&mut alice, stamped(APP, &packet(n)));
-    }
+    fill(&mut alice, 200);
     let mut out = queued::turn(&mut alice);
     while let Some(mut work) = alice.engine.take_work() {
         work.compute();
@@ -144,9 +147,7 @@ fn what_is_between_two_members_outlives_an_exchange_and_leaving_the_graph() {
     for every_hook in [false, true] {
         let mut alice = alice(&members, Services::ENCRYPTED, queued::INLINE, every_hook);
         let mut bob = bob(&members, queued::INLINE, every_hook);
-        for n in 0..200 {
-            queued::receive(&mut alice, stamped(APP, &packet(n)));
-        }
+        fill(&mut alice, 200);
         let mut out = queued::turn(&mut alice);
         out.extend(queued::set(&mut alice, Some(every_hook_and(queued::WORKER).0)));
         out.extend(queued::turn(&mut alice));
@@ -178,9 +179,7 @@ fn a_capture_shows_the_packet_once_with_what_became_of_it_behind_the_last_member
         let mut bob = bob(&members, queued::INLINE, every_hook);
         alice.engine.copy_packets(true);
         bob.engine.copy_packets(true);
-        for n in 0..10 {
-            queued::receive(&mut alice, stamped(APP, &packet(n)));
-        }
+        fill(&mut alice, 10);
         let mut out = Vec::new();
         queued::work(&mut alice, NOW, &mut out);
         let copies = alice.engine.take_copies();

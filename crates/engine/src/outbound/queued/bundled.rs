@@ -2,8 +2,9 @@
 //! of section II; RFC 4301 section 4.1).
 //!
 //! What one member has sealed comes to 4a, as each result does. From 4b it goes to 3a again and not to 2a, with the
-//! association, the suite and the far end of the next member, and its index one higher. So it goes ahead of the packets
-//! that no member has sealed yet, perhaps to another unit, and has its next sequence number when its turn comes.
+//! association, the suite and the far end of the next member, and as its index the members that are done. So it goes
+//! ahead of the packets that no member has sealed yet, perhaps to another unit, and has its next sequence number when
+//! its turn comes.
 
 use qos::dispatcher::Assignment;
 use qos::graph::description::HookPoint;
@@ -77,7 +78,6 @@ impl Stages {
         bundled.packet = packet_in_cell(bundled.packet, cx.pool);
         let Some(queues) = &mut self.queues else { return };
         let is_behind = queues.collected.is_wanted;
-        let at = HookPoint::In4a;
         let mut meta = *template;
         let ns = template.amount.ns / template.amount.packets.max(1);
         meta.amount = Amount { packets: 1, octets: bundled.packet.bytes().len() as u64, ns };
@@ -92,21 +92,8 @@ impl Stages {
         if !is_behind {
             return self.offer_next_member(entry, meta, now, cx);
         }
-        queues.state.graph.recount(at, None, &meta);
-        let context = queues.state.context(now);
-        match queues.state.keep(Waiting::Bundled(entry)) {
-            Ok(ticket) => {
-                queues.collected.waiting += 1;
-                queues.state.offer(at, ticket, meta, &context);
-                if queues.state.has_ended() {
-                    self.end(now, cx);
-                }
-            }
-            Err(waiting) => {
-                queues.state.graph.end_before(at, &meta);
-                self.end_waiting(waiting, DropReason::QueueFull, cx);
-            }
-        }
+        queues.state.graph.recount(HookPoint::In4a, None, &meta);
+        self.keep_at(HookPoint::In4a, Waiting::Bundled(entry), meta, now, cx);
     }
 
     /// From 4b back to 3a.
@@ -154,19 +141,7 @@ impl Stages {
         (meta.suite, meta.units, _) = queues.known(sa, meta.aggregate);
         meta.amount.ns = queues.state.graph.expected(meta.suite, Direction::Outbound, &meta.amount);
         queues.state.graph.recount(HookPoint::In3a, None, &meta);
-        let context = queues.state.context(now);
-        match queues.state.keep(Waiting::Bundled(entry)) {
-            Ok(ticket) => {
-                queues.state.offer(HookPoint::In3a, ticket, meta, &context);
-                if queues.state.has_ended() {
-                    self.end(now, cx);
-                }
-            }
-            Err(waiting) => {
-                queues.state.graph.end_before(HookPoint::In3a, &meta);
-                self.end_waiting(waiting, DropReason::QueueFull, cx);
-            }
-        }
+        self.keep_at(HookPoint::In3a, Waiting::Bundled(entry), meta, now, cx);
     }
 
     /// End a packet that waited between two members, or was to wait there.

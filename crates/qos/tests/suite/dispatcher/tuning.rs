@@ -15,7 +15,7 @@ use crate::queueing::{at, queue};
 
 /// The packets that a queue of 10,000 ns takes, for a unit that needs so many nanoseconds for a packet of 100 octets.
 fn accepted(dispatcher: &mut Dispatcher<u32>, ended: &mut Vec<Ended<u32>>, spent: u64) -> u64 {
-    // As many as it takes to learn what a packet costs now.
+    // The cost model learns from so many packets what one costs now.
     for _ in 0..400 {
         let _ = dispatcher.offer(0, meta(1, 1, 100), &at(0), ended);
         while let Some(given) = dispatcher.next(&at(0), ended) {
