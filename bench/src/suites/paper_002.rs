@@ -16,9 +16,10 @@
 //! - `{suite}.{row}.longest_loss`: packets of a class that a queue of the graph dropped in a row.
 //! - `3des-md5.{row}.opening` ([`opening`]): the load is opened, as the paper's was.
 //! - `fair.fairness` ([`fairness`]): where the row `fair` is measured with both of its suites.
-//! - `{suite}.{row}.{load}.plane` ([`plane`]): the time that expedited packets are in the gateway, by the kernel's stamps.
-//! - `3des-md5.figure-6.exchanges`, `memory` ([`live`]), `aes128gcm.figure-6.2x.plane_many`: left out in the quick form unless
-//!   their words are in the filter.
+//! - `{suite}.{row}.{load}.plane` ([`plane`]): the time that expedited packets are in the gateway, by the kernel's stamps;
+//!   with a filter, only where its word is in it.
+//! - `3des-md5.figure-6.exchanges`, `memory` ([`live`]), `aes128gcm.figure-6.2x.plane_many`: left out in the quick form
+//!   unless their words are in the filter.
 //!
 //! `BENCH_QUICK=1` measures one round with few probes; `BENCH_ROUNDS` and `BENCH_PROBES` say how many. Tables and plots go to
 //! `docs/papers/002` when Cargo runs this and nothing was left out.

@@ -1,5 +1,5 @@
-//! The time that expedited packets are in the data plane, by the kernel's stamps: from its receive stamp on one device of the
-//! gateway to its taking the packet for the other one (paper 002, Table II, without the way to the gateway and behind it).
+//! The time that expedited packets are in the data plane, by the kernel's stamps: from its receive stamp on one device of
+//! the gateway to its taking the packet for the other one (paper 002, Table II, without the ways outside of the gateway).
 //!
 //! tcpdump stamps on both devices; probes are the only packets there with their ports, or with the mark of expedited
 //! forwarding. Nothing of a class overtakes its own, so the n-th that came is the n-th that left, where none was lost.
@@ -131,11 +131,12 @@ fn case(
 
 impl Delays {
     fn of(came: &[u64], left: &[u64]) -> Delays {
-        let mut sorted = Vec::new();
-        if came.len() == left.len() {
-            sorted = came.iter().zip(left).map(|(came, left)| left.saturating_sub(*came)).collect();
-            sorted.sort_unstable();
-        }
+        // One that leaves before it came is another one: both captures have missed packets.
+        let pairs = || came.iter().zip(left);
+        let is_paired = came.len() == left.len() && pairs().all(|(came, left)| left >= came);
+        let mut sorted: Vec<u64> =
+            if is_paired { pairs().map(|(came, left)| left - came).collect() } else { Vec::new() };
+        sorted.sort_unstable();
         Delays { came: came.len(), left: left.len(), sorted }
     }
 
@@ -201,7 +202,7 @@ impl Dump {
         let mut command = Command::new("taskset");
         let core = super::bed::OTHERS.to_string();
         command.args(["-c", &core, "tcpdump", "-i", device, "-s", "64", "-B", "32768", "-U"]);
-        // Packets come one by one, and not in blocks of which the last is lost; and the device's flags stay what they are.
+        // Packets come one by one, and not in blocks of which the last is lost. The device's flags stay what they are.
         command.args(["--immediate-mode", "-p"]);
         command.args(["-Z", "root", "--time-stamp-precision", "nano", "-w"]).arg(path).arg(filter);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -247,5 +248,7 @@ mod tests {
         assert_eq!(delays.sorted, [1, 5, 9]);
         assert_eq!((delays.at(0.5), delays.at(1.0)), (5, 9));
         assert!(Delays::of(&[10, 20], &[15]).sorted.is_empty());
+        // The first that came and the last that left are missing: equal numbers, and no pairs.
+        assert!(Delays::of(&[20, 30], &[15, 29]).sorted.is_empty());
     }
 }
