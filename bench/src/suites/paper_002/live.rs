@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use lab::Side;
 
-use super::measure::{Capacity, Load, once, run};
+use super::measure::{Capacity, Load, Run, once, run};
 use super::prober::{Answers, Probes};
 use super::rows::Site;
 use crate::figure::{Figure, Report, Target};
@@ -70,14 +70,23 @@ pub(super) fn exchanges(
     };
     let made_anchor = "graphs put into force in a run of 60 s";
     push("made", "exchanges", made.into(), made_anchor, Target::AtLeast(EXCHANGES.into()));
-    let ef = |answers: &[Answers]| answers.iter().find(|answers| answers.name == "ef").cloned();
-    let (with, without) = (ef(&with.answers).context("no EF")?, ef(&without.answers).context("no EF")?);
+    let of = |run: &Run, way: &str| -> anyhow::Result<Answers> {
+        let answers = run.answers.iter().find(|answers| answers.name == way);
+        answers.cloned().with_context(|| format!("no probes of {way}"))
+    };
     let lost = |answers: &Answers| answers.rtt.iter().filter(|rtt| rtt.is_none()).count() as f64;
-    push("lost", "probes", lost(&with), "EF inside ESP, 2x", Target::AtMost(0.0));
-    push("lost_without", "probes", lost(&without), "EF inside ESP, 2x, no exchange", Target::Recorded);
-    let (with, without) = (gap(&with, interval), gap(&without, interval));
-    push("gap", "us", with, "longest between two answers", Target::Recorded);
-    push("gap_beyond", "us", with - without, "a run without exchanges", Target::AtMost(GAP));
+    let [ef, floor] = [of(&with, "ef")?, of(&with, "floor")?];
+    let [ef_without, floor_without] = [of(&without, "ef")?, of(&without, "floor")?];
+    push("lost", "probes", lost(&ef), "EF inside ESP, 2x", Target::AtMost(0.0));
+    push("lost_without", "probes", lost(&ef_without), "EF inside ESP, 2x, no exchange", Target::Recorded);
+    push("lost_floor", "probes", lost(&floor), "past the gateway, same run", Target::Recorded);
+    let [gap_with, gap_without] = [&ef, &ef_without].map(|answers| gap(answers, interval));
+    push("gap", "us", gap_with, "longest between two answers", Target::Recorded);
+    push("gap_beyond", "us", gap_with - gap_without, "a run without exchanges", Target::AtMost(GAP));
+    // What no daemon has a part in: the processors of the machine stop for as long.
+    push("gap_floor", "us", gap(&floor, interval), "past the gateway, same run", Target::Recorded);
+    let gap_floor = gap(&floor_without, interval);
+    push("gap_floor_without", "us", gap_floor, "past the gateway, no exchange", Target::Recorded);
     Ok(())
 }
 
