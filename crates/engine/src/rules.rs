@@ -26,8 +26,8 @@ pub(crate) struct Rules {
     counts: Vec<Option<(RuleKey, Traffic)>>,
     /// Whether any of the rules asks for the DSCP.
     pub names_dscp: bool,
-    /// Whether any of them names the SPI of an association that serves it.
-    pub names_spi: bool,
+    /// The numbers of those that name the SPI of an association that serves them.
+    pub naming_spi: Vec<u32>,
 }
 
 impl Rules {
@@ -38,22 +38,23 @@ impl Rules {
             return None;
         }
         let mut counts = Vec::new();
-        let (mut names_dscp, mut names_spi) = (false, false);
+        let (mut names_dscp, mut naming_spi) = (false, Vec::new());
         for (slot, rule) in snapshot.iter().filter(|(_, rule)| rule.is_for(direction)) {
             let at = slot.0 as usize;
             if counts.len() <= at {
                 counts.resize(at + 1, None);
             }
             names_dscp |= rule.selectors.iter().any(|one| *one.condition(&field::DSCP) != Condition::Any);
-            names_spi |= match &rule.action {
-                Action::Protect(protection) => protection.bundle.iter().any(|one| one.spi.is_some()),
-                Action::Bypass | Action::Discard => false,
-            };
+            if let Action::Protect(protection) = &rule.action
+                && protection.bundle.iter().any(|one| one.spi.is_some())
+            {
+                naming_spi.push(number(rule.key));
+            }
             let before = old.as_ref().and_then(|old| *old.counts.get(at)?);
             let kept = before.filter(|(key, _)| *key == rule.key);
             counts[at] = Some(kept.unwrap_or((rule.key, Traffic::default())));
         }
-        Some(Rules { snapshot, direction, counts, names_dscp, names_spi })
+        Some(Rules { snapshot, direction, counts, names_dscp, naming_spi })
     }
 
     /// The first rule in order that matches the packet.

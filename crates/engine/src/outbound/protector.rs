@@ -74,6 +74,8 @@ pub(super) struct Protector {
     is_later: bool,
     /// What is left to it.
     tasks: Vec<SealTask>,
+    /// Whether packets of bundles may be among that, which have a next member then.
+    has_member_tasks: bool,
     /// Whether a packet of a bundle stops between its members, to wait for its turn with the next one.
     stops_between: bool,
     /// The packets that stopped so since they were taken last.
@@ -93,6 +95,7 @@ impl Protector {
             orders: Orders::default(),
             is_later: false,
             tasks: Vec::new(),
+            has_member_tasks: false,
             stops_between: false,
             bundled: Vec::new(),
         }
@@ -211,6 +214,7 @@ impl Protector {
         // What was gathered has its numbers already, and what is left to a unit stays in its order.
         self.flush(cx);
         self.keep_order();
+        self.has_member_tasks |= self.is_later;
         let tasks = self.is_later.then_some(&mut self.tasks);
         let stops = self.stops_between;
         let mut parts = BundleParts { sad: &mut self.sad, codec: &mut self.codec, tasks, stops };
@@ -224,10 +228,17 @@ impl Protector {
         }
     }
 
+    /// Whether packets of bundles may be among what was left to the unit since it was taken last.
+    #[inline]
+    pub(super) fn has_member_tasks(&self) -> bool {
+        self.has_member_tasks
+    }
+
     /// Take what was left to the unit since the last call, in its order, and put further tasks into this empty list.
     /// The burst that is open must be flushed.
     pub(super) fn take_tasks(&mut self, empty: Vec<SealTask>) -> Vec<SealTask> {
         let mut tasks = std::mem::replace(&mut self.tasks, empty);
+        self.has_member_tasks = false;
         if let Some(gather) = &mut self.gather {
             tasks.extend(gather.tasks().drain(..).map(SealTask::Burst));
         }
@@ -267,6 +278,7 @@ impl Protector {
             tasks: _,
             stops_between: _,
             bundled: _,
+            has_member_tasks: _,
         } = self;
         gather.is_some()
     }
@@ -476,6 +488,7 @@ impl Protector {
         // It must not overtake what was before it.
         self.flush(cx);
         self.keep_order();
+        self.has_member_tasks |= self.is_later;
         let Protector { sad, codec, tasks, is_later, stops_between, bundled, .. } = self;
         let mut parts = BundleParts { sad, codec, tasks: is_later.then_some(tasks), stops: *stops_between };
         let through = |packet: Packet<Scheduled>, cx: &mut Cx<'_, Outcome>| {

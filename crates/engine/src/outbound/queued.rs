@@ -299,7 +299,8 @@ impl Stages {
             meta.aggregate = queues.state.graph.classify_again(before, &meta);
             (_, meta.units, _) = queues.known(keyed, meta.aggregate);
         }
-        let own = self.decider.association_of(association, meta.aggregate, self.protector.sad());
+        let rule = packet.meta.rule;
+        let own = self.decider.association_of(association, rule, meta.aggregate, self.protector.sad());
         let sa = self.protector.sad().get(own).unwrap_or(sa);
         let of_sa = sa.config().options.aggregate;
         // A class that nothing but the rules of the graph gave is that of an association that has one.

@@ -120,6 +120,38 @@ fn what_a_member_has_sealed_goes_ahead_of_new_packets() {
 }
 
 #[test]
+fn packets_keep_their_classes_between_members_where_one_turn_gives_a_unit_both() {
+    let members = chain(vec![esp(Mode::Transport), esp(Mode::Transport)]);
+    for units in [queued::INLINE, queued::WORKER, queued::SLICED] {
+        let mut alice = sender(&members, Services::ENCRYPTED);
+        alice.engine = alice.engine.gathering();
+        let text =
+            format!("[class.ef]\nmatch = [{{ dscp = [\"EF\"] }}]\n[class.be]\nmatch = \"rest\"\n{units}");
+        queued::set(&mut alice, Some(queued::graph(&text)));
+        for n in 0..20 {
+            let tos = if n % 2 == 0 { queued::EF } else { 0 };
+            let bytes = udp_packet((hosts(false).0, 1), (hosts(false).1, 2), tos, true, &[n; 700]);
+            assert!(queued::receive(&mut alice, stamped(APP, &bytes)).is_empty());
+        }
+        let mut out = Vec::new();
+        queued::work(&mut alice, NOW, &mut out);
+        let graph = alice.engine.graph().unwrap();
+        assert!(graph.graph().conserved());
+        for name in ["ef", "be"] {
+            let class = graph.graph().aggregates().find(name).unwrap();
+            let come = |at| graph.graph().counts().of(at, class).come;
+            // Ten packets, each once for each member.
+            assert_eq!([come(HookPoint::In3a), come(HookPoint::In5a)], [20, 20], "{units}, {name}");
+            let left = out.iter().filter(|outcome| match outcome {
+                Outcome::Send(packet) => packet.meta.aggregate == class,
+                outcome => panic!("{outcome:?}"),
+            });
+            assert_eq!(left.count(), 10, "{units}, {name}");
+        }
+    }
+}
+
+#[test]
 fn a_member_that_is_removed_meanwhile_ends_what_is_between() {
     let members = chain(vec![esp(Mode::Transport), esp(Mode::Transport)]);
     let mut alice = alice(&members, Services::ENCRYPTED, queued::WORKER, false);

@@ -2,11 +2,14 @@
 //! section 4.1).
 
 use crate::queued::{self, EF, datagram, gcm, reasons};
+use crate::rules::{protect, table};
 use crate::support::*;
 
 use engine::Outcome;
+use sadb::rules::Direction;
+use sadb::spd::Level;
 use sadb::{OutboundSa, SaConfig, Spi};
-use wire::AggregateId;
+use wire::{AggregateId, Services};
 
 /// An association beside the one of `gcm`, for a class.
 fn beside(number: u32, class: AggregateId) -> SaConfig {
@@ -75,6 +78,17 @@ fn packets_have_the_class_of_an_association_that_stands_alone() {
     let ef = class(&alice, "ef");
     add(&mut alice, beside(1, ef));
     assert_eq!(sent(&mut alice, &[0, EF, 0]), [(SPI + 1, 1, 3, ef)]);
+}
+
+#[test]
+fn a_rule_that_names_an_spi_holds_no_packet_that_it_does_not_decide() {
+    let mut alice = queued::sender(mandatory(), &[gcm()], queued::TWO);
+    let (ef, be) = (class(&alice, "ef"), class(&alice, "be"));
+    add(&mut alice, beside(1, ef));
+    let named = format!("{:#x}", SPI + 1);
+    let rule = (Direction::Out, "remote-port 9", protect(&[&named], Services::ENCRYPTED, Level::Mandatory));
+    alice.engine.set_rules(Some(table(&[rule])));
+    assert_eq!(sent(&mut alice, &[0, EF]), [(SPI + 1, 1, 1, ef), (SPI, 1, 1, be)]);
 }
 
 #[test]

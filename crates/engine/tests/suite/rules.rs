@@ -13,7 +13,7 @@ use std::sync::Arc;
 use support::*;
 use wire::{AppId, DropReason, Flow, Meta, Packet, Prefix, Services, protocol, stage};
 
-fn protect(bundle: &[&str], services: Services, level: Level) -> Action {
+pub fn protect(bundle: &[&str], services: Services, level: Level) -> Action {
     let bundle = bundle.iter().map(|text| text.parse().unwrap()).collect();
     Action::Protect(Protection { bundle, services, level, suite: None })
 }
@@ -23,7 +23,7 @@ fn by(bundle: &[&str]) -> Action {
 }
 
 /// A table of the rules 1, 2, 3 ... in this order.
-fn table(rules: &[(Direction, &str, Action)]) -> Arc<sadb::Snapshot> {
+pub fn table(rules: &[(Direction, &str, Action)]) -> Arc<sadb::Snapshot> {
     let mut table: RuleTable = RuleTable::new(0);
     for (number, (direction, selector, action)) in (1..).zip(rules) {
         let selector: TrafficSelector = selector.parse().unwrap();

@@ -84,16 +84,17 @@ impl Decider {
         Some(found.map(|(Serving::Enough(sa) | Serving::Weaker(sa))| sa))
     }
 
-    /// The association for packets of a class that stands beside the one that was found, or that one where a rule names the
-    /// SPI of its associations.
+    /// The association for packets of a class that stands beside the one that was found, or that one where the rule that
+    /// decided, by its number in the packet, names the SPI of its associations.
     #[inline]
     pub(in crate::outbound) fn association_of(
         &self,
         found: SaIndex,
+        rule: u32,
         class: AggregateId,
         sad: &OutboundSad,
     ) -> SaIndex {
-        let names_spi = self.rule_cache.as_ref().is_some_and(|cache| cache.rules.names_spi);
+        let names_spi = self.rule_cache.as_ref().is_some_and(|cache| cache.rules.naming_spi.contains(&rule));
         if names_spi { found } else { sad.of_class(found, class) }
     }
 

@@ -237,8 +237,8 @@ impl Stages {
         };
         // The class in which it waited stays.
         packet.meta.aggregate = meta.aggregate;
-        let of_class =
-            |association| self.decider.association_of(association, meta.aggregate, self.protector.sad());
+        let (rule, sad) = (packet.meta.rule, self.protector.sad());
+        let of_class = |association| self.decider.association_of(association, rule, meta.aggregate, sad);
         let Some(association) = selection.association().map(of_class) else {
             self.leave(&meta);
             return match sent.is_start() {
