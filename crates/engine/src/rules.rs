@@ -26,8 +26,8 @@ pub(crate) struct Rules {
     counts: Vec<Option<(RuleKey, Traffic)>>,
     /// Whether any of the rules asks for the DSCP.
     pub names_dscp: bool,
-    /// The numbers of those that name the SPI of an association that serves them.
-    pub naming_spi: Vec<u32>,
+    /// The numbers of those that name the SPI of an association that serves them, in ascending order.
+    naming_spi: Vec<u32>,
 }
 
 impl Rules {
@@ -54,7 +54,14 @@ impl Rules {
             let kept = before.filter(|(key, _)| *key == rule.key);
             counts[at] = Some(kept.unwrap_or((rule.key, Traffic::default())));
         }
+        naming_spi.sort_unstable();
         Some(Rules { snapshot, direction, counts, names_dscp, naming_spi })
+    }
+
+    /// Whether the rule with this number, as packets carry it, names the SPI of an association that serves it.
+    #[inline]
+    pub fn names_spi(&self, rule: u32) -> bool {
+        self.naming_spi.binary_search(&rule).is_ok()
     }
 
     /// The first rule in order that matches the packet.

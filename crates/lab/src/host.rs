@@ -162,8 +162,12 @@ fn entry(line: &str) -> Option<(u16, &str)> {
     Some((u16::from_str_radix(port, 16).ok()?, state))
 }
 
-/// Wait until a device of the calling thread's namespace can send.
-pub(crate) fn wait_for_carrier(name: &str) -> Result<()> {
+/// Wait until a device of the calling thread's namespace can send. A veth whose peer has just come up drops what it is
+/// given, without an error, until the kernel's worker for carriers has run.
+///
+/// # Errors
+/// If there is no such device, or if it has no carrier after 10 s.
+pub fn wait_for_carrier(name: &str) -> Result<()> {
     // Listening starts before the look, so that no change falls between.
     let mut watch = Watch::open()?;
     let deadline = clock::monotonic() + PATIENCE;

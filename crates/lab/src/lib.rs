@@ -27,7 +27,7 @@ pub use capture::{Capture, CaptureOptions};
 pub use captures::{Corpus, shared};
 pub use eavesdropper::Eavesdropper;
 pub use evidence::{Class, Evidence, Observation};
-pub use host::{Host, Transport};
+pub use host::{Host, Transport, wait_for_carrier};
 pub use program::{Finished, Program, Running};
 pub use side::Side;
 pub use two_hosts::{Lab, LabOptions};

@@ -83,7 +83,7 @@ pub(super) fn exchanges(
     let [gap_with, gap_without] = [&ef, &ef_without].map(|answers| gap(answers, interval));
     push("gap", "us", gap_with, "longest between two answers", Target::Recorded);
     push("gap_beyond", "us", gap_with - gap_without, "a run without exchanges", Target::AtMost(GAP));
-    // What no daemon has a part in: the processors of the machine stop for as long.
+    // No daemon is on this way. Its gaps are those of the machine.
     push("gap_floor", "us", gap(&floor, interval), "past the gateway, same run", Target::Recorded);
     let gap_floor = gap(&floor_without, interval);
     push("gap_floor_without", "us", gap_floor, "past the gateway, no exchange", Target::Recorded);

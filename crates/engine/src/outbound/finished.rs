@@ -83,12 +83,15 @@ impl Collected {
     /// Whether a component behind cryptography may tell these packets apart.
     #[inline]
     pub(super) fn differ(&self, one: &qos::Meta, other: &qos::Meta) -> bool {
-        // A marker looks at class and colour alone.
-        let asked = |of: &qos::Meta| match self.is_by_flow {
-            true => *of,
-            false => qos::Meta { flow: 0, source: 0, destination: 0, ports: [0; 2], protocol: 0, ..*of },
+        let asked = |of: &qos::Meta| {
+            let of = qos::Meta { arrived: Time::default(), amount: Amount::default(), ..*of };
+            match self.is_by_flow {
+                true => of,
+                // A marker looks at class and colour alone.
+                false => qos::Meta { flow: 0, source: 0, destination: 0, ports: [0; 2], protocol: 0, ..of },
+            }
         };
-        self.is_wanted && are_different(&asked(one), &asked(other))
+        self.is_wanted && asked(one) != asked(other)
     }
 
     /// Note a packet that has left cryptography. Its outcomes are offered with the next ones of its class.
@@ -96,12 +99,6 @@ impl Collected {
     pub(super) fn note(&mut self, meta: &qos::Meta) {
         self.packets.push(*meta);
     }
-}
-
-/// Whether any component may tell these packets apart. When they came and what they are expected to take is not asked.
-pub(super) fn are_different(one: &qos::Meta, other: &qos::Meta) -> bool {
-    let asked = |of: &qos::Meta| qos::Meta { arrived: Time::default(), amount: Amount::default(), ..*of };
-    asked(one) != asked(other)
 }
 
 /// The octets of the buffer of what goes to the wire.

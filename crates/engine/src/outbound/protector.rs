@@ -74,10 +74,9 @@ pub(super) struct Protector {
     is_later: bool,
     /// What is left to it.
     tasks: Vec<SealTask>,
-    /// Whether packets of bundles may be among that, which have a next member then.
-    has_member_tasks: bool,
-    /// Whether a packet of a bundle stops between its members, to wait for its turn with the next one.
-    stops_between: bool,
+    /// What the graph knows of the packet that comes next, which stops between the members of its bundle to wait for its
+    /// turn with each. `None`: it goes through all of them at once.
+    stops_between: Option<qos::Meta>,
     /// The packets that stopped so since they were taken last.
     bundled: Vec<BundledPacket>,
 }
@@ -95,8 +94,7 @@ impl Protector {
             orders: Orders::default(),
             is_later: false,
             tasks: Vec::new(),
-            has_member_tasks: false,
-            stops_between: false,
+            stops_between: None,
             bundled: Vec::new(),
         }
     }
@@ -176,9 +174,11 @@ impl Protector {
         self.is_later
     }
 
-    /// Have packets of bundles stop between their members from now on, or go through all at once.
-    pub(super) fn stop_between_members(&mut self, on: bool) {
-        self.stops_between = on;
+    /// Have packets of bundles, of which the graph knows this, stop between their members from now on. `None`: have them
+    /// go through all members at once.
+    #[inline]
+    pub(super) fn stop_between_members(&mut self, known: Option<qos::Meta>) {
+        self.stops_between = known;
     }
 
     /// The packets that stopped between two members since the last call, in their order. The list is given back by
@@ -214,7 +214,6 @@ impl Protector {
         // What was gathered has its numbers already, and what is left to a unit stays in its order.
         self.flush(cx);
         self.keep_order();
-        self.has_member_tasks |= self.is_later;
         let tasks = self.is_later.then_some(&mut self.tasks);
         let stops = self.stops_between;
         let mut parts = BundleParts { sad: &mut self.sad, codec: &mut self.codec, tasks, stops };
@@ -228,17 +227,10 @@ impl Protector {
         }
     }
 
-    /// Whether packets of bundles may be among what was left to the unit since it was taken last.
-    #[inline]
-    pub(super) fn has_member_tasks(&self) -> bool {
-        self.has_member_tasks
-    }
-
     /// Take what was left to the unit since the last call, in its order, and put further tasks into this empty list.
     /// The burst that is open must be flushed.
     pub(super) fn take_tasks(&mut self, empty: Vec<SealTask>) -> Vec<SealTask> {
         let mut tasks = std::mem::replace(&mut self.tasks, empty);
-        self.has_member_tasks = false;
         if let Some(gather) = &mut self.gather {
             tasks.extend(gather.tasks().drain(..).map(SealTask::Burst));
         }
@@ -278,7 +270,6 @@ impl Protector {
             tasks: _,
             stops_between: _,
             bundled: _,
-            has_member_tasks: _,
         } = self;
         gather.is_some()
     }
@@ -488,11 +479,10 @@ impl Protector {
         // It must not overtake what was before it.
         self.flush(cx);
         self.keep_order();
-        self.has_member_tasks |= self.is_later;
         let Protector { sad, codec, tasks, is_later, stops_between, bundled, .. } = self;
         let mut parts = BundleParts { sad, codec, tasks: is_later.then_some(tasks), stops: *stops_between };
         let through = |packet: Packet<Scheduled>, cx: &mut Cx<'_, Outcome>| {
-            let progress = BundleProgress::start(chain, &packet, flow);
+            let progress = BundleProgress::start(chain, &packet, flow, parts.stops);
             let turn = seam::turn_of(&packet);
             bundled.extend(bundle::seal(&mut parts, packet, progress, turn, cx));
         };

@@ -2,14 +2,13 @@
 //! section 4.1).
 
 use crate::queued::{self, EF, datagram, gcm, reasons};
-use crate::rules::{protect, table};
+use crate::rules::{by, table};
 use crate::support::*;
 
 use engine::Outcome;
 use sadb::rules::Direction;
-use sadb::spd::Level;
 use sadb::{OutboundSa, SaConfig, Spi};
-use wire::{AggregateId, Services};
+use wire::{AggregateId, AppId, Packet, stage};
 
 /// An association beside the one of `gcm`, for a class.
 fn beside(number: u32, class: AggregateId) -> SaConfig {
@@ -31,8 +30,16 @@ fn class(alice: &Sender, name: &str) -> AggregateId {
 /// The SPI, the first sequence number, the number of packets and the class of what leaves, those of one association
 /// that follow each other together.
 fn sent(alice: &mut Sender, tos: &[u8]) -> Vec<(u32, u64, usize, AggregateId)> {
-    for tos in tos {
-        queued::receive(alice, datagram(*tos, 300));
+    sent_of(alice, tos.iter().map(|tos| datagram(*tos, 300)))
+}
+
+/// The same of these packets.
+fn sent_of(
+    alice: &mut Sender,
+    packets: impl IntoIterator<Item = Packet<stage::Inner>>,
+) -> Vec<(u32, u64, usize, AggregateId)> {
+    for packet in packets {
+        queued::receive(alice, packet);
     }
     let mut out = Vec::new();
     queued::work(alice, NOW, &mut out);
@@ -81,14 +88,25 @@ fn packets_have_the_class_of_an_association_that_stands_alone() {
 }
 
 #[test]
-fn a_rule_that_names_an_spi_holds_no_packet_that_it_does_not_decide() {
+fn a_rule_that_names_an_spi_holds_the_packets_that_it_decides_and_no_others() {
     let mut alice = queued::sender(mandatory(), &[gcm()], queued::TWO);
     let (ef, be) = (class(&alice, "ef"), class(&alice, "be"));
     add(&mut alice, beside(1, ef));
-    let named = format!("{:#x}", SPI + 1);
-    let rule = (Direction::Out, "remote-port 9", protect(&[&named], Services::ENCRYPTED, Level::Mandatory));
-    alice.engine.set_rules(Some(table(&[rule])));
+    let named = format!("{SPI:#x}");
+    alice.engine.set_rules(Some(table(&[(Direction::Out, "remote-port 9", by(&[&named]))])));
+    // The policy of the application decides.
     assert_eq!(sent(&mut alice, &[0, EF]), [(SPI + 1, 1, 1, ef), (SPI, 1, 1, be)]);
+    // Another rule does, and then the one that names the SPI, which has only this association.
+    let of_nobody = |tos| stamped(AppId::NONE, datagram(tos, 300).bytes());
+    for (rule, ef_spi) in [(by(&["any"]), SPI + 1), (by(&[&named]), SPI)] {
+        let others = (Direction::Out, "remote-port 9", by(&[&named]));
+        alice.engine.set_rules(Some(table(&[others, (Direction::Out, "any", rule)])));
+        for _ in 0..2 {
+            let left = sent_of(&mut alice, [of_nobody(0), of_nobody(EF)]);
+            let left: Vec<_> = left.into_iter().map(|(spi, _, count, class)| (spi, count, class)).collect();
+            assert_eq!(left, [(ef_spi, 1, ef), (SPI, 1, be)]);
+        }
+    }
 }
 
 #[test]

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use support::*;
 use wire::{AppId, DropReason, Flow, Meta, Packet, Prefix, Services, protocol, stage};
 
-pub fn protect(bundle: &[&str], services: Services, level: Level) -> Action {
+fn protect(bundle: &[&str], services: Services, level: Level) -> Action {
     let bundle = bundle.iter().map(|text| text.parse().unwrap()).collect();
     Action::Protect(Protection { bundle, services, level, suite: None })
 }
 
-fn by(bundle: &[&str]) -> Action {
+pub fn by(bundle: &[&str]) -> Action {
     protect(bundle, Services::ENCRYPTED, Level::Mandatory)
 }
 

@@ -96,18 +96,6 @@ impl Namespace {
         });
     }
 
-    /// Wait until a device that is up can send. A veth whose peer has just come up drops what it is given, without an
-    /// error, until the kernel's worker for carriers has run. What reads the state waits for that worker's lock.
-    pub fn wait_for_link(&self, device: &'static str) {
-        self.run_sh(format!(
-            "for _ in $(seq 500); do
-                 if ip -o link show dev {device} | grep -q 'state UP'; then exit 0; fi
-                 sleep 0.01
-             done
-             echo '{device} gets no carrier' >&2; exit 1"
-        ));
-    }
-
     pub fn ifindex(&self, name: &'static str) -> u32 {
         self.run(move || {
             // sysfs shows the namespace it was mounted in, so ask the socket layer.
@@ -229,8 +217,8 @@ impl World {
         bob.run_sh(format!(
             "ip addr add {BOB}/24 dev up1; ip addr add {BOB6}/64 dev up1 nodad; ip link set up1 up"
         ));
-        alice.wait_for_link("up0");
-        bob.wait_for_link("up1");
+        alice.run(|| lab::wait_for_carrier("up0").unwrap());
+        bob.run(|| lab::wait_for_carrier("up1").unwrap());
         // Neighbours are not what is tested.
         alice.run_sh(format!(
             "ip neigh replace {BOB} lladdr 02:00:00:00:00:0b dev up0 nud permanent

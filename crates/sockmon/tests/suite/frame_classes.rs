@@ -305,7 +305,7 @@ fn packet_sockets_keep_their_places_when_the_device_comes_back() {
     alice.associate(0x8001, URGENT);
     alice.associate(0x8002, BULK);
     alice.world.alice.sh("ip link set up0 down; ip link set up0 up");
-    alice.world.bob.wait_for_link("up1");
+    alice.world.bob.run(|| lab::wait_for_carrier("up1").unwrap());
     // Each socket says once that the device was down.
     let mut pool = Pool::new(70_000 + eth::HEADER_LEN, 0, 16);
     for queue in 0..3 {

@@ -94,7 +94,7 @@ impl Decider {
         class: AggregateId,
         sad: &OutboundSad,
     ) -> SaIndex {
-        let names_spi = self.rule_cache.as_ref().is_some_and(|cache| cache.rules.naming_spi.contains(&rule));
+        let names_spi = self.rule_cache.as_ref().is_some_and(|cache| cache.rules.names_spi(rule));
         if names_spi { found } else { sad.of_class(found, class) }
     }
 

@@ -24,8 +24,8 @@ pub(super) struct BundleParts<'a> {
     pub(super) codec: &'a mut Codec,
     /// Where tasks of a unit that answers later go; `None`: the cipher's part is done at once.
     pub(super) tasks: Option<&'a mut Vec<SealTask>>,
-    /// Whether a packet stops between two members with a key.
-    pub(super) stops: bool,
+    /// What the graph knows of a packet that stops between two members with a key; `None`: it does not stop.
+    pub(super) stops: Option<qos::Meta>,
 }
 
 /// Seal a packet by the member whose round it is, by those without a key around it, and by all others that follow if it
@@ -64,7 +64,7 @@ pub(super) fn seal(
             return None;
         };
         let is_next_keyed = sad.get(next).is_none_or(|sa| sa.config().options.protocol.is_keyed());
-        if *stops && has_sealed && is_next_keyed {
+        if stops.is_some() && has_sealed && is_next_keyed {
             return Some(BundledPacket { packet: outer, progress });
         }
         packet = seam::schedule_bundled(outer, turn);
@@ -78,7 +78,8 @@ pub(super) fn go_on(
     turn: Turn,
     cx: &mut Cx<'_, Outcome>,
 ) -> Option<BundledPacket> {
-    let BundledPacket { packet, progress } = bundled;
+    let BundledPacket { packet, mut progress } = bundled;
+    progress.known = parts.stops.unwrap_or(progress.known);
     if !progress.is_valid(parts.sad) {
         cx.pool.put(packet.into_buf());
         progress.end(DropReason::ChainMissing, cx);

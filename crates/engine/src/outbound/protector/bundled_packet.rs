@@ -29,13 +29,28 @@ pub(in crate::outbound) struct BundleProgress {
     flow: Flow,
     /// The octets of the packet.
     len: usize,
+    /// What the graph knew of the packet when it was given to the member before; nothing without a graph.
+    pub(in crate::outbound) known: qos::Meta,
 }
 
 impl BundleProgress {
-    /// The beginning of the way through these members.
-    pub(super) fn start(chain: &Chain, packet: &Packet<Scheduled>, flow: &Flow) -> BundleProgress {
+    /// The beginning of the way through these members. A graph, if there is one, has `known` of the packet.
+    pub(super) fn start(
+        chain: &Chain,
+        packet: &Packet<Scheduled>,
+        flow: &Flow,
+        known: Option<qos::Meta>,
+    ) -> BundleProgress {
         let (about, need, len) = (About::of(&packet.meta), packet.meta.services, packet.bytes().len());
-        BundleProgress { chain: *chain, round: 0, about, need, flow: *flow, len }
+        BundleProgress {
+            chain: *chain,
+            round: 0,
+            about,
+            need,
+            flow: *flow,
+            len,
+            known: known.unwrap_or_default(),
+        }
     }
 
     /// The number of members that have sealed it.

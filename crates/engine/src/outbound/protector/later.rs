@@ -108,7 +108,7 @@ enum InnerFacts {
     /// One association alone seals it. `len` is the number of octets of the inner packet.
     Single { about: About, need: Services, flow: Flow, len: usize },
     /// It goes through a bundle.
-    Bundle(BundleProgress),
+    Bundle(Box<BundleProgress>),
 }
 
 impl SealTask {
@@ -174,7 +174,7 @@ impl SealTask {
                         cx.discard(packet, DropReason::NoSa, Some(&flow));
                     }
                     (Some(sa), InnerFacts::Bundle(progress)) => {
-                        bundled.extend(answered(sa, packet, sealed, progress, cx));
+                        bundled.extend(answered(sa, packet, sealed, *progress, cx));
                     }
                     (None, InnerFacts::Bundle(progress)) => {
                         cx.pool.put(packet.into_buf());
@@ -216,7 +216,7 @@ pub(super) fn member_task(
     packet: Packet<Scheduled>,
     progress: BundleProgress,
 ) -> SealTask {
-    let (key, inner) = (sa.key().clone(), InnerFacts::Bundle(progress));
+    let (key, inner) = (sa.key().clone(), InnerFacts::Bundle(Box::new(progress)));
     SealTask::Packet(SealPacket { index, key, job, packet, inner, sealed: None })
 }
 

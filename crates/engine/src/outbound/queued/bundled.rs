@@ -42,12 +42,11 @@ impl Stages {
     }
 
     /// Let what one member has sealed go on to the next: by 4a if components hang there. `counted` is what limits still
-    /// count for them together; `template` is known of them all. Their copies are those from the place `from` on.
+    /// count for them together. Their copies are those from the place `from` on.
     #[cold]
     pub(super) fn offer_bundled(
         &mut self,
         counted: Option<&qos::Meta>,
-        template: &qos::Meta,
         from: usize,
         now: Time,
         cx: &mut Cx<'_, Outcome>,
@@ -62,7 +61,7 @@ impl Stages {
         }
         for packet in all.drain(..) {
             let copies = std::mem::take(&mut copies);
-            self.offer_member(packet, copies, template, now, cx);
+            self.offer_member(packet, copies, now, cx);
         }
         self.protector.keep_list(all);
     }
@@ -71,15 +70,14 @@ impl Stages {
         &mut self,
         mut bundled: BundledPacket,
         copies: Vec<CopiedPacket>,
-        template: &qos::Meta,
         now: Time,
         cx: &mut Cx<'_, Outcome>,
     ) {
         bundled.packet = packet_in_cell(bundled.packet, cx.pool);
         let Some(queues) = &mut self.queues else { return };
         let is_behind = queues.collected.is_wanted;
-        let mut meta = *template;
-        let ns = template.amount.ns / template.amount.packets.max(1);
+        let mut meta = bundled.progress.known;
+        let ns = meta.amount.ns / meta.amount.packets.max(1);
         meta.amount = Amount { packets: 1, octets: bundled.packet.bytes().len() as u64, ns };
         let tos = ip::tos(bundled.packet.bytes()).unwrap_or_default();
         if is_behind {

@@ -5,7 +5,6 @@ use qos::graph::description::HookPoint;
 use qos::unit::UnitId;
 use wire::{AggregateId, Pool, Time};
 
-use super::super::finished::are_different;
 use super::super::outcome::Outcome;
 use super::super::protector::SealWork;
 use super::super::{Outbound, Stages};
@@ -71,15 +70,12 @@ impl Outbound {
 
 impl Stages {
     /// Send the work off that is put together, if what comes next does not belong to it: another unit does it, it is
-    /// large enough, or a component may tell its packets apart, before or behind a next member.
+    /// large enough, or a component may tell its packets apart.
     pub(super) fn depart_before(&mut self, unit: UnitId, meta: &qos::Meta, cx: &mut Cx<'_, Outcome>) {
         let Some(queues) = &self.queues else { return };
         let Some(open) = queues.flights.open() else { return };
         let is_large = open.expected() >= queues.state.grain(unit);
-        let has_bundle = self.protector.has_member_tasks();
-        let is_other = open.jobs.last().is_some_and(|last| {
-            queues.collected.differ(&last.meta, meta) || has_bundle && are_different(&last.meta, meta)
-        });
+        let is_other = open.jobs.last().is_some_and(|last| queues.collected.differ(&last.meta, meta));
         if open.unit != unit || is_large || is_other {
             self.depart(cx);
         }
@@ -157,9 +153,6 @@ impl Stages {
             tasks.drain(..).for_each(|task| self.protector.finish(task, cx));
             let Some(queues) = &mut self.queues else { return };
             queues.lists.push(tasks);
-            // Components that could tell its packets apart have none of others beside them, nor has a packet with a next
-            // member.
-            let template = flight.jobs.last().map(|job| job.meta).unwrap_or_default();
             for job in &flight.jobs {
                 queues.leave(&job.meta);
             }
@@ -173,7 +166,7 @@ impl Stages {
             }
             let is_wanted = queues.collected.is_wanted;
             if self.protector.has_bundled() {
-                self.offer_bundled(None, &template, from, now, cx);
+                self.offer_bundled(None, from, now, cx);
             }
             if is_wanted {
                 self.offer_results(HookPoint::In4a, from, now, cx);

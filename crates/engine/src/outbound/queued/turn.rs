@@ -88,16 +88,16 @@ impl Stages {
     fn carry_on(&mut self, now: Time, assignment: Assignment<Ticket>, cx: &mut Cx<'_, Outcome>) {
         let Some(queues) = &mut self.queues else { return };
         let (meta, from) = (assignment.meta, cx.out.len());
-        self.protector.stop_between_members(true);
+        self.protector.stop_between_members(Some(meta));
         match queues.state.take(assignment.item) {
             Some(Waiting::Selected(chosen)) => self.protect_chosen(now, assignment, chosen, cx),
             Some(Waiting::Bundled(entry)) => self.protect_bundled(assignment, entry, cx),
             // Nothing behind cryptography waits for a unit.
             Some(Waiting::Received(..) | Waiting::Finished(_)) | None => {}
         }
-        self.protector.stop_between_members(false);
+        self.protector.stop_between_members(None);
         if self.protector.has_bundled() {
-            self.offer_bundled(Some(&meta), &meta, from, now, cx);
+            self.offer_bundled(Some(&meta), from, now, cx);
         }
     }
 
